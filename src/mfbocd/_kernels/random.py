@@ -1,0 +1,19 @@
+"""Random numbers that need no state: a hash of (seed, tick, salt), so a replay draws the same ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compile import scalar
+
+
+@scalar
+def uniform(seed: int, tick: int, salt: int) -> float:
+    """A number in [0, 1) from three integers (splitmix64's finaliser, applied after each)."""
+    z = np.uint64(0x9E3779B97F4A7C15)
+    for part in (np.uint64(seed), np.uint64(tick), np.uint64(salt)):
+        z = (z ^ part) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)

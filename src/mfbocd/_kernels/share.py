@@ -1,0 +1,55 @@
+"""How threads share the streams of a fleet: a board with two numbers, changed atomically, without the GIL.
+
+board[0] is the next stream nobody has taken, board[1] how many are done. A thread that wakes late finds fewer
+streams left, and delays nobody; a thread with nothing left waits, some microseconds, until all are done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from .compile import scalar
+
+BLOCK = 16  # streams taken at a time
+Board = NDArray[np.int64]
+
+if TYPE_CHECKING:
+
+    def _add(board: Board, index: int, value: int) -> int:
+        """Add atomically; returns what was there before."""
+
+else:
+
+    @intrinsic
+    def _add(typingctx: Any, board: Any, index: Any, value: Any) -> Any:
+        """Add atomically; returns what was there before."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            data = context.make_array(signature.args[0])(context, builder, args[0]).data
+            where = cgutils.gep_inbounds(builder, data, args[1])
+            return builder.atomic_rmw("add", where, args[2], "seq_cst")
+
+        return types.int64(board, types.int64, types.int64), codegen
+
+
+@scalar
+def take(board: Board, n: int) -> tuple[int, int]:
+    """The next streams to advance, [low, high); empty when all are done."""
+    low = min(_add(board, 0, BLOCK), n)
+    high = min(low + BLOCK, n)
+    if low == high:
+        while _add(board, 1, 0) < n:
+            pass
+    return low, high
+
+
+@scalar
+def done(board: Board, count: int) -> None:
+    """Report `count` streams as advanced."""
+    _add(board, 1, count)

@@ -1,0 +1,227 @@
+"""The model-free half of a tick: open a hypothesis, reweigh in log space, settle and report.
+
+`state` and `setup` are pointers here (`pointer`), except in the last section, which Python calls.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .compile import kernel
+from .layout import (
+    ALARM,
+    BIRTH,
+    CAP,
+    CHANGE,
+    CHANGED_AT,
+    COUNT,
+    FIRED,
+    FIRST,
+    HAZARDS,
+    HEAD,
+    LANES,
+    LIMIT,
+    PARAMS,
+    RUN,
+    SURE,
+    THRESHOLD,
+    TICK,
+    TINY,
+    TOP,
+    TOTAL,
+    WEIGHT,
+    WITHIN,
+)
+from .pointer import Array, Pointer, pointer, shift
+from .prune import prune
+from .scalar import bits_of, bits_to_float, exp
+
+
+@kernel
+def column(state: Pointer, which: int) -> Pointer:
+    """The rows of one column, oldest hypothesis first."""
+    return shift(state, HEAD + which * int(state[CAP]))
+
+
+@kernel
+def lanes(state: Pointer) -> int:
+    """Rows to loop over: the live ones rounded up, so that the loop runs wholly vectorised."""
+    return (int(state[COUNT]) + LANES - 1) // LANES * LANES
+
+
+@kernel
+def hazards(setup: Pointer) -> Pointer:
+    """The hazard by run length; longer runs keep the last value."""
+    return shift(setup, FIRST + int(setup[PARAMS]))
+
+
+@kernel
+def begin(state: Pointer, setup: Pointer) -> float:
+    """Let one tick pass and open the hypothesis that a regime starts now (`mbocd_recursive_rl_estimation`).
+
+    Returns the factor that turns the weight column into the predicted p(r_t | past): it is applied in the
+    loop that multiplies by the predictive, so normalising costs nothing.
+    """
+    n = int(state[COUNT])
+    tick = state[TICK] + 1.0
+    state[TICK] = tick
+    state[COUNT] = n + 1
+    weight = column(state, WEIGHT)
+    birth = column(state, BIRTH)
+    birth[n] = tick
+    if n == 0:
+        weight[0] = 1.0
+        return 1.0
+    hazard = hazards(setup)
+    total = state[TOTAL]
+    last = int(setup[HAZARDS]) - 1
+    if last == 0:
+        h = hazard[0]
+        weight[n] = total * h / (1.0 - h)
+        return (1.0 - h) / total
+    born = 0.0
+    for i in range(n):
+        h = hazard[min(int(tick - 1.0 - birth[i]), last)]
+        born += h * weight[i]
+        weight[i] *= 1.0 - h
+    weight[n] = born
+    return 1.0 / total
+
+
+@kernel
+def pass_by(state: Pointer, scale: float) -> tuple[float, int]:
+    """Weights of a tick with no observation: only the hazard acts. Returns (total, bits of the largest)."""
+    weight = column(state, WEIGHT)
+    total = 0.0
+    top = 0
+    for i in range(lanes(state)):
+        w = weight[i] * scale
+        weight[i] = w
+        total += w
+        top = max(top, bits_of(w))
+    return total, top
+
+
+@kernel
+def reweigh(state: Pointer, scale: float, log_predictive: Array) -> tuple[float, float, int]:
+    """Multiply the predicted weights by predictives given as logarithms, however small.
+
+    Returns (total, log of the factor taken out, bits of the largest weight).
+    """
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    highest = -np.inf
+    for i in range(n):
+        value = log_predictive[i] + (math.log(weight[i] * scale) if weight[i] > 0.0 else -np.inf)
+        log_predictive[i] = value
+        highest = max(highest, value)
+    total = 0.0
+    top = 0
+    for i in range(n):
+        w = exp(max(log_predictive[i] - highest, -700.0))
+        w = w if w > TINY else 0.0
+        weight[i] = w
+        total += w
+        top = max(top, bits_of(w))
+    return total, highest, top
+
+
+@kernel
+def born_after(state: Pointer, tick: float, most: int) -> float:
+    """Total weight of the hypotheses born after `tick`, of which there are at most `most`."""
+    weight = column(state, WEIGHT)
+    birth = column(state, BIRTH)
+    start = max(int(state[COUNT]) - most, 0) // LANES * LANES
+    total = 0.0
+    for i in range(lanes(state) - start):
+        total += weight[start + i] if birth[start + i] > tick else 0.0
+    return total
+
+
+@kernel
+def settle(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
+    """Prune when it is time, find the MAP run length, judge the alarm. True when hypotheses were dropped."""
+    state[TOTAL] = total
+    pruned = state[COUNT] > state[LIMIT]
+    if pruned:
+        prune(state, setup)
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    birth = column(state, BIRTH)
+    # The MAP hypothesis rarely changes: look where it was before searching for it.
+    where = int(state[TOP])
+    if not pruned and weight[where] != bits_to_float(top):
+        where = 0
+        for i in range(n):
+            if weight[i] > weight[where]:
+                where = i
+        state[TOP] = where
+    tick = state[TICK]
+    state[RUN] = tick - birth[where]
+
+    total = state[TOTAL]
+    oldest = max(tick - setup[WITHIN], 0.0)  # births after this are changes within the window; 0 is the start
+    recent = born_after(state, oldest, int(setup[WITHIN]))
+    # One change is one alarm: only what was born after the last alarm counts towards the next.
+    fired = state[FIRED]
+    fresh = recent if fired <= oldest else born_after(state, fired, int(setup[WITHIN]))
+    state[CHANGE] = min(recent / total, 1.0)
+    state[ALARM] = 0.0
+    if fresh >= setup[THRESHOLD] * total:
+        best = n - 1
+        i = n - 1
+        while i >= 0 and birth[i] > max(oldest, fired):
+            if weight[i] > weight[best]:
+                best = i
+            i -= 1
+        state[ALARM] = 1.0
+        state[FIRED] = tick
+        state[CHANGED_AT] = birth[best]
+        state[SURE] = min(fresh / total, 1.0)
+    return pruned
+
+
+@kernel
+def expect(state: Pointer, setup: Pointer, values: Array, prior: float) -> float:
+    """E over the predicted r_{t+1} of one value a hypothesis, and the prior's for the one still unborn."""
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    birth = column(state, BIRTH)
+    hazard = hazards(setup)
+    last = int(setup[HAZARDS]) - 1
+    tick = state[TICK]
+    total = 0.0
+    if last == 0:
+        for i in range(n):
+            total += weight[i] * values[i]
+        return (1.0 - hazard[0]) * total / state[TOTAL] + hazard[0] * prior
+    for i in range(n):
+        h = hazard[min(int(tick - birth[i]), last)]
+        total += weight[i] * ((1.0 - h) * values[i] + h * prior)
+    return total / state[TOTAL]
+
+
+# --- the same for models that are not compiled: arrays in -----------------------------------------------------
+
+
+@kernel
+def begin_tick(state: Array, setup: Array) -> float:
+    """`begin` of arrays."""
+    return begin(pointer(state, 0), pointer(setup, 0))
+
+
+@kernel
+def end_tick(state: Array, setup: Array, scale: float, log_predictive: Array) -> float:
+    """`reweigh` and `settle` of arrays; returns what the tick adds to the log evidence."""
+    base = pointer(state, 0)
+    total, factor, top = reweigh(base, scale, log_predictive)
+    settle(base, pointer(setup, 0), total, top)
+    return factor + math.log(total)
+
+
+@kernel
+def expectation(state: Array, setup: Array, values: Array, prior: float) -> float:
+    """`expect` of arrays."""
+    return expect(pointer(state, 0), pointer(setup, 0), values, prior)

@@ -1,0 +1,65 @@
+"""One way to observe a stream: how much it tells and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .models.base import finite
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """A way to observe: `name`, `zeta` in [0, 1], `cost` of a reading, and optionally the callable that reads.
+
+    zeta is how much of a perfect reading this one is worth: 1 is a full observation, 0 none at all. A fidelity
+    with zeta = 0 is a skip, the only one whose cost may be 0.
+
+    >>> Fidelity("gps", zeta=1.0, cost=40)
+    Fidelity(name='gps', zeta=1.0, cost=40.0)
+    >>> Fidelity("gps", zeta=2, cost=40)
+    Traceback (most recent call last):
+    ...
+    ValueError: Fidelity.zeta must lie in [0, 1], not 2
+    """
+
+    name: str
+    zeta: float
+    cost: float
+    observe: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"Fidelity.name must be a non-empty string, not {self.name!r}")
+        zeta = finite("Fidelity", "zeta", self.zeta)
+        if not 0.0 <= zeta <= 1.0:
+            raise ValueError(f"Fidelity.zeta must lie in [0, 1], not {self.zeta!r}")
+        cost = finite("Fidelity", "cost", self.cost)
+        if cost < 0.0 or (cost == 0.0 and zeta > 0.0):
+            raise ValueError(f"Fidelity.cost must be positive (a skip, zeta = 0, may cost 0), not {self.cost!r}")
+        if self.observe is not None and not callable(self.observe):
+            raise TypeError(f"Fidelity.observe must be callable, not {self.observe!r}")
+        object.__setattr__(self, "zeta", zeta)
+        object.__setattr__(self, "cost", cost)
+
+
+FULL = Fidelity("full", zeta=1.0, cost=1.0)
+"""The only fidelity of ordinary BOCD."""
+
+
+def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity, ...]:
+    """The fidelities as a tuple with unique names; None is ordinary BOCD's one."""
+    if fidelities is None:
+        return (FULL,)
+    found = (fidelities,) if isinstance(fidelities, Fidelity) else tuple(fidelities)
+    if not found:
+        raise ValueError("fidelities must name at least one way to observe, not none")
+    names = set()
+    for f in found:
+        if not isinstance(f, Fidelity):
+            raise TypeError(f"fidelities must be Fidelity objects, not {f!r}")
+        if f.name in names:
+            raise ValueError(f"fidelities must have different names, but {f.name!r} appears twice")
+        names.add(f.name)
+    return found

@@ -1,0 +1,260 @@
+"""Many streams of one kind, advanced together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._kernels import layout as at
+from ._kernels.share import BLOCK
+from .detector import Alarm, Detector, Missing, reading, seed_of
+from .fidelity import Fidelity
+from .filter import Array, RunLength, observe, with_room
+from .hazard import Hazard
+from .models import Model
+from .policy import Choices, Policy
+from .prune import DEFAULT, Prune, Pruning
+
+
+@dataclass(slots=True)
+class FleetStep:
+    """The record of one tick of every stream: arrays of length n, as in `Step`."""
+
+    tick: int
+    choice: Choices
+    """Index of the fidelity read."""
+    x: Array
+    """NaN if missing."""
+    cost: Array
+    mean: Array
+    run_length: NDArray[np.int64]
+    p_change: Array
+    alarm: NDArray[np.bool_]
+    changed_at: NDArray[np.int64]
+    """At an alarm the tick the new regime most probably began at; else -1."""
+    confidence: Array
+    """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
+
+
+class Fleet:
+    """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
+
+    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit; `detector(i)` takes it out.
+
+    >>> from mfbocd import Gaussian
+    >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01)
+    >>> for x in ([0.0, 0.1, 5.0], [0.2, 0.0, 5.1], [0.1, 9.0, 5.2]):
+    ...     step = fleet.update(x)
+    >>> step.alarm
+    array([False,  True, False])
+    >>> fleet.spent
+    9.0
+    """
+
+    def __init__(
+        self,
+        n: int,
+        model: Model,
+        fidelities: Iterable[Fidelity] | Fidelity | None = None,
+        hazard: float | Hazard | Sequence[float] | Callable[[Any], Any] = 1 / 250,
+        *,
+        policy: Policy | None = None,
+        prune: Prune | Sequence[Prune] | Pruning | None = DEFAULT,
+        alarm: Alarm | float | None = Alarm(),  # noqa: B008 (frozen)
+        seed: int = 0,
+        missing: Missing = "raise",
+        threads: int | None = None,
+    ) -> None:
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, not {threads!r}")
+        self.n = int(n)
+        # A detector checks the arguments and is what every stream starts from.
+        self._like = Detector(
+            model, fidelities, hazard, policy=policy, prune=prune, alarm=alarm, seed=seed, missing=missing
+        )
+        self.model = model
+        self.fidelities = self._like.fidelities
+        self.policy = self._like.policy
+        self.missing = missing
+        self.threads = threads or (os.cpu_count() or 1)
+        self.seeds = [seed_of(self._like.seed + i) for i in range(self.n)]
+        self.spent_by_stream = np.zeros(self.n)
+        self._states = np.tile(self._like.filter.state, (self.n, 1))
+        self._states[:, at.SEED] = self.seeds
+        self._zeta = np.array([f.zeta for f in self.fidelities])
+        self._cost = np.array([f.cost for f in self.fidelities])
+        self._index = {f.name: j for j, f in enumerate(self.fidelities)}
+        self._tick = -1
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __repr__(self) -> str:
+        names = ", ".join(self._index)
+        return f"<Fleet of {self.n} x {self.model!r} over {names}: {self.ticks} ticks, spent {self.spent:g}>"
+
+    # --- the loop --------------------------------------------------------------------------------------------
+
+    def choose(self) -> Choices:
+        """Index of the fidelity each stream should read next; asking changes nothing."""
+        planned = self.policy.schedule(self.seeds, self.ticks, 1)
+        if planned is not None:
+            return np.asarray(planned[0])
+        chosen = [self.policy.choose(d.filter, d.seed) for d in map(self.detector, range(self.n))]
+        return np.array(chosen, dtype=np.int64)
+
+    def update(self, x: ArrayLike, fidelity: Any = None) -> FleetStep:
+        """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing.
+
+        `fidelity` is one name or Fidelity for all, or one name or index a stream; the chosen ones unless told.
+        Bad input names the stream and changes nothing.
+        """
+        choice = self._choices(fidelity)
+        values = self._readings(x)
+        zeta, cost = self._zeta.take(choice), self._cost.take(choice)
+        fed = values
+        skipped = np.isnan(values)
+        if skipped.any():
+            fed, zeta = np.where(skipped, 0.0, values), np.where(skipped, 0.0, zeta)
+        report = np.empty((1, at.FIELDS, self.n))
+        self._advance(fed[None], zeta[None], report)
+        self._tick += 1
+        self.spent_by_stream += cost
+        mean, run_length, p_change, alarm, changed_at, confidence = report[0]
+        fired = alarm != 0.0
+        return FleetStep(
+            tick=self._tick,
+            choice=choice,
+            x=values,
+            cost=cost,
+            mean=mean,
+            run_length=run_length.astype(np.int64),
+            p_change=p_change,
+            alarm=fired,
+            changed_at=np.where(fired, changed_at, -1.0).astype(np.int64),
+            confidence=np.where(fired, confidence, np.nan),
+        )
+
+    def _advance(self, x: Array, zeta: Array, report: Array) -> None:
+        setup = self._like.filter.setup
+        if not self._like.pruning.most:
+            self._make_room(len(x))
+        if self.model.advance is None:
+            before = self._states.copy()
+            try:
+                for i, state in enumerate(self._states):
+                    observe(self.model, state, setup, x[0, i], zeta[0, i])
+                    report[0, :, i] = state[at.REPORT]
+            except BaseException:
+                self._states = before
+                raise
+            return
+        job = (self._states, setup, x, zeta, report, np.zeros(2, dtype=np.int64))
+        helpers = min(self.threads, -(-self.n // BLOCK)) - 1
+        if helpers > 0:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self.threads - 1, thread_name_prefix="mfbocd-fleet")
+            for _ in range(helpers):
+                self._pool.submit(self.model.advance, *job)
+        self.model.advance(*job)  # returns when every stream is done, whoever did it
+
+    def _make_room(self, ticks: int) -> None:
+        cap = int(self._states[0, at.CAP])
+        if self._states[:, at.COUNT].max() + ticks > cap:
+            self._states = np.stack([with_room(self.model, s, max(2 * cap, cap + ticks)) for s in self._states])
+
+    def _choices(self, fidelity: Any) -> Choices:
+        if fidelity is None:
+            return self.choose()
+        if isinstance(fidelity, (str, Fidelity)):
+            return np.full(self.n, self._one(fidelity), dtype=np.int64)
+        given = np.asarray(fidelity)
+        if given.shape != (self.n,):
+            raise ValueError(f"fidelity must be one, or one a stream: {self.n}, not of shape {given.shape}")
+        if given.dtype.kind in "iu":
+            bad = np.flatnonzero((given < 0) | (given >= len(self.fidelities)))
+            if bad.size:
+                raise ValueError(
+                    f"stream {bad[0]}: fidelity index must lie in [0, {len(self.fidelities)}), not {given[bad[0]]}"
+                )
+            return given.astype(np.int64)
+        return np.array([self._one(f) for f in given.tolist()], dtype=np.int64)
+
+    def _one(self, fidelity: Any) -> int:
+        name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
+        if not isinstance(name, str) or name not in self._index:
+            raise ValueError(f"fidelity must be one of {', '.join(self._index)}, not {fidelity!r}")
+        return self._index[name]
+
+    def _readings(self, x: ArrayLike) -> Array:
+        given = np.asarray(x)
+        if given.shape != (self.n,):
+            raise ValueError(f"x must have one reading a stream, shape ({self.n},), not {given.shape}")
+        try:
+            values = given.astype(np.float64)
+        except (TypeError, ValueError):
+            values = np.full(self.n, np.nan)
+        possible = self.model.possible(values)
+        if possible.all():
+            return values
+        for i in np.flatnonzero(~possible):
+            try:
+                value = reading(self.model, given[i].item() if given.dtype != object else given[i], self.missing)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"stream {i}: {error}") from None
+            values[i] = np.nan if value is None else value
+        return values
+
+    # --- what is known ---------------------------------------------------------------------------------------
+
+    @property
+    def ticks(self) -> int:
+        """Ticks so far."""
+        return self._tick + 1
+
+    @property
+    def spent(self) -> float:
+        """What all readings cost together."""
+        return float(self.spent_by_stream.sum())
+
+    @property
+    def mean(self) -> Array:
+        """E[x_{t+1}] of each stream."""
+        return self._states[:, at.MEAN].copy()
+
+    @property
+    def log_evidence(self) -> Array:
+        """log p(x_1 .. x_t) of each stream."""
+        return self._states[:, at.EVIDENCE].copy()
+
+    def run_length(self, i: int) -> RunLength:
+        """The filtered posterior of stream i."""
+        return self.detector(i).run_length
+
+    def changed(self, within: int) -> Array:
+        """P(a regime began in the last `within` ticks), for each stream."""
+        return np.array([self.detector(i).changed(within) for i in range(self.n)])
+
+    def detector(self, i: int) -> Detector:
+        """Stream i as a detector of its own, from here on independent of the fleet."""
+        if not 0 <= i < self.n:
+            raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
+        like = self._like
+        detector = Detector(
+            self.model,
+            self.fidelities,
+            like.hazard,
+            policy=like.policy,
+            prune=like.pruning,
+            alarm=like.alarm,
+            seed=self.seeds[i],
+            missing=self.missing,
+        )
+        detector.adopt(self._states[i].copy(), float(self.spent_by_stream[i]))
+        return detector

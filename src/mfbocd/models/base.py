@@ -1,0 +1,97 @@
+"""What every conjugate family offers; the filter knows nothing else about it."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Report = tuple[float, float, float, float, float, float]
+"""What a tick reports: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), changed at, how sure that is."""
+
+
+class Model(ABC):
+    """A conjugate family with its prior.
+
+    A hypothesis is a column of sufficient statistics: `stats` has shape (columns,) for one or (columns, K) for K.
+    An observation at fidelity zeta adds `zeta * u(x)` to them (equation `mf_posterior`), so zeta = 0 adds nothing.
+    """
+
+    columns: int
+    """Statistics a hypothesis has."""
+    # One tick in one compiled pass, and many ticks of many streams; None sends the filter through the methods
+    # below, which every model has and which the tests hold the compiled ones to.
+    observe: ClassVar[Callable[..., Any] | None] = None
+    advance: ClassVar[Callable[..., Any] | None] = None
+
+    @abstractmethod
+    def prior(self) -> Array:
+        """Statistics of a regime with no observation yet, shape (columns,)."""
+
+    @abstractmethod
+    def check(self, x: float) -> float:
+        """Return the finite float `x`, or raise ValueError if the family cannot produce it."""
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Which of many readings the family can have produced; NaN never."""
+        return np.isfinite(x)
+
+    @abstractmethod
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """Statistics after observing x at fidelity zeta (equation `mf_posterior`)."""
+
+    @abstractmethod
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log p(x | statistics, zeta) (equation `mf_posterior_predictive`); 0 at zeta = 0: nothing was seen."""
+
+    @abstractmethod
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Posterior mean and variance of the parameter theta."""
+
+    @abstractmethod
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of the next x read at fidelity zeta."""
+
+    @abstractmethod
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """P(next x <= x) at fidelity zeta."""
+
+    def nearest(self, x: float) -> float:
+        """The value nearest to x that x can take; x itself where it is continuous."""
+        return x
+
+    def params(self) -> Array:
+        """What the compiled kernels read of the model."""
+        return np.empty(0)
+
+    def spec(self) -> dict[str, Any]:
+        """The constructor's arguments as plain values, for saving; raises if the model holds functions."""
+        raise TypeError(f"{type(self).__name__} holds functions, which bytes cannot carry: pass model= when loading")
+
+    def outside(self, x: float, support: str) -> ValueError:
+        """The error for a reading the family cannot produce."""
+        return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
+
+
+def positive(owner: str, field: str, value: float, high: float = math.inf) -> float:
+    """Return `value` as a float in (0, high], or raise an error that names it."""
+    number = finite(owner, field, value)
+    if not 0.0 < number <= high:
+        raise ValueError(
+            f"{owner}.{field} must be positive{'' if high == math.inf else f' and at most {high:g}'}, not {value!r}"
+        )
+    return number
+
+
+def finite(owner: str, field: str, value: float) -> float:
+    """Return `value` as a finite float, or raise an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
+    if not math.isfinite(value):
+        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
+    return float(value)

@@ -1,0 +1,231 @@
+"""The Bernoulli with a Beta prior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.compile import kernel
+from .._kernels.gamma import coefficients, quotient, quotients
+from .._kernels.layout import (
+    ALARM,
+    CHANGE,
+    CHANGED_AT,
+    COUNT,
+    EVIDENCE,
+    FIRST,
+    HAZARDS,
+    MEAN,
+    RUN,
+    STATS,
+    SURE,
+    TINY,
+    WEIGHT,
+)
+from .._kernels.pointer import Pointer, pointer
+from .._kernels.scalar import bits_of
+from .._kernels.share import Board, done, take
+from .._kernels.weights import begin, column, expect, hazards, lanes, settle
+from .base import Array, Model, Report, positive
+
+Predictive = Literal["normalized", "paper"]
+
+
+@kernel
+def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """One tick: `Bernoulli.log_predictive` and `Bernoulli.update` for every hypothesis, in two passes."""
+    alpha, beta, paper = setup[FIRST], setup[FIRST + 1], setup[FIRST + 2] == 1.0
+    scale = begin(state, setup)
+    newest = int(state[COUNT]) - 1
+    n = lanes(state)
+    weight = column(state, WEIGHT)
+    a = column(state, STATS)
+    b = column(state, STATS + 1)
+    inverse = column(state, STATS + 2)
+    a[newest] = alpha
+    b[newest] = beta
+    inverse[newest] = 1.0 / (alpha + beta)
+    one = x == 1.0
+    da = zeta if one else 0.0
+    db = zeta - da
+    total = 0.0
+    moment = 0.0
+    top = 0
+    if zeta == 1.0:
+        for i in range(n):
+            a0 = a[i]
+            b0 = b[i]
+            w = scale * weight[i] * (a0 * da + b0 * db) * inverse[i]
+            w = w if w > TINY else 0.0
+            weight[i] = w
+            a1 = a0 + da
+            b1 = b0 + db
+            r = 1.0 / (a1 + b1)
+            a[i] = a1
+            b[i] = b1
+            inverse[i] = r
+            total += w
+            moment += w * (a1 * r)
+            top = max(top, bits_of(w))
+    else:
+        if zeta == 0.0:
+            for i in range(n):
+                weight[i] *= scale
+        else:
+            # `hit` counts outcomes like x, `miss` the others.
+            hit = a if one else b
+            miss = b if one else a
+            c = coefficients(zeta)
+            if paper:
+                for i in range(n):
+                    w = scale * weight[i] * quotient(hit[i], hit[i] + miss[i], zeta, c)
+                    weight[i] = w if w > TINY else 0.0
+            else:
+                for i in range(n):
+                    w = scale * weight[i] / (1.0 + quotient(miss[i], hit[i], zeta, c))
+                    weight[i] = w if w > TINY else 0.0
+        for i in range(n):
+            a1 = a[i] + da
+            b1 = b[i] + db
+            r = 1.0 / (a1 + b1)
+            a[i] = a1
+            b[i] = b1
+            inverse[i] = r
+            w = weight[i]
+            total += w
+            moment += w * (a1 * r)
+            top = max(top, bits_of(w))
+    if zeta > 0.0:
+        state[EVIDENCE] += math.log(total)
+    pruned = settle(state, setup, total, top)
+    prior = alpha / (alpha + beta)
+    if pruned or setup[HAZARDS] > 1.0:
+        values = np.empty(int(state[COUNT]))
+        for i in range(values.size):
+            values[i] = a[i] * inverse[i]
+        state[MEAN] = expect(state, setup, values, prior)
+    else:
+        h = hazards(setup)[0]
+        state[MEAN] = (1.0 - h) * moment / total + h * prior
+
+
+@kernel
+def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
+    s = pointer(state, 0)
+    _tick(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+
+
+@kernel
+def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            s = pointer(states, i * states.shape[1])
+            for t in range(x.shape[0]):
+                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
+                for j in range(report.shape[1]):
+                    report[t, j, i] = s[MEAN + j]
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+class Bernoulli(Model):
+    """Zeros and ones with a Beta(alpha, beta) prior on P(x = 1).
+
+    Statistics: alpha + sum zeta x, beta + sum zeta (1 - x), which are reals, not counts; and 1 / (their sum),
+    kept so that the predictive and the mean cost one division. At zeta < 1 two predictives are on offer:
+
+    - ``"paper"``: B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), as published. The tempered
+      likelihood's normaliser depends on theta, so its two values sum to more than one (4/3 at alpha = beta =
+      1, zeta = 1/2), and by an excess that differs between run lengths and leaks into their posterior.
+    - ``"normalized"`` (the default): the same divided by that sum, a probability for each run length. With it
+      an information gain cannot be negative and the log evidence is one of probabilities.
+
+    Both are x's plain probability at zeta = 1, and both update the statistics alike.
+
+    >>> prior = Bernoulli(1, 1, predictive="paper").prior()
+    >>> [round(float(np.exp(Bernoulli(1, 1, predictive="paper").log_predictive(prior, x, 0.5))), 4) for x in (0, 1)]
+    [0.6667, 0.6667]
+    >>> [round(float(np.exp(Bernoulli(1, 1).log_predictive(prior, x, 0.5))), 4) for x in (0, 1)]
+    [0.5, 0.5]
+    """
+
+    columns = 3
+    observe = staticmethod(_observe)
+    advance = staticmethod(_advance)
+
+    def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
+        self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)
+        self.beta = positive("Bernoulli", "beta", beta, 1e9)
+        if predictive not in ("normalized", "paper"):
+            raise ValueError(f"Bernoulli.predictive must be 'normalized' or 'paper', not {predictive!r}")
+        self.kind: Predictive = predictive
+
+    def __repr__(self) -> str:
+        return f"Bernoulli(alpha={self.alpha:g}, beta={self.beta:g}, predictive={self.kind!r})"
+
+    def prior(self) -> Array:
+        """alpha, beta, 1 / (alpha + beta)."""
+        return np.array([self.alpha, self.beta, 1.0 / (self.alpha + self.beta)])
+
+    def check(self, x: float) -> float:
+        """Only 0 and 1 are possible."""
+        if x != 0.0 and x != 1.0:
+            raise self.outside(x, "0 or 1")
+        return x
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Zeros and ones."""
+        return (x == 0.0) | (x == 1.0)
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """alpha' = alpha + zeta x, beta' = beta + zeta (1 - x)."""
+        a, b = stats[0] + zeta * x, stats[1] + zeta * (1.0 - x)
+        return np.stack([a, b, 1.0 / (a + b)])
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), divided by its sum over x if normalized."""
+        hit, miss = (stats[0], stats[1]) if x == 1.0 else (stats[1], stats[0])
+        if zeta == 0.0:
+            return np.zeros_like(hit)
+        if self.kind == "paper":
+            return np.log(_quotient(hit, hit + miss, zeta))
+        # Gamma(alpha + beta + zeta) divides both outcomes alike and cancels.
+        return -np.log1p(_quotient(miss, hit, zeta))
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean and variance of Beta(alpha, beta)."""
+        a, b, _ = stats
+        n = a + b
+        return a / n, a * b / (n * n * (n + 1.0))
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """P(x = 1) at fidelity zeta, normalised, and the variance of that zero or one."""
+        one = 1.0 / (1.0 + _quotient(stats[1], stats[0], zeta))
+        return one, one * (1.0 - one)
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """0 below zero, P(x = 0) between, 1 from one on."""
+        mean, _ = self.predictive(stats, zeta)
+        return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - mean, 1.0))
+
+    def nearest(self, x: float) -> float:
+        """0 or 1."""
+        return 1.0 if x >= 0.5 else 0.0
+
+    def params(self) -> Array:
+        """alpha, beta, and whether the predictive is the paper's."""
+        return np.array([self.alpha, self.beta, float(self.kind == "paper")])
+
+    def spec(self) -> dict[str, Any]:
+        """The three arguments."""
+        return {"alpha": self.alpha, "beta": self.beta, "predictive": self.kind}
+
+
+def _quotient(u: Array, v: Array, zeta: float) -> Array:
+    """Gamma(u + zeta) Gamma(v) / (Gamma(u) Gamma(v + zeta)), elementwise."""
+    return quotients(np.ravel(u), np.ravel(v), zeta).reshape(np.shape(u))

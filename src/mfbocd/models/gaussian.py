@@ -1,0 +1,215 @@
+"""The Gaussian with known variance and a Normal prior on its mean."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._kernels.compile import kernel, scalar
+from .._kernels.layout import (
+    ALARM,
+    CHANGE,
+    CHANGED_AT,
+    COUNT,
+    EVIDENCE,
+    FIRST,
+    HAZARDS,
+    MEAN,
+    RUN,
+    STATS,
+    SURE,
+    TINY,
+    TOP,
+    WEIGHT,
+)
+from .._kernels.pointer import Pointer, pointer
+from .._kernels.scalar import bits_of, exp
+from .._kernels.share import Board, done, take
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, reweigh, settle
+from .base import Array, Model, Report, finite, positive
+
+_FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
+_LOG_2PI = math.log(2.0 * math.pi)
+_ROOT_2PI = math.sqrt(2.0 * math.pi)
+
+
+@scalar
+def _standard(x: float, mean: float, sd: float) -> float:
+    return min(max((x - mean) / sd, -_FAR), _FAR)
+
+
+@scalar
+def _representable(weight: float, count: float, mean: float, y: float, zeta: float) -> bool:
+    """Whether weight * N(y | mean, 1/k) is surely above TINY: 1e-25 e^-400 is."""
+    k = zeta * count / (count + zeta)
+    return weight * k > 1e-25 and k * (y - mean) * (y - mean) < 800.0
+
+
+@kernel
+def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """One tick: `Gaussian.log_predictive` and `Gaussian.update` for every hypothesis, in one pass."""
+    prior_mean, sd, prior_count = setup[FIRST], setup[FIRST + 1], setup[FIRST + 2]
+    scale = begin(state, setup)
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    counts = column(state, STATS)
+    means = column(state, STATS + 1)
+    counts[n - 1] = prior_count
+    means[n - 1] = 0.0
+    moment = 0.0
+    if zeta == 0.0:
+        total, top = pass_by(state, scale)
+        for i in range(lanes(state)):
+            moment += weight[i] * means[i]
+    else:
+        y = _standard(x, prior_mean, sd)
+        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        plain = _representable(scale * weight[n - 1], prior_count, 0.0, y, zeta)
+        if not plain:
+            i = int(state[TOP])
+            plain = _representable(scale * weight[i], counts[i], means[i], y, zeta)
+        if plain:
+            total = 0.0
+            top = 0
+            scale /= _ROOT_2PI
+            for i in range(lanes(state)):
+                r = 1.0 / (counts[i] + zeta)
+                k = zeta * counts[i] * r
+                d = y - means[i]
+                w = scale * weight[i] * math.sqrt(k) * exp(-0.5 * k * d * d)
+                w = w if w > TINY else 0.0
+                weight[i] = w
+                m = means[i] + zeta * r * d
+                means[i] = m
+                counts[i] += zeta
+                total += w
+                moment += w * m
+                top = max(top, bits_of(w))
+            state[EVIDENCE] += math.log(total / sd)
+        else:
+            logs = np.empty(n)
+            for i in range(n):
+                k = zeta * counts[i] / (counts[i] + zeta)
+                d = y - means[i]
+                logs[i] = 0.5 * (math.log(k) - _LOG_2PI - k * d * d)
+                means[i] += zeta / (counts[i] + zeta) * d
+                counts[i] += zeta
+            total, factor, top = reweigh(state, scale, logs)
+            for i in range(n):
+                moment += weight[i] * means[i]
+            state[EVIDENCE] += factor + math.log(total / sd)
+    pruned = settle(state, setup, total, top)
+    if pruned or setup[HAZARDS] > 1.0:
+        n = int(state[COUNT])
+        values = np.empty(n)
+        for i in range(n):
+            values[i] = means[i]
+        moment = expect(state, setup, values, 0.0)
+    else:
+        moment *= (1.0 - hazards(setup)[0]) / total
+    state[MEAN] = prior_mean + sd * moment
+
+
+@kernel
+def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
+    s = pointer(state, 0)
+    _tick(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+
+
+@kernel
+def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            s = pointer(states, i * states.shape[1])
+            for t in range(x.shape[0]):
+                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
+                for j in range(report.shape[1]):
+                    report[t, j, i] = s[MEAN + j]
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+class Gaussian(Model):
+    """Normal observations with known variance `noise` and a N(mean, var) prior on their mean (`mf_gaussian`).
+
+    At fidelity zeta the reading has variance noise / zeta. Statistics of a hypothesis, in units of the noise
+    and about the prior mean, which keeps them exact whatever the data's offset and scale:
+
+    - count = noise / var + sum of zeta, so var_theta = noise / count;
+    - the standardised posterior mean, moved by zeta / (count + zeta) of the way to each reading.
+
+    Predictive: N(x | mu, noise / zeta + var_theta). A reading more than 1e140 standard deviations off counts
+    as exactly that far.
+
+    >>> model = Gaussian(mean=0, var=9, noise=1)
+    >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
+    >>> theta, var = model.parameter(stats)
+    >>> round(float(theta), 4), round(float(var), 4)
+    (1.6364, 1.6364)
+    >>> mean, variance = model.predictive(stats, zeta=0.5)
+    >>> round(float(variance), 4)
+    3.6364
+    """
+
+    columns = 2
+    observe = staticmethod(_observe)
+    advance = staticmethod(_advance)
+
+    def __init__(self, mean: float = 0.0, var: float = 1.0, noise: float = 1.0) -> None:
+        self.mean = finite("Gaussian", "mean", mean)
+        self.var = positive("Gaussian", "var", var)
+        self.noise = positive("Gaussian", "noise", noise)
+
+    def __repr__(self) -> str:
+        return f"Gaussian(mean={self.mean:g}, var={self.var:g}, noise={self.noise:g})"
+
+    def prior(self) -> Array:
+        """Count noise / var, standardised mean 0."""
+        return np.array([self.noise / self.var, 0.0])
+
+    def check(self, x: float) -> float:
+        """Every finite number is possible."""
+        return x
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """1/var' = 1/var + zeta/noise; mean' is the precision-weighted mean (equation `mf_gaussian`)."""
+        count, mean = stats
+        y = min(max((x - self.mean) / math.sqrt(self.noise), -_FAR), _FAR)
+        return np.stack([count + zeta, mean + zeta / (count + zeta) * (y - mean)])
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log N(x | mu, noise / zeta + var_theta)."""
+        count, mean = stats
+        if zeta == 0.0:
+            return np.zeros_like(count)
+        y = min(max((x - self.mean) / math.sqrt(self.noise), -_FAR), _FAR)
+        k = zeta * count / (count + zeta)
+        return np.asarray(0.5 * (np.log(k / self.noise) - _LOG_2PI - k * (y - mean) ** 2))
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean mu and variance noise / count."""
+        count, mean = stats
+        return self.mean + math.sqrt(self.noise) * mean, self.noise / count
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean mu and variance noise / zeta + var_theta."""
+        mean, var = self.parameter(stats)
+        return mean, var + (self.noise / zeta if zeta > 0.0 else math.inf)
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """The normal distribution function."""
+        mean, variance = self.predictive(stats, zeta)
+        z = (x - mean) / np.sqrt(2.0 * variance)
+        return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def params(self) -> Array:
+        """Prior mean, noise standard deviation, prior count."""
+        return np.array([self.mean, math.sqrt(self.noise), self.noise / self.var])
+
+    def spec(self) -> dict[str, Any]:
+        """The three arguments."""
+        return {"mean": self.mean, "var": self.var, "noise": self.noise}

@@ -1,0 +1,202 @@
+"""Sums and integrals over what x can be, for families that come without closed forms."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .base import Array
+
+LogDensity = Callable[[Array], Array]
+"""Values of x, shape (N,) or (K, N), to an unnormalised log density of shape (K, N)."""
+
+
+class Support(ABC):
+    """What x can be."""
+
+    discrete: bool
+
+    @abstractmethod
+    def holds(self, x: float) -> bool:
+        """Whether x is possible."""
+
+    def nearest(self, x: float) -> float:
+        """The nearest possible value; x itself inside an interval."""
+        return x
+
+    @abstractmethod
+    def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Points and the log mass at each, both (K, N), that carry the density of each of K hypotheses."""
+
+    def moments(self, log_density: LogDensity, k: int) -> tuple[Array, Array, Array]:
+        """log of the total mass, mean and variance, each (K,)."""
+        x, log_mass = self.cells(log_density, k)
+        high = log_mass.max(axis=1, keepdims=True)
+        mass = np.exp(log_mass - high)
+        total = mass.sum(axis=1)
+        centre = np.take_along_axis(x, mass.argmax(axis=1)[:, None], axis=1)  # about it: no cancellation
+        first = ((x - centre) * mass).sum(axis=1) / total
+        second = ((x - centre) ** 2 * mass).sum(axis=1) / total
+        return high[:, 0] + np.log(total), centre[:, 0] + first, second - first**2
+
+    def mass_below(self, x: float, log_density: LogDensity, k: int) -> Array:
+        """P(X <= x) for each hypothesis."""
+        points, log_mass = self.cells(log_density, k)
+        mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
+        if self.discrete:
+            return np.asarray((mass * (points <= x)).sum(axis=1) / mass.sum(axis=1))
+        # Trapezoid up to each point with Euler and Maclaurin's correction, then a cubic through its slopes.
+        running = np.cumsum(mass, axis=1) - 0.5 * mass - np.gradient(mass, axis=1) / 12.0
+        total = mass.sum(axis=1, keepdims=True)
+        rows = zip(points, running / total, mass / total, strict=True)
+        return np.array([_cubic(x, *row) for row in rows])
+
+
+def _cubic(x: float, points: Array, level: Array, cell: Array) -> float:
+    """A distribution function at x from its level and the mass of the cell at increasing points."""
+    i = int(np.searchsorted(points, x)) - 1
+    if i < 0 or i >= points.size - 1:
+        return 0.0 if i < 0 else 1.0
+    gap = points[i + 1] - points[i]
+    start, end = gap * cell[i : i + 2] / np.gradient(points)[i : i + 2]  # slopes over this gap
+    s = (x - points[i]) / gap
+    near, far = (1.0 + 2.0 * s) * (1.0 - s) ** 2, s * s * (3.0 - 2.0 * s)
+    bend = s * (1.0 - s) ** 2 * start - s * s * (1.0 - s) * end
+    return float(min(max(near * level[i] + far * level[i + 1] + bend, 0.0), 1.0))
+
+
+class Values(Support):
+    """A finite list of values."""
+
+    discrete = True
+
+    def __init__(self, values: Sequence[float]) -> None:
+        self.values = np.unique(np.asarray(values, dtype=float))
+        if self.values.size < 2 or not np.isfinite(self.values).all():
+            raise ValueError(f"support must list at least two finite values, not {values!r}")
+
+    def __str__(self) -> str:
+        return ", ".join(f"{v:g}" for v in self.values)
+
+    def holds(self, x: float) -> bool:
+        """Whether x is listed."""
+        return bool((self.values == x).any())
+
+    def nearest(self, x: float) -> float:
+        """The listed value nearest to x."""
+        return float(self.values[np.abs(self.values - x).argmin()])
+
+    def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """The values themselves."""
+        return np.broadcast_to(self.values, (k, self.values.size)), log_density(self.values)
+
+
+class Counts(Support):
+    """0, 1, 2, ..."""
+
+    discrete = True
+
+    def __str__(self) -> str:
+        return "0, 1, 2, ..."
+
+    def holds(self, x: float) -> bool:
+        """Whether x is a whole number of at least zero."""
+        return x >= 0.0 and x == math.floor(x)
+
+    def nearest(self, x: float) -> float:
+        """x rounded, at least 0."""
+        return max(float(round(x)), 0.0)
+
+    def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Counts from 0 until the tail is below 1e-16 of the largest, or a million of them."""
+        size = 64
+        while True:
+            x = np.arange(float(size))
+            mass = log_density(x)
+            # falling, and small enough that a geometric tail adds less than rounding
+            settled = (mass[:, -1] < mass.max(axis=1) - 50.0) & (mass[:, -1] < mass[:, -2])
+            if settled.all() or size >= 1 << 20:
+                return np.broadcast_to(x, mass.shape), mass
+            size *= 4
+
+
+class Interval(Support):
+    """An open interval, finite or not; integrated after a map to the real line."""
+
+    discrete = False
+
+    def __init__(self, low: float, high: float) -> None:
+        if not low < high:
+            raise ValueError(f"support must have low < high, not ({low!r}, {high!r})")
+        self.low, self.high = low, high
+
+    def __str__(self) -> str:
+        return f"({self.low:g}, {self.high:g})"
+
+    def holds(self, x: float) -> bool:
+        """Whether x lies inside."""
+        return self.low < x < self.high
+
+    def _at(self, z: Array) -> tuple[Array, Array]:
+        """x and log dx/dz at z on the real line."""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return z, np.zeros_like(z)
+        if math.isinf(self.high):
+            return self.low + np.exp(z), z
+        if math.isinf(self.low):
+            return self.high - np.exp(-z), -z
+        share = 1.0 / (1.0 + np.exp(-z))
+        width = self.high - self.low
+        return self.low + width * share, np.log(width) - np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z)))
+
+    def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """A trapezoid in t about each hypothesis' peak, z = peak + width sinh(t): it reaches heavy tails.
+
+        The peak is found by golden section from a coarse logarithmic grid, so the density must have one peak.
+        """
+
+        def along(z: Array) -> Array:
+            x, slope = self._at(z)
+            with np.errstate(all="ignore"):
+                value = log_density(x) + slope
+            return np.where(np.isnan(value), -np.inf, value)
+
+        unbounded = math.isinf(self.low) and math.isinf(self.high)
+        reach = np.sinh(np.linspace(0.0, 33.0, 200)) if unbounded else np.linspace(0.0, 60.0, 200)
+        coarse = np.concatenate([-reach[:0:-1], reach])
+        at = np.clip(along(coarse).argmax(axis=1), 1, coarse.size - 2)
+        left, right = coarse[at - 1], coarse[at + 1]
+        golden = 0.5 * (math.sqrt(5.0) - 1.0)
+        for _ in range(90):
+            a, b = right - golden * (right - left), left + golden * (right - left)
+            value = along(np.stack([a, b], axis=1))
+            up = value[:, 0] < value[:, 1]
+            left, right = np.where(up, a, left), np.where(up, right, b)
+        peak = 0.5 * (left + right)
+        top = along(peak[:, None])[:, 0]
+        # Half-width where the log density has fallen by 1/2: one standard deviation of a Gaussian.
+        width = np.full(k, 1e-12) * np.maximum(1.0, np.abs(peak))
+        for _ in range(200):
+            drop = top - along(np.stack([peak - width, peak + width], axis=1)).max(axis=1)
+            if (drop > 0.5).all():
+                break
+            width = np.where(drop > 0.5, width, 1.5 * width)
+        t = np.linspace(-7.0, 7.0, 561)
+        z = peak[:, None] + width[:, None] * np.sinh(t)
+        x, _ = self._at(z)
+        step = np.log(width)[:, None] + np.log(np.cosh(t)) + math.log(t[1] - t[0])
+        return x, along(z) + step
+
+
+def support_of(value: tuple[float, float] | Sequence[float] | str) -> Support:
+    """The support a user named: "counts", a tuple (low, high), or a list of values."""
+    if isinstance(value, str):
+        if value != "counts":
+            raise ValueError(f"support must be 'counts', (low, high) or a list of values, not {value!r}")
+        return Counts()
+    if isinstance(value, tuple) and len(value) == 2:
+        return Interval(float(value[0]), float(value[1]))
+    return Values(value)

@@ -1,0 +1,53 @@
+"""A small versioned binary: magic, version, plain facts as JSON, arrays, checksum. Never pickle."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MAGIC = b"MFBOCD"
+VERSION = 1
+_HEAD = struct.Struct("<6sHI")  # magic, version, bytes of JSON
+_CHECK = struct.Struct("<I")
+
+
+def pack(facts: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """Facts (plain JSON values) and one-dimensional arrays as bytes."""
+    facts = facts | {"arrays": {name: array.size for name, array in arrays.items()}}
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
+    body = _HEAD.pack(MAGIC, VERSION, len(text)) + text
+    body += b"".join(array.astype("<f8").tobytes() for array in arrays.values())
+    return body + _CHECK.pack(zlib.crc32(body))
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What `pack` was given; ValueError, saying why, for anything else."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a saved detector is bytes, not {type(data).__name__}")
+    data = bytes(data)
+    if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
+        raise ValueError("these bytes are not a saved detector: they do not begin with its mark")
+    if len(data) < _HEAD.size + _CHECK.size:
+        raise ValueError(f"the saved detector is truncated: only {len(data)} bytes")
+    _, version, length = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise ValueError(f"the saved detector has format version {version}; this mfbocd reads version {VERSION}")
+    if len(data) < _HEAD.size + length + _CHECK.size:
+        raise ValueError(f"the saved detector is truncated: only {len(data)} bytes")
+    (check,) = _CHECK.unpack_from(data, len(data) - _CHECK.size)
+    if check != zlib.crc32(data[: -_CHECK.size]):
+        raise ValueError("the saved detector is truncated or was altered: its checksum does not match")
+    facts = json.loads(data[_HEAD.size : _HEAD.size + length])
+    arrays: dict[str, Array] = {}
+    offset = _HEAD.size + length
+    for name, size in facts.pop("arrays").items():
+        arrays[name] = np.frombuffer(data, dtype="<f8", count=size, offset=offset).astype(np.float64)
+        offset += 8 * size
+    return facts, arrays
