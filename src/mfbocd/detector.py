@@ -271,7 +271,8 @@ class Detector:
             "spent": self.spent,
             "rows": live.shape[0],
         }
-        head = self.filter.state[: at.HEAD]
+        head = self.filter.state[: at.HEAD].copy()
+        head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
         return pack(facts, {"hazard": self.hazard.table, "head": head, "live": live.ravel()})
 
     @classmethod
@@ -311,7 +312,8 @@ class Detector:
             raise ValueError(
                 f"the saved detector has {facts['rows'] - at.STATS} statistics, {model!r} {model.columns}"
             )
-        detector.adopt(state_of(model, arrays["head"], arrays["live"].reshape(facts["rows"], -1)), facts["spent"])
+        live = arrays["live"].reshape(facts["rows"], -1)
+        detector.adopt(state_of(model, arrays["head"], live, int(detector.filter.state[at.CAP])), facts["spent"])
         return detector
 
     def advance(self, x: Array, zeta: Array, report: Array) -> None:

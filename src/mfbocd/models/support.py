@@ -144,6 +144,7 @@ class Interval(Support):
         """x and log dx/dz at z on the real line."""
         if math.isinf(self.low) and math.isinf(self.high):
             return z, np.zeros_like(z)
+        z = np.clip(z, -300.0, 300.0)  # further out squares of e^z overflow, and no density has mass there
         if math.isinf(self.high):
             return self.low + np.exp(z), z
         if math.isinf(self.low):

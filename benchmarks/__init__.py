@@ -1,0 +1,1 @@
+"""Speed and accuracy against peers, printed as ratios of one run."""

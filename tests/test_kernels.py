@@ -1,0 +1,182 @@
+"""A naive twin of every compiled kernel: plain loops over lists, no tricks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd._kernels import layout as at
+from mfbocd._kernels.prune import keep_heaviest_of, resample_of
+from mfbocd.filter import observe as through_methods
+from mfbocd.filter import table
+
+from .registry import COMPILED, ZETAS, Case
+
+
+class Twin:
+    """BOCD written down as the recursion reads: log weights in a dict from birth to (log weight, statistics)."""
+
+    def __init__(self, model, hazard: mf.Hazard) -> None:  # type: ignore[no-untyped-def]
+        self.model, self.hazard = model, hazard
+        self.tick, self.evidence = -1, 0.0
+        self.alive: dict[int, tuple[float, np.ndarray]] = {}
+
+    def observe(self, x: float, zeta: float) -> None:
+        self.tick += 1
+        predicted: dict[int, tuple[float, np.ndarray]] = {}
+        born = 0.0 if self.tick == 0 else -math.inf
+        for birth, (log, stats) in self.alive.items():
+            h = float(self.hazard(self.tick - 1 - birth))
+            born = np.logaddexp(born, log + (math.log(h) if h > 0 else -math.inf))
+            predicted[birth] = (log + (math.log1p(-h) if h < 1 else -math.inf), stats)
+        predicted[self.tick] = (born, self.model.prior())
+        joint = {b: log + float(self.model.log_predictive(s, x, zeta)) for b, (log, s) in predicted.items()}
+        total = np.logaddexp.reduce(list(joint.values()))
+        self.evidence += total
+        self.alive = {b: (joint[b] - total, self.model.update(s, x, zeta)) for b, (_, s) in predicted.items()}
+
+    def mean(self) -> float:
+        prior = float(self.model.predictive(self.model.prior())[0])
+        value = 0.0
+        for birth, (log, stats) in self.alive.items():
+            h = float(self.hazard(self.tick - birth))
+            value += math.exp(log) * ((1 - h) * float(self.model.predictive(stats)[0]) + h * prior)
+        return value
+
+
+def readings(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:
+    rng = np.random.default_rng(seed)
+    return [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(ticks)]
+
+
+@pytest.mark.parametrize("hazard", [0.02, [0.5, 0.1, 0.02]], ids=["constant", "table"])
+@pytest.mark.parametrize("case", COMPILED, ids=lambda c: c.name)
+def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ignore[no-untyped-def]
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, hazard, prune=None)
+    twin = Twin(case.model(), mf.Hazard(hazard))
+    for x, zeta in readings(case, seed=1, ticks=150):  # past the first doubling and several vector widths
+        step = detector.update(x, f"z{zeta}")
+        twin.observe(x, zeta)
+        length, weight = detector.run_length
+        expected = [math.exp(twin.alive[twin.tick - int(n)][0]) for n in length]
+        np.testing.assert_allclose(weight, expected, atol=1e-12)
+        assert detector.log_evidence == pytest.approx(twin.evidence, rel=1e-11)
+        assert step.mean == pytest.approx(twin.mean(), abs=1e-11)
+        heaviest = max(twin.alive, key=lambda b: twin.alive[b][0])
+        assert step.run_length == twin.tick - heaviest
+    stats = detector.filter.stats
+    for i, birth in enumerate(sorted(twin.alive)):
+        np.testing.assert_allclose(stats[:, i], twin.alive[birth][1], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "prune", [mf.TopK(20), mf.Resample(20), mf.Threshold(1e-3), (mf.Threshold(1e-4), mf.TopK(9))]
+)
+@pytest.mark.parametrize("case", COMPILED, ids=lambda c: c.name)
+def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
+    fast = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
+    slow = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
+    for x, zeta in readings(case, seed=2, ticks=200):
+        fast.filter.observe(x, zeta)
+        slow.filter.make_room(1)
+        through_methods(slow.model, slow.filter.state, slow.filter.setup, x, zeta)
+        a, b = fast.filter.state, slow.filter.state
+        same = [slot for slot in range(at.HEAD) if slot != at.TOTAL]  # the weights' scale is each path's own
+        np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
+        np.testing.assert_allclose(table(a)[1:], table(b)[1:], rtol=1e-9, atol=1e-11)
+
+
+def test_the_log_space_path_agrees_with_the_plain_one() -> None:
+    """The same stream, once with a prior so far off that no predictive is representable, in both units."""
+    model = mf.Gaussian(0.0, 1.0, 1.0)
+    detector, twin = mf.Detector(model, hazard=0.01, prune=None), Twin(model, mf.Hazard(0.01))
+    rng = np.random.default_rng(3)
+    for x in np.concatenate([rng.normal(200, 1, 30), rng.normal(-300, 1, 30), rng.normal(0, 1, 10)]):
+        detector.update(float(x))
+        twin.observe(float(x), 1.0)
+        length, weight = detector.run_length
+        expected = [math.exp(twin.alive[twin.tick - int(n)][0]) for n in length]
+        np.testing.assert_allclose(weight, expected, atol=1e-9)
+        assert detector.log_evidence == pytest.approx(twin.evidence, rel=1e-11)
+
+
+def naive_alarm(detector_weights: list[tuple[np.ndarray, np.ndarray]], within: int, threshold: float) -> list[int]:
+    """Alarms from posteriors alone: (births, weights) after each tick."""
+    fired, alarms = -1, []
+    for tick, (birth, weight) in enumerate(detector_weights):
+        recent = (birth > max(tick - within, 0)) & (birth > fired)
+        if recent.any() and weight[recent].sum() / weight.sum() >= threshold:
+            alarms.append(tick)
+            fired = tick
+    return alarms
+
+
+def test_the_alarm_equals_its_twin() -> None:
+    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=0.02, ticks=600, seed=5)
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.02, prune=None, alarm=mf.Alarm(within=15, threshold=0.6))
+    seen, alarms, change = [], [], []
+    for x in stream.table[:, 0].tolist():
+        step = detector.update(x)
+        weight, birth = table(detector.filter.state)[:2].copy()
+        seen.append((birth, weight))
+        change.append(step.p_change)
+        assert step.p_change == pytest.approx(detector.changed(within=15), abs=1e-12)
+        if step.alarm:
+            alarms.append(step.tick)
+            assert step.confidence is not None
+            assert step.confidence >= 0.6
+    assert alarms == naive_alarm(seen, 15, 0.6)
+    assert len(alarms) >= 5
+
+
+def test_keep_heaviest_equals_sorting() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(2, 60))
+        weight = rng.exponential(size=n) * (rng.random(n) < 0.8)
+        weight[rng.integers(0, n, 3)] = 0.25  # ties
+        k = int(rng.integers(1, n))
+        got = weight.copy()
+        keep_heaviest_of(got, k)
+        order = sorted(range(n), key=lambda i: (-weight[i], -i))[:k]
+        expected = np.where(np.isin(np.arange(n), order), weight, 0.0)
+        np.testing.assert_array_equal(got, expected)
+
+
+def naive_resample(weight: np.ndarray, k: int, u: float) -> np.ndarray:
+    """Fearnhead and Liu's algorithm with c found by bisection."""
+    if (weight > 0).sum() <= k:
+        return weight
+    low, high = 0.0, weight.sum()
+    for _ in range(200):
+        c = 0.5 * (low + high)
+        low, high = (c, high) if np.minimum(weight / c, 1).sum() > k else (low, c)
+    out, left = [], u * c
+    for w in weight:
+        if w >= c * (1 - 1e-12):
+            out.append(w)
+            continue
+        left -= w
+        if left < 0:
+            out.append(c)
+            left += c
+        else:
+            out.append(0.0)
+    return np.array(out)
+
+
+def test_resampling_equals_its_twin() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        n = int(rng.integers(3, 80))
+        weight = rng.exponential(size=n) ** 3
+        k, u = int(rng.integers(1, n)), float(rng.random())
+        got = weight.copy()
+        resample_of(got, k, u)
+        np.testing.assert_allclose(got, naive_resample(weight, k, u), rtol=1e-9)
+        assert (got > 0).sum() == k

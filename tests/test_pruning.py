@@ -1,0 +1,136 @@
+"""Bounded hypotheses: how many, how unbiased, how close to exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd._kernels.prune import resample_of
+from mfbocd.prune import Pruning
+
+
+def stream(ticks: int, seed: int = 0) -> list[float]:
+    return mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=1 / 100, ticks=ticks, seed=seed).table[:, 0].tolist()
+
+
+def test_resampling_is_unbiased() -> None:
+    """E[new weight] = old weight, for every hypothesis: 4000 draws, each within five standard errors."""
+    rng = np.random.default_rng(0)
+    weight = rng.exponential(size=40) ** 2
+    weight /= weight.sum()
+    draws = np.tile(weight, (4000, 1))
+    for row, u in zip(draws, rng.random(4000), strict=True):
+        resample_of(row, 12, float(u))
+    assert (np.abs(draws.mean(axis=0) - weight) <= five_errors(weight, draws)).all()
+    assert (draws.std(axis=0) > 0).sum() > 20  # most weights were really at stake
+    heavy = weight >= np.sort(weight)[-3]
+    assert (draws[:, heavy] == weight[heavy]).all()  # and the heaviest never are
+
+
+def five_errors(weight: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    """Five standard errors of the mean of draws that are c with probability weight / c, else 0."""
+    c = np.median(draws[(draws > 0) & (draws != weight)])
+    return 5 * np.sqrt(weight * c / len(draws)) + 1e-12
+
+
+def test_resampling_in_the_filter_is_unbiased() -> None:
+    """Over seeds, the resampled posterior averages to the exact one (pruned once, so nothing has compounded)."""
+    xs = stream(41, seed=3)
+    exact = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, prune=None)
+    for x in xs:
+        exact.update(x)
+    truth = np.zeros(41)
+    truth[exact.run_length.length] = exact.run_length.weight
+    total = np.zeros((500, 41))
+    for seed in range(500):
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, prune=mf.Resample(40, slack=25), seed=seed)
+        for x in xs:
+            detector.update(x)
+        total[seed, detector.run_length.length] = detector.run_length.weight
+    assert (np.abs(total.mean(axis=0) - truth) <= five_errors(truth, total)).all()
+    assert (total.std(axis=0) > 1e-6).sum() > 10
+
+
+def test_fewer_positive_weights_than_wanted_are_left_alone() -> None:
+    weight = np.array([0.5, 0.0, 0.3, 0.0, 0.2])
+    resample_of(weight, 4, 0.3)
+    assert weight.tolist() == [0.5, 0.0, 0.3, 0.0, 0.2]
+
+
+@pytest.mark.parametrize("make", [mf.TopK, mf.Resample])
+@pytest.mark.parametrize("k", [1, 2, 5, 33, 64, 100])
+def test_never_more_than_k(make, k: int) -> None:  # type: ignore[no-untyped-def]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=make(k))
+    sizes = []
+    for x in stream(300):
+        detector.update(x)
+        sizes.append(len(detector.run_length.weight))
+        assert detector.run_length.weight.sum() == pytest.approx(1.0, abs=1e-12)
+    assert max(sizes) == k
+    assert min(sizes[200:]) >= k - Pruning.of(make(k)).slack
+
+
+def test_slack_zero_holds_exactly_k() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=mf.TopK(20, slack=0))
+    for t, x in enumerate(stream(100)):
+        detector.update(x)
+        assert len(detector.run_length.weight) == min(t + 1, 20)
+
+
+def test_a_threshold_alone_drops_only_the_negligible() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=mf.Threshold(1e-3))
+    for x in stream(400):
+        detector.update(x)
+        assert (detector.run_length.weight > 0).all()
+    assert len(detector.run_length.weight) < 200
+
+
+def test_a_threshold_never_drops_the_last_hypothesis() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.5, prune=mf.Threshold(0.9))
+    for x in stream(200):
+        detector.update(x)
+        assert detector.run_length.weight.sum() == pytest.approx(1.0)
+
+
+def test_memory_is_constant_when_bounded_and_default_is_bounded() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1 / 250)
+    size = detector.filter.state.nbytes
+    mf.run(detector, np.zeros(20_000))
+    assert detector.filter.state.nbytes == size
+    assert len(detector.to_bytes()) < 16_000
+
+
+def errors(prune, table: np.ndarray) -> tuple[float, float]:  # type: ignore[no-untyped-def]
+    """Root mean squared error of the mean and of P(change within 50) against exact."""
+    exact, other = (mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=p), table) for p in (None, prune))
+    return tuple(float(np.sqrt(np.mean((getattr(exact, f) - getattr(other, f)) ** 2))) for f in ("mean", "p_change"))
+
+
+def test_the_price_of_pruning() -> None:
+    """What docs/pruning.md says, in order of magnitude, on other streams."""
+    table = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=1 / 100, ticks=5000, seed=2).table
+    default = mf.Detector(mf.Gaussian(0, 9, 1)).pruning
+    assert default.most == 256
+    assert max(errors(default, table)) < 1e-3
+    assert max(errors(mf.Threshold(1e-8), table)) < 1e-6
+    for few, many in ((mf.TopK(32), mf.TopK(256)), (mf.Resample(32), mf.Resample(256))):
+        assert errors(few, table)[0] > 3 * errors(many, table)[0] > 0
+    assert errors(mf.TopK(128), table)[0] > errors(mf.Resample(128), table)[0]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: mf.Threshold(0), "Threshold.eps must lie in (0, 1), not 0"),
+        (lambda: mf.TopK(0), "TopK.k must be at least 1, not 0"),
+        (lambda: mf.TopK(2.5), "TopK.k must be a whole number, not 2.5"),
+        (lambda: mf.Resample(4, slack=4), "Resample.slack must be below k = 4, not 4"),
+        (lambda: Pruning.of([mf.TopK(4), mf.Resample(4)]), "one Threshold and one of TopK and Resample"),
+        (lambda: Pruning.of("topk"), "prune must be None, Threshold, TopK, Resample"),
+    ],
+)
+def test_bad_pruning_is_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises((ValueError, TypeError)) as error:
+        make()
+    assert said in str(error.value)

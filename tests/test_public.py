@@ -1,0 +1,80 @@
+"""The public surface, pinned: a change here is a change users see."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import mfbocd as mf
+
+NAMES = [
+    *("Alarm", "Always", "Bernoulli", "Detector", "ExponentialFamily", "Fidelity", "Fleet", "Gaussian", "Hazard"),
+    *("Model", "Policy", "Random", "Resample", "RunLength", "Start", "Step", "Threshold", "TopK", "Trace"),
+    *("models", "run", "simulate"),
+]
+
+SIGNATURES = {
+    "Gaussian": "mean var noise",
+    "Bernoulli": "alpha beta predictive",
+    "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
+    "Fidelity": "name zeta cost observe",
+    "Detector": "model fidelities hazard policy prune alarm seed missing",
+    "Fleet": "n model fidelities hazard policy prune alarm seed missing threads",
+    "run": "detector table posterior",
+    "Always": "name",
+    "Random": "probabilities",
+    "Threshold": "eps",
+    "TopK": "k slack",
+    "Resample": "k slack",
+    "Alarm": "within threshold",
+}
+
+MEMBERS = {
+    "Detector": "choose update step run_length changed mean variance spent to_bytes from_bytes regime log_evidence "
+    "interval parameter map_run_length ticks",
+    "Fleet": "choose update spent mean run_length changed detector log_evidence ticks",
+    "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence",
+}
+
+
+def test_names() -> None:
+    assert sorted(mf.__all__) == sorted(NAMES)
+    assert dir(mf) == sorted(NAMES)
+    for name in NAMES:
+        assert getattr(mf, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        mf.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures(name: str) -> None:
+    assert list(inspect.signature(getattr(mf, name)).parameters) == SIGNATURES[name].split()
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members(name: str) -> None:
+    kind = getattr(mf, name)
+    known = set(dir(kind)) | set(getattr(kind, "__dataclass_fields__", ()))
+    known |= {"spent"} if name == "Detector" else set()
+    assert set(MEMBERS[name].split()) <= known
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_thing_is_documented(name: str) -> None:
+    thing = getattr(mf, name)
+    assert (thing.__doc__ or "").strip()
+    if inspect.isclass(thing):
+        for member, value in vars(thing).items():
+            if not member.startswith("_") and inspect.isfunction(value):
+                assert (value.__doc__ or "").strip(), f"{name}.{member}"
+
+
+def test_import_is_light() -> None:
+    """Importing the package loads neither the compiler nor numpy."""
+    code = "import sys, mfbocd; print([m for m in ('numba', 'numpy', 'pandas', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
