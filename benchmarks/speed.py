@@ -269,13 +269,9 @@ def start_up() -> None:
         times = [float(subprocess.run(run, check=True, capture_output=True, text=True).stdout) for _ in range(5)]
         took[label] = statistics.median(times)
     light, warm = took.values()
-    print(
-        f"\nStart-up, median of 5 new processes: import {light:.3f} s (goal 0.3: {goal('import <= 0.3 s', light <= 0.3)}), ",
-        end="",
-    )
-    print(
-        f"import and first call with a warm cache {warm:.2f} s (goal 1: {goal('first call, warm <= 1 s', warm <= 1)})"
-    )
+    print("\nStart-up, median of 5 new processes with a warm cache; names load on first use, so both count")
+    print(f"  import alone {light:.3f} s (goal 0.3: {goal('import <= 0.3 s', light <= 0.3)})")
+    print(f"  import and first update {warm:.2f} s (goal 1: {goal('first call, warm <= 1 s', warm <= 1)})")
 
 
 def main() -> None:
@@ -283,10 +279,9 @@ def main() -> None:
     for part in (filters, single_tick, growth, memory, fleet, start_up):
         part()
     missed = [text for text, met in GOALS if not met]
-    print(
-        f"\n{len(GOALS) - len(missed)} of {len(GOALS)} goals met"
-        + (f"; missed: {'; '.join(missed)}" if missed else "")
-    )
+    print(f"\n{len(GOALS) - len(missed)} of {len(GOALS)} goals met")
+    for text in missed:
+        print(f"  missed: {text}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import mfbocd as mf
 NAMES = [
     *("Alarm", "Always", "Bernoulli", "Detector", "ExponentialFamily", "Fidelity", "Fleet", "Gaussian", "Hazard"),
     *("Model", "Policy", "Random", "Resample", "RunLength", "Start", "Step", "Threshold", "TopK", "Trace"),
-    *("models", "run", "simulate"),
+    *("calibrate", "datasets", "models", "run", "simulate"),
 ]
 
 SIGNATURES = {

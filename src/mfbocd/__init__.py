@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import models, simulate
+    from . import calibrate, datasets, models, simulate
     from .batch import Trace, run
     from .detector import Alarm, Detector, Step
     from .fidelity import Fidelity
@@ -34,7 +34,7 @@ _HOME = {
     "prune": ["Resample", "Threshold", "TopK"],
 }
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
-_ROOMS = ("models", "simulate")
+_ROOMS = ("calibrate", "datasets", "models", "simulate")
 
 __all__ = [
     "Alarm",
@@ -56,6 +56,8 @@ __all__ = [
     "Threshold",
     "TopK",
     "Trace",
+    "calibrate",
+    "datasets",
     "models",
     "run",
     "simulate",

@@ -23,5 +23,6 @@ def kernel(function: F) -> F:
 
 
 def scalar(function: F) -> F:
-    """Compile a function that is inlined into kernels: order kept, only multiply-adds fused."""
-    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
+    """Compile a function to be inlined into kernels, which then vectorise: order kept, multiply-adds fused."""
+    compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
+    return cast(F, compiled)

@@ -47,3 +47,6 @@ FIRST = 8
 
 LANES = 32  # a vectorised, unrolled loop's stride; columns are padded to it, since odd rows go five times slower
 TINY = 1e-200  # weights below this are flushed: subnormals are slow and mean nothing
+
+# --- gains ---------------------------------------------------------------------------------------------------
+RUN_LENGTH, JOINT, VARIANCE = 0, 1, 2  # what a reading is expected to tell about

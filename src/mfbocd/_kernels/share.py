@@ -6,6 +6,7 @@ streams left, and delays nobody; a thread with nothing left waits, some microsec
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,10 @@ else:
         return types.int64(board, types.int64, types.int64), codegen
 
 
+# While it waits, a thread lets others run: on a busy machine the one it waits for may need its core.
+_yield = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+
+
 @scalar
 def take(board: Board, n: int) -> tuple[int, int]:
     """The next streams to advance, [low, high); empty when all are done."""
@@ -45,7 +50,7 @@ def take(board: Board, n: int) -> tuple[int, int]:
     high = min(low + BLOCK, n)
     if low == high:
         while _add(board, 1, 0) < n:
-            pass
+            _yield()
     return low, high
 
 

@@ -203,6 +203,33 @@ def expect(state: Pointer, setup: Pointer, values: Array, prior: float) -> float
     return total / state[TOTAL]
 
 
+@kernel
+def predict(state: Pointer, setup: Pointer, weight: Array) -> None:
+    """P(r_{t+1} = l | x_1..x_t) for the COUNT hypotheses alive and, last, the one a change would open."""
+    n = int(state[COUNT])
+    old = column(state, WEIGHT)
+    birth = column(state, BIRTH)
+    hazard = hazards(setup)
+    last = int(setup[HAZARDS]) - 1
+    if n == 0:
+        weight[0] = 1.0
+        return
+    born = 0.0
+    scale = 1.0 / state[TOTAL]
+    if last == 0:
+        h = hazard[0]
+        born = h
+        for i in range(n):
+            weight[i] = (1.0 - h) * scale * old[i]
+    else:
+        tick = state[TICK]
+        for i in range(n):
+            h = hazard[min(int(tick - birth[i]), last)]
+            born += h * scale * old[i]
+            weight[i] = (1.0 - h) * scale * old[i]
+    weight[n] = born
+
+
 # --- the same for models that are not compiled: arrays in -----------------------------------------------------
 
 

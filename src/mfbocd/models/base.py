@@ -28,6 +28,7 @@ class Model(ABC):
     # below, which every model has and which the tests hold the compiled ones to.
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
+    gains: ClassVar[Callable[..., Any] | None] = None
 
     @abstractmethod
     def prior(self) -> Array:
@@ -60,6 +61,18 @@ class Model(ABC):
     @abstractmethod
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
         """P(next x <= x) at fidelity zeta."""
+
+    @abstractmethod
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """I(r; x) of a reading at zeta, hypothesis k having probability weight[k] (`mi_rx` = `mi_xr`), in nats."""
+
+    @abstractmethod
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x | r) of each hypothesis: E_x KL(theta given x || theta), in nats."""
+
+    @abstractmethod
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta | r) - E_x Var(theta | r, x) of each hypothesis."""
 
     def nearest(self, x: float) -> float:
         """The value nearest to x that x can take; x itself where it is continuous."""

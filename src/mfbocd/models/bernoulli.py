@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.compile import kernel
-from .._kernels.gamma import coefficients, quotient, quotients
+from .._kernels.compile import kernel, scalar
+from .._kernels.gamma import Coefficients, coefficients, digamma, quotient, quotients
 from .._kernels.layout import (
     ALARM,
     CHANGE,
@@ -18,17 +18,19 @@ from .._kernels.layout import (
     EVIDENCE,
     FIRST,
     HAZARDS,
+    JOINT,
     MEAN,
     RUN,
     STATS,
     SURE,
     TINY,
+    VARIANCE,
     WEIGHT,
 )
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.scalar import bits_of
+from .._kernels.scalar import bits_of, log
 from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, predict, settle
 from .base import Array, Model, Report, positive
 
 Predictive = Literal["normalized", "paper"]
@@ -133,6 +135,99 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
         low, high = take(board, states.shape[0])
 
 
+@scalar
+def _surprise(p: float) -> float:
+    """-p log p, 0 at 0."""
+    return -p * log(max(p, 1e-300))
+
+
+@kernel
+def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+    """I(r; x) as the finite sum over both outcomes (`mi_xr`), with `parameter_gain` or `variance_gain`."""
+    if zeta == 0.0:
+        return 0.0
+    n = int(state[COUNT]) + 1
+    alive_a = column(state, STATS)
+    alive_b = column(state, STATS + 1)
+    weight = np.empty(n)
+    a = np.empty(n)
+    b = np.empty(n)
+    predict(state, setup, weight)
+    for i in range(n - 1):
+        a[i] = alive_a[i]
+        b[i] = alive_b[i]
+    a[n - 1] = setup[FIRST]
+    b[n - 1] = setup[FIRST + 1]
+    c = coefficients(zeta)
+    inner = 0.0
+    if kind == VARIANCE:
+        for i in range(n):
+            inner += weight[i] * _variance_gain(a[i], b[i], zeta, c)
+        return inner
+    one = 0.0  # the mixture's two values
+    zero = 0.0
+    within = 0.0  # sum_l w_l H[x | l]
+    if setup[FIRST + 2] == 1.0:
+        for i in range(n):
+            p1 = quotient(a[i], a[i] + b[i], zeta, c)
+            p0 = quotient(b[i], a[i] + b[i], zeta, c)
+            one += weight[i] * p1
+            zero += weight[i] * p0
+            within += weight[i] * (_surprise(p1) + _surprise(p0))
+    else:
+        for i in range(n):
+            p1 = 1.0 / (1.0 + quotient(b[i], a[i], zeta, c))
+            p0 = 1.0 - p1
+            one += weight[i] * p1
+            zero += weight[i] * p0
+            within += weight[i] * (_surprise(p1) + _surprise(p0))
+    gain = _surprise(one) + _surprise(zero) - within
+    if setup[FIRST + 2] != 1.0:
+        gain = max(gain, 0.0)  # the paper's own is left as it comes out, negative or not
+    if kind == JOINT:
+        for i in range(n):
+            inner += weight[i] * _parameter_gain(a[i], b[i], zeta, c)
+    return gain + inner
+
+
+@scalar
+def _parameter_gain(a: float, b: float, zeta: float, c: Coefficients) -> float:
+    p1 = 1.0 / (1.0 + quotient(b, a, zeta, c))
+    shared = digamma(a + b + zeta)
+    kl1 = zeta * (digamma(a + zeta) - shared) - log(quotient(a, a + b, zeta, c))
+    kl0 = zeta * (digamma(b + zeta) - shared) - log(quotient(b, a + b, zeta, c))
+    return p1 * kl1 + (1.0 - p1) * kl0
+
+
+@scalar
+def _variance_gain(a: float, b: float, zeta: float, c: Coefficients) -> float:
+    p1 = 1.0 / (1.0 + quotient(b, a, zeta, c))
+    n = a + b
+    m = n + zeta
+    after = (p1 * (a + zeta) * b + (1.0 - p1) * a * (b + zeta)) / (m * m * (m + 1.0))
+    return a * b / (n * n * (n + 1.0)) - after
+
+
+@kernel
+def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            for j in range(zeta.size):
+                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+@kernel
+def _parameter_gains(a: Array, b: Array, zeta: float) -> Array:
+    c = coefficients(zeta)
+    out = np.empty(a.size)
+    for i in range(a.size):
+        out[i] = _parameter_gain(a[i], b[i], zeta, c)
+    return out
+
+
 class Bernoulli(Model):
     """Zeros and ones with a Beta(alpha, beta) prior on P(x = 1).
 
@@ -157,6 +252,7 @@ class Bernoulli(Model):
     columns = 3
     observe = staticmethod(_observe)
     advance = staticmethod(_advance)
+    gains = staticmethod(_gains)
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)
@@ -212,6 +308,35 @@ class Bernoulli(Model):
         """0 below zero, P(x = 0) between, 1 from one on."""
         mean, _ = self.predictive(stats, zeta)
         return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - mean, 1.0))
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).
+
+        With ``predictive="paper"`` the same sum of the two unnormalised values, as the paper computes it: it is
+        then no mutual information, and may be negative.
+        """
+        if zeta == 0.0:
+            return 0.0
+        p = np.exp([self.log_predictive(stats, x, zeta) for x in (0.0, 1.0)])
+        mixed = p @ weight
+        gain = float((p * np.log(p)).sum(axis=0) @ weight - (mixed * np.log(mixed)).sum())
+        return gain if self.kind == "paper" else max(gain, 0.0)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x) = E_x KL(Beta(alpha', beta') || Beta(alpha, beta)), x from the normalised predictive.
+
+        KL after x = 1 is zeta (psi(alpha + zeta) - psi(alpha + beta + zeta)) minus the log of
+        B(alpha + zeta, beta) / B(alpha, beta).
+        """
+        a, b = np.ravel(stats[0]), np.ravel(stats[1])
+        return _parameter_gains(a, b, zeta).reshape(np.shape(stats[0]))
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta) - E_x Var(theta | x), x from the normalised predictive."""
+        one, _ = self.predictive(stats, zeta)
+        _, before = self.parameter(stats)
+        after = [self.parameter(self.update(stats, x, zeta))[1] for x in (1.0, 0.0)]
+        return before - one * after[0] - (1.0 - one) * after[1]
 
     def nearest(self, x: float) -> float:
         """0 or 1."""

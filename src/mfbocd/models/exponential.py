@@ -145,6 +145,63 @@ class ExponentialFamily(Model):
         below = self.support.mass_below(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
         return below.reshape(stats.shape[1:])
 
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """E_r E_x log p(x | r) / p(x), summed or integrated over the support of each hypothesis.
+
+        For a discrete support and ``predictive="paper"`` of the unnormalised predictive, as `Bernoulli` does.
+        """
+        kept = weight > 1e-9  # the others' share of the information is below rounding of the integral
+        w, rows = weight[kept] / weight[kept].sum(), stats[:, kept]
+        if zeta == 0.0:
+            return 0.0
+        paper = self.kind == "paper" and self.support.discrete
+        if self.support.discrete:
+            _, log_p = self.support.cells(lambda x: self._log_tempered(rows, x, zeta), rows.shape[1])
+            if not paper:
+                log_p = log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+            p = np.exp(log_p)
+            mixed = w @ p
+            gain = float(w @ (p * log_p).sum(axis=1) - (mixed * np.log(mixed)).sum())
+            return gain if paper else max(gain, 0.0)
+        x, mass = self._cells(rows, zeta)
+        norm = self._integrals(rows, zeta)[0]
+        gain = 0.0
+        for k in range(w.size):
+            log_p = self._log_tempered(rows, x[k], zeta) - norm[:, None]
+            mixed = np.logaddexp.reduce(log_p + np.log(w)[:, None], axis=0)
+            gain += w[k] * float(mass[k][mass[k] > 0] @ (log_p[k] - mixed)[mass[k] > 0])
+        return max(gain, 0.0)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """E_x KL(theta given x || theta).
+
+        With A(s) = a2(chi + s u(x), nu + s), KL = zeta A'(zeta) - A(zeta) + A(0).
+        """
+        rows = stats.reshape(self.columns, -1)
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        x, mass = self._cells(rows, zeta)
+        step = 1e-3 * zeta
+
+        def a(s: float) -> Array:
+            return self._a2(self._moved(rows, x, s)).reshape(x.shape)
+
+        slope = (8.0 * (a(zeta + step) - a(zeta - step)) - a(zeta + 2.0 * step) + a(zeta - 2.0 * step)) / (
+            12.0 * step
+        )
+        divergence = zeta * slope - a(zeta) + self._a2(rows)[:, None]
+        return np.where(mass > 0.0, mass * divergence, 0.0).sum(axis=1).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta) - E_x Var(theta | x) of the natural parameter."""
+        rows = stats.reshape(self.columns, -1)
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        x, mass = self._cells(rows, zeta)
+        after = self.parameter(self._moved(rows, x, zeta))[1].reshape(x.shape)
+        expected = np.where(mass > 0.0, mass * after, 0.0).sum(axis=1)
+        return (self.parameter(rows)[1] - expected).reshape(stats.shape[1:])
+
     def nearest(self, x: float) -> float:
         """The nearest value of a discrete support."""
         return self.support.nearest(x)
@@ -154,10 +211,19 @@ class ExponentialFamily(Model):
         k = rows.shape[1]
         grid = np.broadcast_to(x, (k, x.shape[-1]))
         flat = np.ascontiguousarray(grid).ravel()
-        added = np.vstack([self._u(flat), np.ones(flat.size)]) * zeta
-        moved = np.repeat(rows, x.shape[-1], axis=1) + added
-        value = zeta * np.asarray(self.log_h1(flat), dtype=float) + self._a2(moved)
+        value = zeta * np.asarray(self.log_h1(flat), dtype=float) + self._a2(self._moved(rows, grid, zeta))
         return np.asarray(value.reshape(k, -1) - self._a2(rows)[:, None])
+
+    def _moved(self, rows: Array, x: Array, s: float) -> Array:
+        """Statistics after each x of the (K, N) grid is read at fidelity s, shape (columns, K N)."""
+        flat = np.ascontiguousarray(x).ravel()
+        return np.repeat(rows, x.shape[1], axis=1) + s * np.vstack([self._u(flat), np.ones(flat.size)])
+
+    def _cells(self, rows: Array, zeta: float) -> tuple[Array, Array]:
+        """Points and the probability of each under each hypothesis, both (K, N)."""
+        x, log_mass = self.support.cells(lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
+        mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
+        return x, mass / mass.sum(axis=1, keepdims=True)
 
     def _integrals(self, rows: Array, zeta: float) -> tuple[Array, Array, Array]:
         """log of the normaliser, mean and variance of the next x, each of shape (K,)."""

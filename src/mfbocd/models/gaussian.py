@@ -16,18 +16,21 @@ from .._kernels.layout import (
     EVIDENCE,
     FIRST,
     HAZARDS,
+    JOINT,
     MEAN,
     RUN,
     STATS,
     SURE,
     TINY,
     TOP,
+    VARIANCE,
     WEIGHT,
 )
+from .._kernels.mixture import information
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, reweigh, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
 from .base import Array, Model, Report, finite, positive
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
@@ -133,6 +136,44 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
         low, high = take(board, states.shape[0])
 
 
+@kernel
+def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+    """`Gaussian.parameter_gain` or `variance_gain` averaged over r, and I(r; x) from the mixture's entropy."""
+    if zeta == 0.0:
+        return 0.0
+    n = int(state[COUNT]) + 1
+    counts = column(state, STATS)
+    means = column(state, STATS + 1)
+    weight = np.empty(n)
+    mean = np.empty(n)
+    variance = np.empty(n)
+    predict(state, setup, weight)
+    prior = setup[FIRST + 2]
+    inner = 0.0
+    for i in range(n):
+        count = counts[i] if i < n - 1 else prior
+        mean[i] = means[i] if i < n - 1 else 0.0
+        variance[i] = 1.0 / zeta + 1.0 / count
+        if kind == JOINT:
+            inner += weight[i] * 0.5 * math.log1p(zeta / count)
+        elif kind == VARIANCE:
+            inner += weight[i] * zeta / (count * (count + zeta))
+    if kind == VARIANCE:
+        return inner
+    return inner + information(weight, mean, variance)
+
+
+@kernel
+def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            for j in range(zeta.size):
+                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
 class Gaussian(Model):
     """Normal observations with known variance `noise` and a N(mean, var) prior on their mean (`mf_gaussian`).
 
@@ -158,6 +199,7 @@ class Gaussian(Model):
     columns = 2
     observe = staticmethod(_observe)
     advance = staticmethod(_advance)
+    gains = staticmethod(_gains)
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, noise: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)
@@ -205,6 +247,20 @@ class Gaussian(Model):
         mean, variance = self.predictive(stats, zeta)
         z = (x - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """h(mixture) - sum_l w_l h(N_l): only the mixture's entropy is numeric, to 1e-6 nats at any scale."""
+        if zeta == 0.0:
+            return 0.0
+        return float(information(np.array(weight), np.array(stats[1]), 1.0 / zeta + 1.0 / stats[0]))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x) = log(1 + zeta var_theta / noise) / 2."""
+        return 0.5 * np.log1p(zeta / stats[0])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta) - Var(theta | x), in units of the noise: 1 / count - 1 / (count + zeta), whatever x is."""
+        return zeta / (stats[0] * (stats[0] + zeta))
 
     def params(self) -> Array:
         """Prior mean, noise standard deviation, prior count."""

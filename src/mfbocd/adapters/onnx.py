@@ -1,0 +1,105 @@
+"""Observers that run an ONNX model (extra ``onnx``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .network import After, Before, Network, Port, Tensor, thread_count
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+# ONNX Runtime's names of types, where numpy's differ; what is not a tensor of numbers only `after` can make sense of
+_DTYPES = {"float": "float32", "double": "float64", "string": "object", "bfloat16": "object"}
+
+
+class OnnxObserver(Network):
+    """An ONNX Runtime session as `Fidelity.observe`: raw -> `before` -> session -> `after` -> a number.
+
+    Parameters
+    ----------
+    model: a path, the model's bytes, or an onnx ModelProto.
+    before: from raw to the session's input: an array, or a dict of arrays by name; raw itself unless told.
+        Floats are cast to the precision the model takes; a batch axis of 1 may be left out.
+    after: from the output (a dict of arrays by name if there are several) to a number; unless told, the output must
+        hold just one.
+    outputs: names of the outputs to compute; all of them unless told.
+    providers: ONNX Runtime's execution providers, in order; the CPU unless told.
+    threads: within one evaluation; 1, so that times can be compared and a fleet does not crowd the machine.
+
+    >>> from onnx import TensorProto, helper
+    >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
+    >>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])
+    >>> graph = helper.make_graph([helper.make_node("ReduceSum", ["x"], ["y"])], "sum", [x], [y])
+    >>> model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    >>> observe = OnnxObserver(model, before=lambda frame: frame / 255.0)
+    >>> observe
+    <OnnxObserver: x [1, 3] float32 -> y [1, 1] float32>
+    >>> observe(np.array([51, 102, 51]))
+    0.800000011920929
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | bytes | ModelProto,
+        before: Before | None = None,
+        after: After | None = None,
+        *,
+        outputs: Sequence[str] | None = None,
+        providers: Sequence[str] | None = None,
+        threads: int = 1,
+    ) -> None:
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise ImportError("OnnxObserver needs onnxruntime: pip install 'mfbocd[onnx]'") from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = thread_count("OnnxObserver", threads)
+        options.inter_op_num_threads = 1
+        chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
+        present = onnxruntime.get_available_providers()
+        for provider in chosen:
+            # ONNX Runtime would only warn, and read at another speed than was measured.
+            if provider not in present:
+                raise ValueError(f"OnnxObserver.providers names {provider!r}; here are only {', '.join(present)}")
+        self.session = onnxruntime.InferenceSession(_source(model), options, providers=chosen)
+        found = [_port(node) for node in self.session.get_outputs()]
+        if outputs is not None:
+            known = {port.name: port for port in found}
+            for name in outputs:
+                if name not in known:
+                    raise ValueError(f"output {name!r} is none of the network's: {', '.join(known)}")
+            found = [known[name] for name in outputs]
+        if not found:
+            raise ValueError("OnnxObserver.outputs must name at least one output, not none")
+        super().__init__([_port(node) for node in self.session.get_inputs()], found, before, after)
+
+    def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The session's outputs by name."""
+        names = [port.name for port in self.outputs]
+        return dict(zip(names, self.session.run(names, feeds), strict=True))
+
+
+def _source(model: str | PathLike[str] | bytes | ModelProto) -> str | bytes:
+    if isinstance(model, bytes):
+        return model
+    if isinstance(model, str | PathLike):
+        path = Path(model)
+        if not path.is_file():
+            raise FileNotFoundError(f"OnnxObserver.model: there is no file {fspath(path)!r}")
+        return fspath(path)
+    if hasattr(model, "SerializeToString"):
+        return bytes(model.SerializeToString())
+    raise TypeError(f"OnnxObserver.model must be a path, bytes or an onnx ModelProto, not {model!r}")
+
+
+def _port(node: Any) -> Port:
+    inner = re.fullmatch(r"tensor\((\w+)\)", node.type)
+    dtype = _DTYPES.get(inner[1], inner[1]) if inner else "object"
+    return Port(node.name, tuple(s if isinstance(s, int) else None for s in node.shape), np.dtype(dtype))

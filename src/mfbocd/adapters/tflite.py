@@ -1,0 +1,89 @@
+"""Observers that run a TFLite model (extra ``tflite``)."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .network import After, Before, Network, Port, Tensor, thread_count
+
+
+class TfliteObserver(Network):
+    """A TFLite interpreter as `Fidelity.observe`: raw -> `before` -> interpreter -> `after` -> a number.
+
+    A quantised model is fed floats, which are quantised by the input's scale and zero point, or its own whole numbers
+    as they are; its outputs are dequantised before `after` sees them. An interpreter holds the tensors of one
+    evaluation: share it between threads, and they overwrite each other's.
+
+    Parameters
+    ----------
+    model: a path, or the model's bytes.
+    before: from raw to the input: an array, or a dict of arrays by name; raw itself unless told. A batch axis of 1
+        may be left out.
+    after: from the output (a dict of arrays by name if there are several) to a number; unless told, the output must
+        hold just one.
+    threads: within one evaluation; 1, so that times can be compared and a fleet does not crowd the machine.
+
+    An autoencoder's reading is its reconstruction error, which needs the input too::
+
+        network = TfliteObserver("ad01_fp32.tflite")
+        Fidelity("sound", zeta=1, cost=264_192, observe=lambda x: np.mean((network.answer(x) - x) ** 2))
+
+    >>> TfliteObserver("no-such.tflite")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: TfliteObserver.model: there is no file 'no-such.tflite'
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | bytes,
+        before: Before | None = None,
+        after: After | None = None,
+        *,
+        threads: int = 1,
+    ) -> None:
+        try:
+            from ai_edge_litert.interpreter import Interpreter
+        except ImportError as error:
+            raise ImportError("TfliteObserver needs ai-edge-litert: pip install 'mfbocd[tflite]'") from error
+        count = thread_count("TfliteObserver", threads)
+        if isinstance(model, bytes):
+            self.interpreter = Interpreter(model_content=model, num_threads=count)
+        elif isinstance(model, str | PathLike):
+            path = Path(model)
+            if not path.is_file():
+                raise FileNotFoundError(f"TfliteObserver.model: there is no file {fspath(path)!r}")
+            self.interpreter = Interpreter(model_path=fspath(path), num_threads=count)
+        else:
+            raise TypeError(f"TfliteObserver.model must be a path or bytes, not {model!r}")
+        self.interpreter.allocate_tensors()
+        entries, exits = self.interpreter.get_input_details(), self.interpreter.get_output_details()
+        self._at = {detail["name"]: int(detail["index"]) for detail in (*entries, *exits)}
+        self._shapes = {detail["name"]: tuple(map(int, detail["shape"])) for detail in entries}
+        super().__init__([_port(d) for d in entries], [_port(d) for d in exits], before, after)
+
+    def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The interpreter's outputs by name, dequantised."""
+        if any(array.shape != self._shapes[name] for name, array in feeds.items()):
+            for name, array in feeds.items():
+                self.interpreter.resize_tensor_input(self._at[name], array.shape, strict=True)
+                self._shapes[name] = array.shape
+            self.interpreter.allocate_tensors()
+        for name, array in feeds.items():
+            self.interpreter.set_tensor(self._at[name], array)
+        self.interpreter.invoke()
+        return {port.name: port.gives(self.interpreter.get_tensor(self._at[port.name])) for port in self.outputs}
+
+
+def _port(detail: dict[str, Any]) -> Port:
+    parameters = detail["quantization_parameters"]
+    scales, zeros = parameters["scales"], parameters["zero_points"]
+    if len(scales) > 1:
+        raise ValueError(f"{detail['name']!r} is quantised by channel, which only weights are known to be")
+    shape = tuple(None if s < 0 else int(s) for s in detail["shape_signature"])
+    scale, zero = (float(scales[0]), int(zeros[0])) if len(scales) else (0.0, 0)
+    return Port(detail["name"], shape, np.dtype(detail["dtype"]), scale, zero)

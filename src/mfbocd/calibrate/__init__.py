@@ -1,0 +1,30 @@
+"""What a fidelity is worth and costs, from held-out data; and a guard for when it no longer is."""
+
+from .cost import (
+    CostEstimate,
+    decision_operations,
+    decision_time,
+    declared_cost,
+    measured_time,
+    onnx_operations,
+)
+from .shadow import ShadowGuard, ShadowWarning
+from .threshold import Threshold, threshold_fnr_fpr
+from .zeta import CalibrationError, ZetaEstimate, bernoulli_zeta, gaussian_zeta
+
+__all__ = [
+    "CalibrationError",
+    "CostEstimate",
+    "ShadowGuard",
+    "ShadowWarning",
+    "Threshold",
+    "ZetaEstimate",
+    "bernoulli_zeta",
+    "decision_operations",
+    "decision_time",
+    "declared_cost",
+    "gaussian_zeta",
+    "measured_time",
+    "onnx_operations",
+    "threshold_fnr_fpr",
+]

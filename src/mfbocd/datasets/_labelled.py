@@ -1,0 +1,49 @@
+"""A stream drawn from labelled real items."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models import Bernoulli
+from ._held_out import Bits
+from ._stream import Array, Ticks
+
+
+class Drawn(NamedTuple):
+    """Which item each tick shows, and the truth behind it."""
+
+    item: NDArray[np.int64]
+    truth: Array
+    theta: Array
+    changes: Ticks
+
+
+def draw(label: Bits, model: Bernoulli, hazard: float, ticks: int, seed: int) -> Drawn:
+    """The paper's protocol for machine sounds.
+
+    A regime ends with probability `hazard` at every tick; its theta ~ Beta(alpha, beta) of `model`;
+    y_t ~ Bernoulli(theta_t); the item shown is one with label y_t, uniformly at random with replacement.
+
+    >>> drawn = draw(np.array([False, True, True]), Bernoulli(1, 1), hazard=0.2, ticks=8, seed=1)
+    >>> bool((np.array([0.0, 1.0, 1.0])[drawn.item] == drawn.truth).all())
+    True
+    """
+    if not 0.0 < hazard < 1.0:
+        raise ValueError(f"hazard must lie in (0, 1), not {hazard!r}")
+    if ticks < 1:
+        raise ValueError(f"ticks must be at least 1, not {ticks!r}")
+    rng = np.random.default_rng(seed)
+    begins = rng.random(ticks) < hazard
+    begins[0] = False
+    regime = np.cumsum(begins)
+    theta = rng.beta(model.alpha, model.beta, size=ticks)[regime]
+    truth = rng.random(ticks) < theta
+    share = rng.random(ticks)
+    item = np.empty(ticks, dtype=np.int64)
+    for kind in (False, True):
+        pool = np.flatnonzero(label == kind)
+        item[truth == kind] = pool[(share[truth == kind] * pool.size).astype(np.int64)]
+    return Drawn(item, truth.astype(np.float64), theta, np.flatnonzero(begins))

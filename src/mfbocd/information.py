@@ -1,0 +1,59 @@
+"""What a reading is expected to tell: gains, before anything is paid."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._kernels import layout as at
+from .filter import Filter
+
+Array = NDArray[np.float64]
+Gain = Literal["run_length", "joint", "variance"]
+GAINS: tuple[Gain, ...] = get_args(Gain)
+_CODE = {"run_length": at.RUN_LENGTH, "joint": at.JOINT, "variance": at.VARIANCE}
+
+
+def checked_gain(owner: str, gain: str) -> Gain:
+    """The gain's name, or an error that lists them."""
+    for known in GAINS:
+        if gain == known:
+            return known
+    raise ValueError(f"{owner}.gain must be one of {', '.join(GAINS)}, not {gain!r}")
+
+
+def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
+    """The gain of reading the coming tick at each zeta, shape (J,).
+
+    - ``"run_length"``: I(r; x), the mutual information of run length and reading, in nats (`mi_rx`, `mi_xr`).
+    - ``"joint"``: I(r, theta; x) = I(r; x) + E_r I(theta; x | r): what is learnt of the parameter counts too.
+    - ``"variance"``: E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
+
+    All are 0 at zeta = 0 and never negative, but for the paper's Bernoulli predictive, which is no probability.
+
+    >>> from mfbocd.hazard import Hazard
+    >>> from mfbocd.models import Gaussian
+    >>> from mfbocd.prune import Pruning
+    >>> f = Filter(Gaussian(0, 9, 1), Hazard(0.01), Pruning.of(None))
+    >>> for x in (0.1, -0.3, 0.2):
+    ...     report = f.observe(x, 1.0)
+    >>> expected_gains(f, np.array([0.0, 0.1, 1.0]), "joint").round(4)
+    array([0.    , 0.0201, 0.1642])
+    """
+    if belief.model.gains is not None:
+        out = np.empty((1, zeta.size))
+        board = np.zeros(2, dtype=np.int64)
+        belief.model.gains(belief.state[None], belief.setup, zeta, _CODE[gain], out, board)
+        return np.asarray(out[0])
+    weight, stats = belief.predicted()
+    return np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
+
+
+def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: Gain) -> float:
+    model = belief.model
+    if gain == "variance":
+        return float(weight @ model.variance_gain(stats, zeta))
+    value = model.run_length_gain(weight, stats, zeta)
+    return value + float(weight @ model.parameter_gain(stats, zeta)) if gain == "joint" else value
