@@ -88,7 +88,7 @@ def test_to_frame() -> None:
     ],
 )
 def test_bad_tables_are_named_and_change_nothing(table, said: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
-    detector = mf.Detector(mf.Gaussian(), FIDELITIES)
+    detector = mf.Detector(mf.Gaussian(), FIDELITIES, policy=mf.Always("high"))
     before = detector.to_bytes()
     with pytest.raises((ValueError, TypeError)) as error:
         mf.run(detector, table, posterior=posterior)

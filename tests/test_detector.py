@@ -54,17 +54,20 @@ def test_step_reads_only_the_chosen_sensor() -> None:
 def test_step_without_observe() -> None:
     assert mf.Detector(mf.Gaussian()).step(1.5).x == 1.5
     with pytest.raises(TypeError, match="fidelity 'gps' has no observe"):
-        make().step(1.0)
+        make(policy=mf.Always("gps")).step(1.0)
 
 
-def test_the_default_is_ordinary_bocd_and_the_dearest_fidelity() -> None:
+def test_the_default_is_ordinary_bocd_or_a_budget() -> None:
     assert mf.Detector(mf.Gaussian()).choose() == mf.Fidelity("full", 1.0, 1.0)
-    assert make().choose() is GPS
+    assert isinstance(mf.Detector(mf.Gaussian()).policy, mf.Always)
+    assert repr(make().policy) == "Budget(share=0.35, cap=None, gain='joint')"
+    assert isinstance(make(fidelities=[IMU, mf.Fidelity("same", 0.9, 1)]).policy, mf.Always)
+    assert make(policy=mf.Always()).choose() is GPS
     assert make(policy=mf.Always("imu")).choose() is IMU
 
 
 def test_update_takes_a_fidelity_its_name_or_nothing() -> None:
-    results = [make().update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40), None)]
+    results = [make(policy=mf.Always()).update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40), None)]
     assert len(set(results)) == 1
     assert results[0].fidelity == "gps"
     for x in (1, True, np.float32(1.0), np.int8(1), np.array(1.0)):
@@ -92,7 +95,7 @@ def test_two_changes_within_the_window_are_two_alarms() -> None:
     rng = np.random.default_rng(1)
     xs = np.concatenate([rng.normal(0, 1, 100), rng.normal(8, 1, 20), rng.normal(-8, 1, 50)])
     detector = make(alarm=mf.Alarm(within=50, threshold=0.9))
-    assert [s.changed_at for s in (detector.update(float(x)) for x in xs) if s.alarm] == [100, 120]
+    assert [s.changed_at for s in (detector.update(float(x), GPS) for x in xs) if s.alarm] == [100, 120]
 
 
 def test_the_start_of_the_stream_is_no_change() -> None:

@@ -75,7 +75,7 @@ def test_fleets_in_several_threads_at_once() -> None:
 
 def test_fidelities_by_name_by_object_and_a_stream() -> None:
     def told(fidelity) -> list[str]:  # type: ignore[no-untyped-def]
-        fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES)
+        fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES, policy=mf.Always())
         return [FIDELITIES[j].name for j in fleet.update([0.0, 1.0, 2.0], fidelity).choice]
 
     assert told("low") == ["low"] * 3

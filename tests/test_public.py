@@ -11,8 +11,9 @@ import pytest
 import mfbocd as mf
 
 NAMES = [
-    *("Alarm", "Always", "Bernoulli", "Detector", "ExponentialFamily", "Fidelity", "Fleet", "Gaussian", "Hazard"),
-    *("Model", "Policy", "Random", "Resample", "RunLength", "Start", "Step", "Threshold", "TopK", "Trace"),
+    *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
+    *("Gains", "Gaussian", "Hazard", "InformationRate", "Margin", "Model", "Net", "Policy", "Random", "Resample"),
+    *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "models", "run", "simulate"),
 ]
 
@@ -21,11 +22,16 @@ SIGNATURES = {
     "Bernoulli": "alpha beta predictive",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
-    "Detector": "model fidelities hazard policy prune alarm seed missing",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads",
-    "run": "detector table posterior",
+    "run": "detector table posterior raws",
     "Always": "name",
     "Random": "probabilities",
+    "InformationRate": "weights gain",
+    "Margin": "delta gain",
+    "Soft": "temperature weights price gain",
+    "Net": "price gain",
+    "Budget": "per_tick share cap gain",
     "Threshold": "eps",
     "TopK": "k slack",
     "Resample": "k slack",
@@ -33,11 +39,11 @@ SIGNATURES = {
 }
 
 MEMBERS = {
-    "Detector": "choose update step run_length changed mean variance spent to_bytes from_bytes regime log_evidence "
-    "interval parameter map_run_length ticks",
+    "Detector": "choose update step gains run_length changed mean variance spent to_bytes from_bytes regime "
+    "log_evidence interval parameter map_run_length ticks",
     "Fleet": "choose update spent mean run_length changed detector log_evidence ticks",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent",
-    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning",
 }
 
 

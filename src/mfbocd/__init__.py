@@ -11,27 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import calibrate, datasets, models, simulate
     from .batch import Trace, run
-    from .detector import Alarm, Detector, Step
+    from .detector import Detector
     from .fidelity import Fidelity
     from .filter import RunLength, Start
     from .fleet import Fleet
     from .hazard import Hazard
+    from .information import FidelityGain, Gains
     from .models import Bernoulli, ExponentialFamily, Gaussian, Model
-    from .policy import Always, Policy, Random
+    from .policy import Always, Budget, InformationRate, Margin, Net, Policy, Random, Soft
     from .prune import Resample, Threshold, TopK
+    from .tick import Alarm, Step
 
 __version__ = "0.1.0"
 
 _HOME = {
     "batch": ["Trace", "run"],
-    "detector": ["Alarm", "Detector", "Step"],
+    "detector": ["Detector"],
     "fidelity": ["Fidelity"],
     "filter": ["RunLength", "Start"],
     "fleet": ["Fleet"],
     "hazard": ["Hazard"],
+    "information": ["FidelityGain", "Gains"],
     "models": ["Bernoulli", "ExponentialFamily", "Gaussian", "Model"],
-    "policy": ["Always", "Policy", "Random"],
+    "policy": ["Always", "Budget", "InformationRate", "Margin", "Net", "Policy", "Random", "Soft"],
     "prune": ["Resample", "Threshold", "TopK"],
+    "tick": ["Alarm", "Step"],
 }
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
 _ROOMS = ("calibrate", "datasets", "models", "simulate")
@@ -40,17 +44,24 @@ __all__ = [
     "Alarm",
     "Always",
     "Bernoulli",
+    "Budget",
     "Detector",
     "ExponentialFamily",
     "Fidelity",
+    "FidelityGain",
     "Fleet",
+    "Gains",
     "Gaussian",
     "Hazard",
+    "InformationRate",
+    "Margin",
     "Model",
+    "Net",
     "Policy",
     "Random",
     "Resample",
     "RunLength",
+    "Soft",
     "Start",
     "Step",
     "Threshold",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import layout as at
-from .detector import Detector, Step, reading
+from .detector import Detector
+from .tick import Step, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,12 +86,13 @@ class Trace:
         return pd.DataFrame(columns, index=index)
 
 
-def run(detector: Detector, table: Any, posterior: bool = False) -> Trace:
+def run(detector: Detector, table: Any, posterior: bool = False, raws: Sequence[Any] | None = None) -> Trace:
     """Feed a finished stream to a detector and return what it did.
 
     `table` is a (T, J) array with one column a fidelity, in their order; or (T,) where there is only one; or a
     DataFrame (anything with ``columns``), whose columns bear the fidelities' names. Of each row only the chosen
-    column is read. Bad input names its row and column, and leaves the detector as it was.
+    column is read. `raws` are the raw inputs, one a tick, where a cost is a function of them. Bad input names its row
+    and column, and leaves the detector as it was.
 
     >>> from mfbocd import Detector, Gaussian
     >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
@@ -99,14 +102,15 @@ def run(detector: Detector, table: Any, posterior: bool = False) -> Trace:
     3
     """
     columns = _columns(detector, table)
-    before, spent = detector.filter.state.copy(), detector.spent
+    before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
     try:
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
-        if choice is None or posterior or detector.model.advance is None:
-            return _walk(detector, columns, posterior)
+        if choice is None or posterior or detector.model.advance is None or raws is not None:
+            return _walk(detector, columns, posterior, raws)
         return _leap(detector, columns, choice[:, 0])
     except BaseException:
         detector.adopt(before, spent)
+        detector.policy.restore(learnt)
         raise
 
 
@@ -117,7 +121,7 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
     skipped = np.isnan(x)
     zeta = np.where(skipped, 0.0, np.array([f.zeta for f in detector.fidelities])[choice])
     fed = np.where(skipped, 0.0, x)
-    cost = np.array([f.cost for f in detector.fidelities])[choice]
+    cost = np.array([f.cost_of() for f in detector.fidelities])[choice]
     report = np.empty((ticks, at.FIELDS, 1))
     for start in range(0, ticks, CHUNK):
         part = slice(start, min(start + CHUNK, ticks))
@@ -185,7 +189,7 @@ def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _walk(detector: Detector, columns: list[Any], posterior: bool) -> Trace:
+def _walk(detector: Detector, columns: list[Any], posterior: bool, raws: Sequence[Any] | None) -> Trace:
     """Tick by tick: for choices that hang on what was read, for the posterior, for models not compiled."""
     ticks = len(columns[0])
     first = detector.ticks
@@ -196,9 +200,11 @@ def _walk(detector: Detector, columns: list[Any], posterior: bool) -> Trace:
     steps: list[Step] = []
     choices = []
     for t in range(ticks):
-        f = detector.choose()
+        raw = None if raws is None else raws[t]
+        f = detector.choose(raw)
+        value = None if f.zeta == 0.0 and detector.missing == "skip" else _item(columns[index[f.name]][t])
         try:
-            steps.append(detector.update(_item(columns[index[f.name]][t]), f.name))
+            steps.append(detector.update(value, f.name, raw=raw))
         except (TypeError, ValueError) as error:
             raise type(error)(f"row {t}, column {f.name!r}: {error}") from None
         choices.append(index[f.name])

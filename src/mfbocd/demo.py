@@ -53,7 +53,7 @@ def run_demo(out: Path, *, ticks: int, low: float, seed: int) -> str:
 
 
 def _summary(stream: Stream, trace: Trace, detector: Detector) -> str:
-    gps = FIDELITIES[1].cost * len(trace)
+    gps = FIDELITIES[1].cost_of() * len(trace)
     error = float(np.mean((trace.mean - stream.theta) ** 2))
     lines = [
         f"A stream of {len(trace)} ticks, read with the imu (zeta 0.1, cost 1) or the gps (zeta 1, cost 40).",

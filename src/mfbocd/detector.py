@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from dataclasses import asdict
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,60 +14,15 @@ from ._kernels import layout as at
 from .fidelity import Fidelity, checked
 from .filter import Array, Filter, RunLength, Start, state_of, table
 from .hazard import Hazard
+from .information import GAINS, FidelityGain, Gains, expected_gains
 from .models import Model
-from .models.base import finite
-from .policy import POLICIES, Always, Policy
+from .policy import POLICIES, Policy, policy_of
 from .prune import DEFAULT, Prune, Pruning
 from .saving import pack, unpack
+from .shadow import ShadowGuard, guards_of
+from .tick import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
 
-Missing = Literal["raise", "skip"]
-NEVER = 2.0  # an alarm level no probability reaches
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Fire when P(a change within the last `within` ticks) reaches `threshold`.
-
-    One change is one alarm: after it fires, only regimes that began later than that tick count towards the
-    next. `within` must be long enough for the evidence to gather: a change is no longer seen once it is older.
-
-    >>> Alarm(within=30, threshold=0.9)
-    Alarm(within=30, threshold=0.9)
-    """
-
-    within: int = 50
-    threshold: float = 0.9
-
-    def __post_init__(self) -> None:
-        if isinstance(self.within, bool) or not isinstance(self.within, int):
-            raise TypeError(f"Alarm.within must be a whole number, not {self.within!r}")
-        if self.within < 1:
-            raise ValueError(f"Alarm.within must be at least 1, not {self.within!r}")
-        if not 0.0 < finite("Alarm", "threshold", self.threshold) <= 1.0:
-            raise ValueError(f"Alarm.threshold must lie in (0, 1], not {self.threshold!r}")
-
-
-class Step(NamedTuple):
-    """The record of one tick."""
-
-    tick: int
-    """0 for the first."""
-    fidelity: str | None
-    """Name of the fidelity read; None where time merely passed."""
-    x: float | None
-    """The reading; None if it was missing."""
-    cost: float
-    mean: float
-    """E[x_{t+1}] after this tick."""
-    run_length: int
-    """MAP of r_t: ticks since the first of the current regime."""
-    p_change: float
-    """P(change within the alarm's window)."""
-    alarm: bool
-    changed_at: int | None
-    """At an alarm, the tick the new regime most probably began at."""
-    confidence: float | None
-    """At an alarm, P(a regime began after the last alarm, within the window)."""
+OnError = Literal["raise", "fallback"]
 
 
 class Detector:
@@ -78,12 +33,16 @@ class Detector:
     model: the conjugate family with its prior.
     fidelities: the ways to observe; without them one full observation a tick, ordinary BOCD.
     hazard: P(change) a tick, a number in (0, 1), or by run length: see `Hazard`.
-    policy: how the next fidelity is chosen; without one, the fidelity with the largest zeta every time.
+    policy: how the next fidelity is chosen; without one, `Budget(share=0.35)`: docs/deciding.md says why.
     prune: how hypotheses are kept few; None is exact, and grows by one hypothesis a tick. The default bounds
         memory: `docs/pruning.md` says what that costs.
     alarm: an `Alarm`, just its threshold, or None for no alarms.
     seed: of the policy's and the resampling's draws.
     missing: what a reading of None or NaN does: "raise", or "skip" for a tick at which nothing was learnt.
+    on_error: what `step` does when an observer raises or gives no reading: "raise", or "fallback" to ask another
+        fidelity, pay for both and say so in the step.
+    shadow: every so many ticks `step` reads the best fidelity and a lower one, and says when the pairs show that the
+        lower is worse than declared: a number of ticks, or `calibrate.ShadowGuard` objects by name.
 
     >>> detector = Detector(
     ...     models.Gaussian(mean=0, var=9, noise=1),
@@ -96,7 +55,11 @@ class Detector:
     ...         print(f"tick {step.tick}: changed at {step.changed_at}, P = {step.confidence:.3f}")
     tick 4: changed at 4, P = 1.000
     >>> detector.choose().name, detector.spent
-    ('gps', 240.0)
+    ('imu', 240.0)
+    >>> print(detector.gains())
+      fidelity       zeta      cost  run length     joint   variance
+    > imu             0.1         1     0.00981   0.03414    0.03839
+      gps               1        40     0.02231   0.22003    0.18407
     """
 
     def __init__(
@@ -110,11 +73,15 @@ class Detector:
         alarm: Alarm | float | None = Alarm(),  # noqa: B008 (frozen)
         seed: int = 0,
         missing: Missing = "raise",
+        on_error: OnError = "raise",
+        shadow: int | Mapping[str, ShadowGuard] | None = None,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be one of mfbocd's models, such as Gaussian(0, 9, 1), not {model!r}")
         if missing not in ("raise", "skip"):
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
+        if on_error not in ("raise", "fallback"):
+            raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
         self.model = model
         self.fidelities = checked(fidelities)
         self.hazard = Hazard(hazard)
@@ -122,11 +89,14 @@ class Detector:
         self.pruning = Pruning.of(prune)
         self.seed = seed_of(seed)
         self.missing: Missing = missing
-        self.policy = policy_of(policy).bind(self.fidelities)
+        self.on_error: OnError = on_error
+        self.shadow = guards_of(shadow, model, self.fidelities)
+        self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
         self._known = {f.name: f for f in self.fidelities}
+        self._learns = type(self.policy).paid is not Policy.paid
         self._tick = -1
 
     def __repr__(self) -> str:
@@ -135,11 +105,14 @@ class Detector:
 
     # --- the loop --------------------------------------------------------------------------------------------
 
-    def choose(self) -> Fidelity:
-        """The fidelity to read next. Asking changes nothing: until `update`, the answer stays the same."""
-        return self.fidelities[self.policy.choose(self.filter, self.seed)]
+    def choose(self, raw: Any = None) -> Fidelity:
+        """The fidelity to read next. Asking changes nothing: until `update`, the answer stays the same.
 
-    def update(self, x: float | None, fidelity: Fidelity | str | None = None) -> Step:
+        `raw` is what costs that are functions are asked about.
+        """
+        return self.fidelities[self.policy.choose(self.filter, self.seed, self._costs(raw))]
+
+    def update(self, x: float | None, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
@@ -147,51 +120,106 @@ class Detector:
         """
         known = self._known.get(fidelity) if type(fidelity) is str else None
         if known is None:
-            known = self._resolve(fidelity, x)
+            known = self._resolve(fidelity, x, raw)
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf:
             value: float | None = self.model.check(x)
         else:
-            value = self._reading(x)
-        if value is None:
-            report = self.filter.observe(0.0, 0.0)
-        else:
-            assert known is not None
-            report = self.filter.observe(value, known.zeta)
-        name, cost = (None, 0.0) if known is None else (known.name, known.cost)
-        self.spent += cost
-        self._tick += 1
-        mean, run, change, alarm, changed_at, confidence = report
-        seen = (self._tick, name, value, cost, mean, int(run), change)
-        told = (True, int(changed_at), confidence) if alarm else (False, None, None)
-        return tuple.__new__(Step, seen + told)  # twice as fast as Step(...)
+            value = reading(self.model, x, self.missing)
+        cost = 0.0 if known is None else known.cost if type(known.cost) is float else known.cost_of(raw)
+        return self._tell(value, known, cost, raw)
 
     def step(self, raw: Any = None) -> Step:
         """Choose a fidelity, observe `raw` with it, and with no other, and update.
 
         A fidelity with no `observe` takes `raw` itself as the reading, which makes sense only if it is the
-        only one.
+        only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses.
         """
-        fidelity = self.choose()
+        chosen = self.choose(raw)
+        tick = self._tick + 1
+        due = [name for name, guard in self.shadow.items() if guard.due(tick)]
+        if due:
+            return self._shadowed(raw, due[tick // self.shadow[due[0]].every % len(due)])
+        if self.on_error == "raise":
+            return self.update(self._observe(chosen, raw), chosen.name, raw=raw)
+        others = sorted((f for f in self.fidelities if f is not chosen), key=lambda f: -f.zeta)
+        cost, failed = 0.0, []
+        first: Exception | None = None
+        for f in (chosen, *others):
+            cost += f.cost_of(raw)
+            try:
+                value = reading(self.model, self._observe(f, raw), "raise")
+            except Exception as error:
+                first = first or error
+                failed.append(f.name)
+                continue
+            return self._tell(value, f, cost, raw, tuple(failed))
+        assert first is not None
+        if self.missing == "skip":
+            return self._tell(None, chosen, cost, raw, tuple(failed))
+        raise first
+
+    def _shadowed(self, raw: Any, low_name: str) -> Step:
+        """Read the best fidelity and a lower one, pay for both, and let the guard judge the pair."""
+        high = max(self.fidelities, key=lambda f: f.zeta)
+        low = self._known[low_name]
+        readings = [reading(self.model, self._observe(f, raw), self.missing) for f in (high, low)]
+        warning = self.shadow[low_name].observe(*readings)
+        said = None if warning is None else f"{low_name}: {warning}"
+        return self._tell(readings[0], high, high.cost_of(raw) + low.cost_of(raw), raw, (), said)
+
+    def _tell(
+        self,
+        value: float | None,
+        known: Fidelity | None,
+        cost: float,
+        raw: Any,
+        failed: tuple[str, ...] = (),
+        warning: str | None = None,
+    ) -> Step:
+        """Move the belief by one tick that is known to be sound, and pay for it."""
+        if self._learns and self._tick < 0 and self.policy.gain is not None:
+            costs = self._costs(raw)
+            gains = expected_gains(self.filter, self.policy.zeta, self.policy.gain)
+            self.policy.start(gains[None], (self.policy.cost if costs is None else costs)[None])
+        if value is None or known is None:
+            report = self.filter.observe(0.0, 0.0)
+        else:
+            report = self.filter.observe(value, known.zeta)
+        self.spent += cost
+        self._tick += 1
+        if self._learns:
+            self.policy.paid(np.array([cost]))
+        mean, run, change, alarm, changed_at, confidence = report
+        seen = (self._tick, None if known is None else known.name, value, cost, mean, int(run), change)
+        told = (True, int(changed_at), confidence) if alarm else (False, None, None)
+        return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
+
+    def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
         if fidelity.observe is not None:
-            return self.update(fidelity.observe(raw), fidelity.name)
+            return fidelity.observe(raw)
+        if fidelity.zeta == 0.0:
+            return 0.0 if self.missing == "raise" else None
         if len(self.fidelities) > 1:
             raise TypeError(
                 f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
             )
-        return self.update(raw, fidelity.name)
+        return raw
 
-    def _resolve(self, fidelity: Fidelity | str | None, x: float | None) -> Fidelity | None:
+    def _costs(self, raw: Any) -> Array | None:
+        """What each fidelity costs for this raw input, if that depends on it."""
+        if not np.isnan(self.policy.cost).any():
+            return None
+        return np.array([f.cost_of(raw) for f in self.fidelities])
+
+    def _resolve(self, fidelity: Fidelity | str | None, x: float | None, raw: Any = None) -> Fidelity | None:
         if fidelity is None:
-            return None if x is None else self.choose()
+            return None if x is None else self.choose(raw)
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
         known = self._known.get(name) if isinstance(name, str) else None
         if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
             raise ValueError(f"fidelity must be one of {', '.join(self._known)}, not {fidelity!r}")
         return known
-
-    def _reading(self, x: Any) -> float | None:
-        return reading(self.model, x, self.missing)
 
     # --- what is known ---------------------------------------------------------------------------------------
 
@@ -220,7 +248,7 @@ class Detector:
         """When the current regime began: most probable tick, a `level` credible interval, P(that tick)."""
         if self._tick < 0:
             raise ValueError("no regime has begun: there was no tick yet")
-        return self.filter.start(_level(level))
+        return self.filter.start(level_of(level))
 
     @property
     def log_evidence(self) -> float:
@@ -243,13 +271,23 @@ class Detector:
         zeta = 1.0 if known is None else known.zeta
         if zeta == 0.0:
             raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
-        tail = 0.5 * (1.0 - _level(level))
+        tail = 0.5 * (1.0 - level_of(level))
         return self.filter.quantile(tail, zeta), self.filter.quantile(1.0 - tail, zeta)
 
     @property
     def parameter(self) -> tuple[float, float]:
         """Mean and variance of the current regime's parameter."""
         return self.filter.parameter()
+
+    def gains(self, raw: Any = None) -> Gains:
+        """What each fidelity is expected to tell at the coming tick, and its cost: print it to see why."""
+        chosen = self.choose(raw)
+        told = {gain: expected_gains(self.filter, self.policy.zeta, gain) for gain in GAINS}
+        rows = []
+        for j, f in enumerate(self.fidelities):
+            run_length, joint, variance = (float(told[gain][j]) for gain in GAINS)
+            rows.append(FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, f is chosen))
+        return Gains(rows)
 
     # --- saving ----------------------------------------------------------------------------------------------
 
@@ -262,8 +300,11 @@ class Detector:
         live = table(self.filter.state)
         facts = {
             "model": spec,
-            "fidelities": [[f.name, f.zeta, f.cost] for f in self.fidelities],
+            "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in self.fidelities],
             "policy": {"kind": type(self.policy).__name__, **self.policy.spec()},
+            "learnt": self.policy.state(),
+            "on_error": self.on_error,
+            "shadow": {name: guard.spec() for name, guard in self.shadow.items()},
             "pruning": asdict(self.pruning),
             "alarm": asdict(self.alarm) if self.alarm else None,
             "seed": self.seed,
@@ -281,9 +322,10 @@ class Detector:
         data: bytes,
         *,
         observers: Mapping[str, Callable[[Any], Any]] | None = None,
+        costs: Mapping[str, Callable[[Any], float]] | None = None,
         model: Model | None = None,
     ) -> Detector:
-        """The saved detector. Functions are given again: `observers` by fidelity name, `model` if it held any."""
+        """The saved detector. Functions are given again: `observers` and `costs` by name, `model` if it held any."""
         facts, arrays = unpack(data)
         spec = facts["model"]
         kind = spec.pop("kind")
@@ -294,20 +336,30 @@ class Detector:
         elif type(model).__name__ != kind:
             raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
         known = {name for name, _, _ in facts["fidelities"]}
-        for name in observers or {}:
-            if name not in known:
-                raise ValueError(f"observers names {name!r}, which is none of {', '.join(sorted(known))}")
+        observers, costs = dict(observers or {}), dict(costs or {})
+        for field, given in (("observers", observers), ("costs", costs)):
+            for name in given:
+                if name not in known:
+                    raise ValueError(f"{field} names {name!r}, which is none of {', '.join(sorted(known))}")
+        fidelities = []
+        for name, zeta, cost in facts["fidelities"]:
+            if cost is None and name not in costs:
+                raise ValueError(f"the cost of {name!r} was a function, which bytes cannot carry: pass costs=")
+            fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
         policy = dict(facts["policy"])
         detector = cls(
             model,
-            [Fidelity(name, zeta, cost, (observers or {}).get(name)) for name, zeta, cost in facts["fidelities"]],
+            fidelities,
             Hazard(arrays["hazard"]),
             policy=POLICIES[policy.pop("kind")](**policy),
             prune=Pruning(**facts["pruning"]),
             alarm=Alarm(**facts["alarm"]) if facts["alarm"] else None,
             seed=facts["seed"],
             missing=facts["missing"],
+            on_error=facts["on_error"],
+            shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
         )
+        detector.policy.restore(facts["learnt"])
         if model.columns + at.STATS != facts["rows"]:
             raise ValueError(
                 f"the saved detector has {facts['rows'] - at.STATS} statistics, {model!r} {model.columns}"
@@ -329,48 +381,3 @@ class Detector:
         self.filter.adopt(state)
         self._tick = self.filter.ticks - 1
         self.spent = spent
-
-
-def reading(model: Model, x: Any, missing: Missing) -> float | None:
-    """A reading as a float the model can have produced, None if it is missing and may be; else an error."""
-    if x is None or (isinstance(x, (float, np.floating)) and math.isnan(x)):
-        if missing == "skip":
-            return None
-        raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x[()]
-    if not isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
-        raise TypeError(f"x must be a number, not {x!r}")
-    value = float(x)
-    if math.isinf(value):
-        raise ValueError(f"x must be finite, not {x!r}")
-    return model.check(value)
-
-
-def alarm_of(alarm: Alarm | float | None) -> Alarm | None:
-    """An Alarm from itself, from a threshold, or none."""
-    if alarm is None or isinstance(alarm, Alarm):
-        return alarm
-    return Alarm(threshold=finite("Detector", "alarm", alarm))
-
-
-def seed_of(seed: int) -> int:
-    """A seed the kernels can hold."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"seed must be a whole number, not {seed!r}")
-    if not 0 <= seed < 2**53:
-        raise ValueError(f"seed must lie in [0, 2**53), not {seed!r}")
-    return int(seed)
-
-
-def policy_of(policy: Policy | None) -> Policy:
-    """The policy, or the default."""
-    if policy is not None and not isinstance(policy, Policy):
-        raise TypeError(f"policy must be a policy such as Always('gps'), not {policy!r}")
-    return Always() if policy is None else policy
-
-
-def _level(level: float) -> float:
-    if not 0.0 < finite("Detector", "level", level) < 1.0:
-        raise ValueError(f"level must lie in (0, 1), not {level!r}")
-    return float(level)

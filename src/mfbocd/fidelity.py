@@ -13,8 +13,9 @@ from .models.base import finite
 class Fidelity:
     """A way to observe: `name`, `zeta` in [0, 1], `cost` of a reading, and optionally the callable that reads.
 
-    zeta is how much of a perfect reading this one is worth: 1 is a full observation, 0 none at all. A fidelity
-    with zeta = 0 is a skip, the only one whose cost may be 0.
+    `cost` is a number, or a function of the raw input that returns one. zeta is how much of a perfect reading this
+    one is worth: 1 is a full observation, 0 none at all. A fidelity with zeta = 0 is a skip, the only one whose cost
+    may be 0.
 
     >>> Fidelity("gps", zeta=1.0, cost=40)
     Fidelity(name='gps', zeta=1.0, cost=40.0)
@@ -26,7 +27,7 @@ class Fidelity:
 
     name: str
     zeta: float
-    cost: float
+    cost: float | Callable[[Any], float]
     observe: Callable[[Any], Any] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -35,13 +36,25 @@ class Fidelity:
         zeta = finite("Fidelity", "zeta", self.zeta)
         if not 0.0 <= zeta <= 1.0:
             raise ValueError(f"Fidelity.zeta must lie in [0, 1], not {self.zeta!r}")
-        cost = finite("Fidelity", "cost", self.cost)
-        if cost < 0.0 or (cost == 0.0 and zeta > 0.0):
-            raise ValueError(f"Fidelity.cost must be positive (a skip, zeta = 0, may cost 0), not {self.cost!r}")
         if self.observe is not None and not callable(self.observe):
             raise TypeError(f"Fidelity.observe must be callable, not {self.observe!r}")
         object.__setattr__(self, "zeta", zeta)
-        object.__setattr__(self, "cost", cost)
+        if not callable(self.cost):
+            object.__setattr__(self, "cost", self._checked(self.cost))
+
+    def _checked(self, cost: Any) -> float:
+        value = finite("Fidelity", "cost", cost)
+        if value < 0.0 or (value == 0.0 and self.zeta > 0.0):
+            raise ValueError(f"Fidelity.cost must be positive (a skip, zeta = 0, may cost 0), not {cost!r}")
+        return value
+
+    def cost_of(self, raw: Any = None) -> float:
+        """What a reading of `raw` costs.
+
+        >>> Fidelity("network", zeta=1, cost=lambda frame: 2.0 * len(frame)).cost_of("a frame")
+        14.0
+        """
+        return self._checked(self.cost(raw)) if callable(self.cost) else self.cost
 
 
 FULL = Fidelity("full", zeta=1.0, cost=1.0)

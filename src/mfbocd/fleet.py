@@ -14,13 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._kernels import layout as at
 from ._kernels.share import BLOCK
-from .detector import Alarm, Detector, Missing, reading, seed_of
+from .detector import Detector
 from .fidelity import Fidelity
 from .filter import Array, RunLength, observe, with_room
 from .hazard import Hazard
+from .information import CODE, expected_gains
 from .models import Model
-from .policy import Choices, Policy
+from .policy import Always, Choices, Policy, draw_uniform, policy_of
 from .prune import DEFAULT, Prune, Pruning
+from .tick import Alarm, Missing, reading, seed_of
 
 
 @dataclass(slots=True)
@@ -108,11 +110,11 @@ class Fleet:
         self.n = int(n)
         # A detector checks the arguments and is what every stream starts from.
         self._like = Detector(
-            model, fidelities, hazard, policy=policy, prune=prune, alarm=alarm, seed=seed, missing=missing
+            model, fidelities, hazard, policy=Always(), prune=prune, alarm=alarm, seed=seed, missing=missing
         )
         self.model = model
         self.fidelities = self._like.fidelities
-        self.policy = self._like.policy
+        self.policy = policy_of(policy, self.fidelities).bind(self.fidelities, self.n)
         self.missing = missing
         self.threads = threads or (os.cpu_count() or 1)
         self.seeds = [seed_of(self._like.seed + i) for i in range(self.n)]
@@ -120,7 +122,8 @@ class Fleet:
         self._states = np.tile(self._like.filter.state, (self.n, 1))
         self._states[:, at.SEED] = self.seeds
         self._zeta = np.array([f.zeta for f in self.fidelities])
-        self._cost = np.array([f.cost for f in self.fidelities])
+        self._cost = self.policy.cost
+        self._learns = type(self.policy).paid is not Policy.paid
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._tick = -1
         self._crew = Crew()
@@ -131,30 +134,59 @@ class Fleet:
 
     # --- the loop --------------------------------------------------------------------------------------------
 
-    def choose(self) -> Choices:
-        """Index of the fidelity each stream should read next; asking changes nothing."""
+    def choose(self, raws: Sequence[Any] | None = None) -> Choices:
+        """Index of the fidelity each stream should read next; asking changes nothing.
+
+        One policy with one price serves all streams, so a `Budget` goes where it tells most. `raws`, one a stream,
+        are what costs that are functions are asked about.
+        """
         planned = self.policy.schedule(self.seeds, self.ticks, 1)
         if planned is not None:
             return np.asarray(planned[0])
-        chosen = [self.policy.choose(d.filter, d.seed) for d in map(self.detector, range(self.n))]
-        return np.array(chosen, dtype=np.int64)
+        return self.policy.pick(self._gains(), self._costs(raws), draw_uniform(self.seeds, self.ticks))
 
-    def update(self, x: ArrayLike, fidelity: Any = None) -> FleetStep:
+    def _gains(self) -> Array:
+        """The policy's gain of each stream and fidelity, (n, J)."""
+        assert self.policy.gain is not None
+        if self.model.gains is None:
+            streams = map(self.detector, range(self.n))
+            return np.array([expected_gains(d.filter, self._zeta, self.policy.gain) for d in streams])
+        out = np.empty((self.n, len(self._zeta)))
+        board = np.zeros(2, dtype=np.int64)
+        job = (self._states, self._like.filter.setup, self._zeta, CODE[self.policy.gain], out, board)
+        self._crew.share(self.model.gains, job, min(self.threads, -(-self.n // BLOCK)))
+        return out
+
+    def _costs(self, raws: Sequence[Any] | None) -> Array:
+        """The cost of each stream and fidelity, (n, J)."""
+        if not np.isnan(self._cost).any():
+            return np.broadcast_to(self._cost, (self.n, self._cost.size))
+        if raws is None or len(raws) != self.n:
+            raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
+        return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws])
+
+    def update(self, x: ArrayLike, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
         """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing.
 
         `fidelity` is one name or Fidelity for all, or one name or index a stream; the chosen ones unless told.
         Bad input names the stream and changes nothing.
         """
-        choice, zeta, cost = self._priced(fidelity)
         values = self._readings(x)
+        costs = self._costs(raws)
+        choice = self._choices(fidelity, raws)
+        zeta, cost = self._zeta.take(choice), costs[np.arange(self.n), choice]
         fed = values
         if self.missing == "skip":
             skipped = np.isnan(values)
             fed, zeta = np.where(skipped, 0.0, values), np.where(skipped, 0.0, zeta)
         report = np.empty((1, at.FIELDS, self.n))
+        if self._learns and self._tick < 0:
+            self.policy.start(self._gains(), costs)
         self._advance(fed[None], zeta[None], report)
         self._tick += 1
         self.spent_by_stream += cost
+        if self._learns:
+            self.policy.paid(cost)
         mean, run_length, p_change, alarm, changed_at, confidence = report[0]
         fired = alarm != 0.0
         return FleetStep(
@@ -169,11 +201,6 @@ class Fleet:
             changed_at=np.where(fired, changed_at, -1.0).astype(np.int64),
             confidence=np.where(fired, confidence, np.nan),
         )
-
-    def _priced(self, fidelity: Any) -> tuple[Choices, Array, Array]:
-        """Choice, zeta and cost of each stream."""
-        choice = self._choices(fidelity)
-        return choice, self._zeta.take(choice), self._cost.take(choice)
 
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         setup = self._like.filter.setup
@@ -197,9 +224,9 @@ class Fleet:
         if self._states[:, at.COUNT].max() + ticks > cap:
             self._states = np.stack([with_room(self.model, s, max(2 * cap, cap + ticks)) for s in self._states])
 
-    def _choices(self, fidelity: Any) -> Choices:
+    def _choices(self, fidelity: Any, raws: Sequence[Any] | None) -> Choices:
         if fidelity is None:
-            return self.choose()
+            return self.choose(raws)
         if isinstance(fidelity, (str, Fidelity)):
             return np.full(self.n, self._one(fidelity), dtype=np.int64)
         given = np.asarray(fidelity)
@@ -278,7 +305,7 @@ class Fleet:
             self.model,
             self.fidelities,
             like.hazard,
-            policy=like.policy,
+            policy=self.policy.alone(),
             prune=like.pruning,
             alarm=like.alarm,
             seed=self.seeds[i],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,35 @@ from .filter import Filter
 Array = NDArray[np.float64]
 Gain = Literal["run_length", "joint", "variance"]
 GAINS: tuple[Gain, ...] = get_args(Gain)
-_CODE = {"run_length": at.RUN_LENGTH, "joint": at.JOINT, "variance": at.VARIANCE}
+CODE = {"run_length": at.RUN_LENGTH, "joint": at.JOINT, "variance": at.VARIANCE}
+
+
+class FidelityGain(NamedTuple):
+    """What one fidelity is expected to tell at the coming tick, and what it costs."""
+
+    name: str
+    zeta: float
+    cost: float
+    run_length: float
+    """I(r; x) in nats."""
+    joint: float
+    """I(r, theta; x) in nats."""
+    variance: float
+    """Expected reduction of the parameter's variance."""
+    chosen: bool
+
+
+class Gains(tuple[FidelityGain, ...]):
+    """One `FidelityGain` a fidelity; printed, a table that shows why one was chosen."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'':2s}{'fidelity':12s}{'zeta':>7s}{'cost':>10s}{'run length':>12s}{'joint':>10s}{'variance':>11s}"
+        ]
+        for g in self:
+            told = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f}{g.variance:11.5f}"
+            lines.append(f"{'> ' if g.chosen else '  '}{g.name:12s}{told}")
+        return "\n".join(lines)
 
 
 def checked_gain(owner: str, gain: str) -> Gain:
@@ -45,7 +73,7 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     if belief.model.gains is not None:
         out = np.empty((1, zeta.size))
         board = np.zeros(2, dtype=np.int64)
-        belief.model.gains(belief.state[None], belief.setup, zeta, _CODE[gain], out, board)
+        belief.model.gains(belief.state[None], belief.setup, zeta, CODE[gain], out, board)
         return np.asarray(out[0])
     weight, stats = belief.predicted()
     return np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])

@@ -1,5 +1,6 @@
 """What a fidelity is worth and costs, from held-out data; and a guard for when it no longer is."""
 
+from ..shadow import ShadowGuard, ShadowWarning
 from .cost import (
     CostEstimate,
     decision_operations,
@@ -8,7 +9,6 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
-from .shadow import ShadowGuard, ShadowWarning
 from .threshold import Threshold, threshold_fnr_fpr
 from .zeta import CalibrationError, ZetaEstimate, bernoulli_zeta, gaussian_zeta
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ..models.base import finite, positive
+from .fidelity import Fidelity
+from .models import Bernoulli, Gaussian, Model
+from .models.base import finite, positive
 
 GuardMethod = Literal["gaussian", "accuracy", "tpr", "information"]
 # How much worse than declared an alternative is: the variance of a difference grows by a factor, or a share of the
@@ -199,3 +202,25 @@ class ShadowGuard:
             raise ValueError(f"state.evidence must hold {len(_LOST)} numbers, not {len(guard._evidence)}")
         guard.warning = None if state["warning"] is None else ShadowWarning(*state["warning"])
         return guard
+
+
+def guards_of(
+    shadow: int | Mapping[str, ShadowGuard] | None, model: Model, fidelities: Sequence[Fidelity]
+) -> dict[str, ShadowGuard]:
+    """Guards by fidelity name; a whole number stands for one guard of each fidelity below the best."""
+    if shadow is None:
+        return {}
+    best = max(fidelities, key=lambda f: f.zeta)
+    lower = {f.name: f for f in fidelities if 0.0 < f.zeta < best.zeta}
+    if isinstance(shadow, Mapping):
+        for name, guard in shadow.items():
+            if name not in lower:
+                raise ValueError(f"shadow names {name!r}; below {best.name!r} there is {', '.join(lower) or 'none'}")
+            if not isinstance(guard, ShadowGuard):
+                raise TypeError(f"shadow must hold ShadowGuard objects, not {guard!r}")
+        return dict(shadow)
+    if isinstance(model, Gaussian):
+        return {n: ShadowGuard(f.zeta, shadow, "gaussian", noise=model.noise) for n, f in lower.items()}
+    if isinstance(model, Bernoulli):
+        return {n: ShadowGuard(f.zeta, shadow, "information") for n, f in lower.items()}
+    raise ValueError(f"shadow={shadow!r}: give ShadowGuard objects by name for {model!r}")

@@ -1,0 +1,27 @@
+"""Which fidelity to read next: rules that turn gains and costs into a choice."""
+
+from .base import Choices, Policy, draw_uniform
+from .budget import Budget
+from .default import policy_of
+from .fixed import Always, Random
+from .rules import InformationRate, Margin, Net, Soft
+
+POLICIES: dict[str, type[Policy]] = {
+    kind.__name__: kind for kind in (Always, Budget, InformationRate, Margin, Net, Random, Soft)
+}
+"""By name, for loading."""
+
+__all__ = [
+    "POLICIES",
+    "Always",
+    "Budget",
+    "Choices",
+    "InformationRate",
+    "Margin",
+    "Net",
+    "Policy",
+    "Random",
+    "Soft",
+    "draw_uniform",
+    "policy_of",
+]

@@ -1,0 +1,117 @@
+"""What every policy offers: a choice that is a function of belief, costs and seed."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.random import uniform
+from ..fidelity import Fidelity
+from ..filter import Filter
+from ..information import Gain, expected_gains
+from ..models.base import finite
+
+_SALT = 0  # keeps these draws apart from a resampling's at the same tick
+
+Array = NDArray[np.float64]
+Choices = NDArray[np.int64]
+
+
+class Policy(ABC):
+    """How the next fidelity is chosen. Asked again before an update, the answer is the same; a replay repeats it."""
+
+    gain: Gain | None = None
+    """What is weighed against the cost; None if the choice hangs on nothing observed."""
+
+    fidelities: tuple[Fidelity, ...] = ()
+    streams: int = 1
+    """How many streams share this policy."""
+    zeta: Array
+    cost: Array
+    """Of each fidelity, in order; NaN where it is a function of the raw input."""
+
+    def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
+        """A copy of this policy for these fidelities and so many streams, or an error if it does not fit them."""
+        bound = copy.copy(self)
+        bound.streams = streams
+        bound.fidelities = tuple(fidelities)
+        bound.zeta = np.array([f.zeta for f in fidelities])
+        bound.cost = np.array([np.nan if callable(f.cost) else f.cost for f in fidelities])
+        bound.fit()
+        return bound
+
+    @abstractmethod
+    def fit(self) -> None:
+        """Line the arguments up with `self.fidelities`, raising an error that names what does not fit."""
+
+    @abstractmethod
+    def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
+        """Choices of n streams, shape (n,), from gains and costs (n, J) and a uniform draw each (n,)."""
+
+    def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
+        """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
+        return None
+
+    def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
+        """Index of the fidelity one stream should read at the coming tick."""
+        if self.gain is None:
+            planned = self.schedule([seed], belief.ticks, 1)
+            assert planned is not None
+            return int(planned[0, 0])
+        gains = expected_gains(belief, self.zeta, self.gain)
+        paid = self.cost if costs is None else costs
+        draws = np.array([uniform(seed, belief.ticks, _SALT)])
+        return int(self.pick(gains[None], paid[None], draws)[0])
+
+    def start(self, gains: Array, costs: Array) -> None:  # noqa: B027
+        """Called once, before the first tick is paid for, with what `pick` would be given."""
+
+    def paid(self, costs: Array) -> None:  # noqa: B027
+        """Called after every tick with what each stream paid, for policies that learn."""
+
+    def alone(self) -> Policy:
+        """This policy for one stream taken out of the fleet that shared it."""
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """What was learnt, as plain values, for saving."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved `state`."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """The constructor's arguments as plain values, for saving."""
+
+
+def draw_uniform(seeds: Sequence[int], tick: int) -> Array:
+    """One draw a stream for the coming tick."""
+    return np.array([uniform(seed, tick, _SALT) for seed in seeds])
+
+
+def by_fidelity(
+    owner: str,
+    field: str,
+    given: Mapping[str, float] | Sequence[float],
+    fidelities: Sequence[Fidelity],
+    absent: float,
+) -> Array:
+    """One number a fidelity, in their order, from a sequence in that order or a mapping by name."""
+    names = [f.name for f in fidelities]
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise ValueError(f"{owner}.{field} names {name!r}, which is none of {', '.join(names)}")
+        given = [given.get(name, absent) for name in names]
+    values = np.array([finite(owner, field, v) for v in given])
+    if values.size != len(names):
+        raise ValueError(f"{owner}.{field} must be {len(names)} numbers, one a fidelity, not {given!r}")
+    return values

@@ -1,0 +1,104 @@
+"""One tick: what comes in, what is told of it, and when it is an alarm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from .models import Model
+from .models.base import finite
+
+Missing = Literal["raise", "skip"]
+NEVER = 2.0  # an alarm level no probability reaches
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Fire when P(a change within the last `within` ticks) reaches `threshold`.
+
+    One change is one alarm: after it fires, only regimes that began later than that tick count towards the
+    next. `within` must be long enough for the evidence to gather: a change is no longer seen once it is older.
+
+    >>> Alarm(within=30, threshold=0.9)
+    Alarm(within=30, threshold=0.9)
+    """
+
+    within: int = 50
+    threshold: float = 0.9
+
+    def __post_init__(self) -> None:
+        if isinstance(self.within, bool) or not isinstance(self.within, int):
+            raise TypeError(f"Alarm.within must be a whole number, not {self.within!r}")
+        if self.within < 1:
+            raise ValueError(f"Alarm.within must be at least 1, not {self.within!r}")
+        if not 0.0 < finite("Alarm", "threshold", self.threshold) <= 1.0:
+            raise ValueError(f"Alarm.threshold must lie in (0, 1], not {self.threshold!r}")
+
+
+class Step(NamedTuple):
+    """The record of one tick."""
+
+    tick: int
+    """0 for the first."""
+    fidelity: str | None
+    """Name of the fidelity read; None where time merely passed."""
+    x: float | None
+    """The reading; None if it was missing."""
+    cost: float
+    mean: float
+    """E[x_{t+1}] after this tick."""
+    run_length: int
+    """MAP of r_t: ticks since the first of the current regime."""
+    p_change: float
+    """P(change within the alarm's window)."""
+    alarm: bool
+    changed_at: int | None
+    """At an alarm, the tick the new regime most probably began at."""
+    confidence: float | None
+    """At an alarm, P(a regime began after the last alarm, within the window)."""
+    failed: tuple[str, ...] = ()
+    """Fidelities that were asked and gave no reading, with `on_error="fallback"`; their cost is in `cost`."""
+    warning: str | None = None
+    """At a shadow reading that shows a fidelity to be worse than declared: what it shows."""
+
+
+def reading(model: Model, x: Any, missing: Missing) -> float | None:
+    """A reading as a float the model can have produced, None if it is missing and may be; else an error."""
+    if x is None or (isinstance(x, (float, np.floating)) and math.isnan(x)):
+        if missing == "skip":
+            return None
+        raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
+    if isinstance(x, np.ndarray) and x.ndim == 0:
+        x = x[()]
+    if not isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
+        raise TypeError(f"x must be a number, not {x!r}")
+    value = float(x)
+    if math.isinf(value):
+        raise ValueError(f"x must be finite, not {x!r}")
+    return model.check(value)
+
+
+def alarm_of(alarm: Alarm | float | None) -> Alarm | None:
+    """An Alarm from itself, from a threshold, or none."""
+    if alarm is None or isinstance(alarm, Alarm):
+        return alarm
+    return Alarm(threshold=finite("Detector", "alarm", alarm))
+
+
+def seed_of(seed: int) -> int:
+    """A seed the kernels can hold."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"seed must be a whole number, not {seed!r}")
+    if not 0 <= seed < 2**53:
+        raise ValueError(f"seed must lie in [0, 2**53), not {seed!r}")
+    return int(seed)
+
+
+def level_of(level: float) -> float:
+    """A probability strictly between 0 and 1."""
+    if not 0.0 < finite("Detector", "level", level) < 1.0:
+        raise ValueError(f"level must lie in (0, 1), not {level!r}")
+    return float(level)
