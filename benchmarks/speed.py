@@ -192,6 +192,50 @@ def single_tick() -> None:
         print(f"   bare kernel {inner:5.2f} us (goal 1: {goal(f'{name} kernel <= 1 us', inner <= 1)})")
 
 
+def decision() -> None:
+    print("\nOne decision between two fidelities, 64 hypotheses: the gains in the kernel, and the whole choose()")
+    rng = np.random.default_rng(5)
+    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+    zeta = np.array([0.1, 1.0])
+    for model, wanted in ((mf.Gaussian(0, 9, 1), 30.0), (mf.Bernoulli(1, 1), 5.0)):
+        for code, gain in enumerate(("run_length", "joint", "variance")):
+            inner, outer = [], []
+            for seed in range(10):  # ten different states: the Gaussian's cost depends on how many must be told apart
+                stream = (mf.simulate.gaussian if wanted > 5 else mf.simulate.bernoulli)(
+                    model, ways, 1 / 100, ticks=300, seed=seed
+                )
+                policy = mf.Net(0.01, gain=gain)
+                detector = mf.Detector(model, ways, 1 / 100, policy=policy, prune=mf.TopK(64, slack=0))
+                for row in stream.table.tolist():
+                    j = int(rng.random() < 0.35)
+                    detector.update(row[j], ways[j])
+                kernel, state, setup = model.gains, detector.filter.state[None], detector.filter.setup
+                out, board = np.empty((1, 2)), np.zeros(2, dtype=np.int64)
+                assert kernel is not None
+
+                def bare(
+                    kernel: Any = kernel, state: Any = state, setup: Any = setup, out: Any = out, board: Any = board
+                ) -> None:
+                    for _ in range(300):
+                        board[:] = 0
+                        kernel(state, setup, zeta, code, out, board)  # noqa: B023
+
+                def public(detector: mf.Detector = detector) -> None:
+                    for _ in range(300):
+                        detector.choose()
+
+                bare(), public()
+                inner.append(1e6 * best(bare, 3) / 300)
+                outer.append(1e6 * best(public, 3) / 300)
+            name, mean = type(model).__name__, statistics.mean(inner)
+            verdict = goal(f"{name} {gain} decision <= {wanted:g} us", mean <= wanted)
+            print(
+                f"  {name:10s}{gain:11s} kernel {mean:5.1f} us, worst {max(inner):5.1f} (goal {wanted:g}: {verdict})",
+                end="",
+            )
+            print(f"   choose() {statistics.mean(outer):5.1f} us")
+
+
 # --- growth and memory --------------------------------------------------------------------------------------------
 
 
@@ -276,7 +320,7 @@ def start_up() -> None:
 
 def main() -> None:
     print(f"mfbocd {mf.__version__}, Python {sys.version.split()[0]}, numpy {np.__version__}\n")
-    for part in (filters, single_tick, growth, memory, fleet, start_up):
+    for part in (filters, single_tick, decision, growth, memory, fleet, start_up):
         part()
     missed = [text for text, met in GOALS if not met]
     print(f"\n{len(GOALS) - len(missed)} of {len(GOALS)} goals met")

@@ -95,6 +95,7 @@ class Detector:
         self.spent = 0.0
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
+        self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
         self._learns = type(self.policy).paid is not Policy.paid
         self._tick = -1
@@ -127,7 +128,7 @@ class Detector:
         else:
             value = reading(self.model, x, self.missing)
         cost = 0.0 if known is None else known.cost if type(known.cost) is float else known.cost_of(raw)
-        return self._tell(value, known, cost, raw)
+        return self._tell(value, known, cost)
 
     def step(self, raw: Any = None) -> Step:
         """Choose a fidelity, observe `raw` with it, and with no other, and update.
@@ -153,10 +154,10 @@ class Detector:
                 first = first or error
                 failed.append(f.name)
                 continue
-            return self._tell(value, f, cost, raw, tuple(failed))
+            return self._tell(value, f, cost, tuple(failed))
         assert first is not None
         if self.missing == "skip":
-            return self._tell(None, chosen, cost, raw, tuple(failed))
+            return self._tell(None, chosen, cost, tuple(failed))
         raise first
 
     def _shadowed(self, raw: Any, low_name: str) -> Step:
@@ -166,22 +167,17 @@ class Detector:
         readings = [reading(self.model, self._observe(f, raw), self.missing) for f in (high, low)]
         warning = self.shadow[low_name].observe(*readings)
         said = None if warning is None else f"{low_name}: {warning}"
-        return self._tell(readings[0], high, high.cost_of(raw) + low.cost_of(raw), raw, (), said)
+        return self._tell(readings[0], high, high.cost_of(raw) + low.cost_of(raw), (), said)
 
     def _tell(
         self,
         value: float | None,
         known: Fidelity | None,
         cost: float,
-        raw: Any,
         failed: tuple[str, ...] = (),
         warning: str | None = None,
     ) -> Step:
         """Move the belief by one tick that is known to be sound, and pay for it."""
-        if self._learns and self._tick < 0 and self.policy.gain is not None:
-            costs = self._costs(raw)
-            gains = expected_gains(self.filter, self.policy.zeta, self.policy.gain)
-            self.policy.start(gains[None], (self.policy.cost if costs is None else costs)[None])
         if value is None or known is None:
             report = self.filter.observe(0.0, 0.0)
         else:

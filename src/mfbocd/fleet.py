@@ -18,7 +18,7 @@ from .detector import Detector
 from .fidelity import Fidelity
 from .filter import Array, RunLength, observe, with_room
 from .hazard import Hazard
-from .information import CODE, expected_gains
+from .information import CODE, Gain, expected_gains
 from .models import Model
 from .policy import Always, Choices, Policy, draw_uniform, policy_of
 from .prune import DEFAULT, Prune, Pruning
@@ -127,6 +127,7 @@ class Fleet:
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._tick = -1
         self._crew = Crew()
+        self.policy.prime(self._like.filter)
 
     def __repr__(self) -> str:
         names = ", ".join(self._index)
@@ -143,17 +144,18 @@ class Fleet:
         planned = self.policy.schedule(self.seeds, self.ticks, 1)
         if planned is not None:
             return np.asarray(planned[0])
-        return self.policy.pick(self._gains(), self._costs(raws), draw_uniform(self.seeds, self.ticks))
+        return self.policy.pick(
+            self.gains(self.policy.gain or "joint"), self._costs(raws), draw_uniform(self.seeds, self.ticks)
+        )
 
-    def _gains(self) -> Array:
-        """The policy's gain of each stream and fidelity, (n, J)."""
-        assert self.policy.gain is not None
+    def gains(self, gain: Gain = "joint") -> Array:
+        """What each stream's reading at each fidelity is expected to tell (`Detector.gains`), (n, J)."""
         if self.model.gains is None:
             streams = map(self.detector, range(self.n))
-            return np.array([expected_gains(d.filter, self._zeta, self.policy.gain) for d in streams])
+            return np.array([expected_gains(d.filter, self._zeta, gain) for d in streams])
         out = np.empty((self.n, len(self._zeta)))
         board = np.zeros(2, dtype=np.int64)
-        job = (self._states, self._like.filter.setup, self._zeta, CODE[self.policy.gain], out, board)
+        job = (self._states, self._like.filter.setup, self._zeta, CODE[gain], out, board)
         self._crew.share(self.model.gains, job, min(self.threads, -(-self.n // BLOCK)))
         return out
 
@@ -180,8 +182,6 @@ class Fleet:
             skipped = np.isnan(values)
             fed, zeta = np.where(skipped, 0.0, values), np.where(skipped, 0.0, zeta)
         report = np.empty((1, at.FIELDS, self.n))
-        if self._learns and self._tick < 0:
-            self.policy.start(self._gains(), costs)
         self._advance(fed[None], zeta[None], report)
         self._tick += 1
         self.spent_by_stream += cost

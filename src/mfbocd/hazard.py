@@ -74,6 +74,16 @@ class Hazard:
         """The hazard at each run length."""
         return self.table[np.minimum(np.asarray(run_length, dtype=np.int64), self.table.size - 1)]
 
+    def mean_length(self) -> float:
+        """Expected points in a regime.
+
+        >>> round(Hazard(0.01).mean_length(), 9), round(Hazard.from_lengths([0, 0.5, 0.5]).mean_length(), 9)
+        (100.0, 2.5)
+        """
+        stay = np.cumprod(1.0 - self.table[:-1])
+        tail = 1.0 / max(float(self.table[-1]), 1e-12)  # held for ever after the table's end
+        return float(1.0 + stay[:-1].sum() + stay[-1] * tail) if self.table.size > 1 else tail
+
     @classmethod
     def weibull(cls, shape: float, scale: float, *, horizon: int = HORIZON) -> Hazard:
         """Regimes longer than l with probability exp(-(l / scale)^shape): increasing hazard if shape > 1."""

@@ -9,6 +9,7 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
+from .price import Tuned, average_spend, price_for, tune, weights_for
 from .threshold import Threshold, threshold_fnr_fpr
 from .zeta import CalibrationError, ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
@@ -18,7 +19,9 @@ __all__ = [
     "ShadowGuard",
     "ShadowWarning",
     "Threshold",
+    "Tuned",
     "ZetaEstimate",
+    "average_spend",
     "bernoulli_zeta",
     "decision_operations",
     "decision_time",
@@ -26,5 +29,8 @@ __all__ = [
     "gaussian_zeta",
     "measured_time",
     "onnx_operations",
+    "price_for",
     "threshold_fnr_fpr",
+    "tune",
+    "weights_for",
 ]

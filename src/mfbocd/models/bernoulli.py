@@ -164,38 +164,40 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         for i in range(n):
             inner += weight[i] * _variance_gain(a[i], b[i], zeta, c)
         return inner
+    paper = setup[FIRST + 2] == 1.0
     one = 0.0  # the mixture's two values
     zero = 0.0
     within = 0.0  # sum_l w_l H[x | l]
-    if setup[FIRST + 2] == 1.0:
+    if kind == JOINT or paper:
         for i in range(n):
-            p1 = quotient(a[i], a[i] + b[i], zeta, c)
-            p0 = quotient(b[i], a[i] + b[i], zeta, c)
-            one += weight[i] * p1
-            zero += weight[i] * p0
-            within += weight[i] * (_surprise(p1) + _surprise(p0))
+            q1 = quotient(a[i], a[i] + b[i], zeta, c)
+            q0 = quotient(b[i], a[i] + b[i], zeta, c)
+            p1 = q1 / (q1 + q0)
+            v1 = q1 if paper else p1
+            v0 = q0 if paper else 1.0 - p1
+            one += weight[i] * v1
+            zero += weight[i] * v0
+            within += weight[i] * (_surprise(v1) + _surprise(v0))
+            if kind == JOINT:
+                inner += weight[i] * _parameter_gain(a[i], b[i], zeta, p1, q1, q0)
     else:
         for i in range(n):
             p1 = 1.0 / (1.0 + quotient(b[i], a[i], zeta, c))
-            p0 = 1.0 - p1
             one += weight[i] * p1
-            zero += weight[i] * p0
-            within += weight[i] * (_surprise(p1) + _surprise(p0))
+            zero += weight[i] * (1.0 - p1)
+            within += weight[i] * (_surprise(p1) + _surprise(1.0 - p1))
     gain = _surprise(one) + _surprise(zero) - within
-    if setup[FIRST + 2] != 1.0:
+    if not paper:
         gain = max(gain, 0.0)  # the paper's own is left as it comes out, negative or not
-    if kind == JOINT:
-        for i in range(n):
-            inner += weight[i] * _parameter_gain(a[i], b[i], zeta, c)
     return gain + inner
 
 
 @scalar
-def _parameter_gain(a: float, b: float, zeta: float, c: Coefficients) -> float:
-    p1 = 1.0 / (1.0 + quotient(b, a, zeta, c))
+def _parameter_gain(a: float, b: float, zeta: float, p1: float, q1: float, q0: float) -> float:
+    """E_x KL, from P(x = 1) and the two unnormalised predictives."""
     shared = digamma(a + b + zeta)
-    kl1 = zeta * (digamma(a + zeta) - shared) - log(quotient(a, a + b, zeta, c))
-    kl0 = zeta * (digamma(b + zeta) - shared) - log(quotient(b, a + b, zeta, c))
+    kl1 = zeta * (digamma(a + zeta) - shared) - log(q1)
+    kl0 = zeta * (digamma(b + zeta) - shared) - log(q0)
     return p1 * kl1 + (1.0 - p1) * kl0
 
 
@@ -224,7 +226,9 @@ def _parameter_gains(a: Array, b: Array, zeta: float) -> Array:
     c = coefficients(zeta)
     out = np.empty(a.size)
     for i in range(a.size):
-        out[i] = _parameter_gain(a[i], b[i], zeta, c)
+        q1 = quotient(a[i], a[i] + b[i], zeta, c)
+        q0 = quotient(b[i], a[i] + b[i], zeta, c)
+        out[i] = _parameter_gain(a[i], b[i], zeta, q1 / (q1 + q0), q1, q0)
     return out
 
 

@@ -68,8 +68,8 @@ class Policy(ABC):
         draws = np.array([uniform(seed, belief.ticks, _SALT)])
         return int(self.pick(gains[None], paid[None], draws)[0])
 
-    def start(self, gains: Array, costs: Array) -> None:  # noqa: B027
-        """Called once, before the first tick is paid for, with what `pick` would be given."""
+    def prime(self, belief: Filter) -> None:  # noqa: B027
+        """Called once, before the first tick, for policies that begin from what the model expects."""
 
     def paid(self, costs: Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""

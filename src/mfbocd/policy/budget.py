@@ -8,21 +8,23 @@ from typing import Any
 
 import numpy as np
 
+from ..filter import Filter
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
 from .base import Array, Choices, Policy
 
-RATE = 0.02  # of the log price a tick's worth of budget over- or underspent moves
-HOLD = RATE * RATE / 8.0  # of the slow part, which remembers the price: damps the loop critically at elasticity 1/2
-WORST = 400.0  # ticks of budget of over- or underspending the price reacts to; more is not remembered
+RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
+SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
+HOLD = RATE * RATE / 8.0  # and for a unit of debt at every tick: damps the loop critically at an elasticity of 1/2
+WORST = 400.0  # units of debt the price reacts to; more is not remembered
 
 
 class Budget(Policy):
     """`Net` whose price is learnt so that the average cost a tick meets a budget.
 
-    log price = slow + RATE * debt, where the debt is what was overspent so far in ticks of budget, and `slow`
-    integrates it. So the debt is driven to zero, not only the present spend to its target, from any start and
-    through changes.
+    After each tick the log price moves by RATE * excess + HOLD * debt. The excess is what the tick cost beyond the
+    budget, in units of what the budget leaves above the cheapest fidelity; the debt is their sum so far. So the debt
+    is driven to zero, not only the present spend to its target, from any start and through changes.
 
     Parameters
     ----------
@@ -51,10 +53,11 @@ class Budget(Policy):
         self.share = share
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
-        self.slow: float | None = None  # log price at no debt; None until the first tick is paid for
+        self.log_price = 0.0
         self.debt = 0.0
+        self.ticks = 0
         self.recent: list[float] = []  # spends of the last ticks a cap looks back on
-        self._target = math.nan
+        self._target = self._unit = math.nan
 
     def __repr__(self) -> str:
         amount = f"share={self.share:g}" if self.per_tick is None else repr(self.per_tick)
@@ -77,6 +80,7 @@ class Budget(Policy):
                 f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
                 f"not {self.per_tick!r}; a skip (zeta 0, cost 0) lowers that to 0"
             )
+        self._unit = self._target - least or self._target  # at the very least budget any excess is the dear one's
         if self.cap is not None and self.cap[0] < self.cap[1] * least:
             raise ValueError(
                 f"Budget.cap must leave {self.cap[1]} ticks of the cheapest fidelity, "
@@ -84,20 +88,38 @@ class Budget(Policy):
             )
 
     @property
-    def price(self) -> float | None:
-        """The gain one unit of cost must buy now; None before the first tick."""
-        return None if self.slow is None else math.exp(self.slow + RATE * self.debt)
+    def price(self) -> float:
+        """The gain one unit of cost must buy now."""
+        return math.exp(self.log_price)
 
-    def start(self, gains: Array, costs: Array) -> None:
-        """Begin at the price that makes the dearest and the cheapest fidelity equally good at the first tick."""
-        if self.slow is None:
-            self.slow = _even(gains, costs)
+    def prime(self, belief: Filter) -> None:
+        """Begin at the price the model itself expects.
+
+        If the first part of a regime is read at high fidelity and the rest at low, in the proportion the budget
+        allows, then the two are equally good where the first part ends: there the difference of their gains is the
+        price of the difference of their costs.
+        """
+        known = bool(np.isfinite(self.cost).all())
+        least, most = (self.cost.min(), self.cost.max()) if known else (0.0, self._target / self.streams)
+        dearer = float(most - least) or 1.0
+        part = min(max((self._target / self.streams - least) / dearer, 0.02), 0.98)
+        length = belief.hazard.mean_length()
+        model, prior = belief.model, belief.model.prior()
+        mean, _ = model.predictive(prior)
+        stats = model.update(prior, float(mean), max(part * length, 0.5))[:, None]
+        zeta = (float(self.zeta[self.cost.argmin()]), float(self.zeta[self.cost.argmax()])) if known else (0.0, 1.0)
+        if self.gain == "run_length":
+            # what a change at this tick alone would leave to be known, of which the reading tells a part
+            h = 1.0 / length
+            more = (zeta[1] - zeta[0]) * -(h * math.log(h) + (1.0 - h) * math.log1p(-h)) if h < 1.0 else 1.0
+        else:
+            of = model.variance_gain if self.gain == "variance" else model.parameter_gain
+            more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
+        self.log_price = math.log(max(more, 1e-12) / dearer)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The largest net gain at the present price, of those the cap still affords."""
-        slow = _even(gains, costs) if self.slow is None else self.slow
-        price = math.exp(slow + RATE * self.debt)
-        net = gains - price * costs
+        net = gains - self.price * costs
         best = np.argmax(net, axis=1)
         if self.cap is None:
             return best
@@ -124,9 +146,11 @@ class Budget(Policy):
         spent = float(costs.sum())
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
-        self.debt = min(max(self.debt + spent / self._target - 1.0, -WORST), WORST)
-        if self.slow is not None:
-            self.slow += HOLD * self.debt
+        excess = (spent - self._target) / self._unit
+        self.debt = min(max(self.debt + excess, -WORST), WORST)
+        rate = max(RATE, 1.0 / (SETTLE + self.ticks))
+        self.log_price = min(max(self.log_price + rate * excess + HOLD * self.debt, -300.0), 300.0)
+        self.ticks += 1
 
     def alone(self) -> Budget:
         """An equal part of the budget, at the price learnt together."""
@@ -138,21 +162,12 @@ class Budget(Policy):
         return part
 
     def state(self) -> dict[str, Any]:
-        """Price, debt, and the spends a cap looks back on."""
-        return {"slow": self.slow, "debt": self.debt, "recent": self.recent}
+        """Price, debt, ticks so far, and the spends a cap looks back on."""
+        return {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
 
     def spec(self) -> dict[str, Any]:
         """All four arguments."""
         return {"per_tick": self.per_tick, "share": self.share, "cap": self.cap, "gain": self.gain}
-
-
-def _even(gains: Array, costs: Array) -> float:
-    """log of the price at which the dearest and the cheapest reading are equally good, on average over streams."""
-    rows = np.arange(len(gains))
-    low, high = costs.argmin(axis=1), costs.argmax(axis=1)
-    more = float((gains[rows, high] - gains[rows, low]).sum())
-    dearer = float((costs[rows, high] - costs[rows, low]).sum())
-    return math.log(max(more, 1e-12) / dearer) if dearer > 0.0 else 0.0
 
 
 def _checked_cap(cap: Any) -> tuple[float, int]:

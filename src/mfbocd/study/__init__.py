@@ -1,0 +1,1 @@
+"""Experiments on what choosing saves: many streams, equal spend, paired seeds."""
