@@ -68,8 +68,9 @@ def test_every_stream_can_be_run_as_it_comes(stream):
 
 
 def test_the_dearest_reading_is_nearer_to_the_truth_than_the_cheapest(stream):
-    if stream.truth is None:
-        pytest.skip("nobody knows the runner's true pace")
+    if isinstance(stream.model, mf.Gaussian):
+        assert stream.truth is None  # nobody knows the runner's true pace
+        return
     error = (stream.table != stream.truth[:, None]).mean(axis=0)
     assert error[-1] < error[0]
     assert error[-1] < 0.4

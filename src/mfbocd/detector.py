@@ -98,6 +98,8 @@ class Detector:
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
         self._learns = type(self.policy).paid is not Policy.paid
+        self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "feed")]
+        self._asked: set[str] = set()
         self._tick = -1
 
     def __repr__(self) -> str:
@@ -134,8 +136,17 @@ class Detector:
         """Choose a fidelity, observe `raw` with it, and with no other, and update.
 
         A fidelity with no `observe` takes `raw` itself as the reading, which makes sense only if it is the
-        only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses.
+        only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses. An
+        observer with memory (`adapters.recurrent`) is fed the raws of the ticks at which it is not read.
         """
+        self._asked.clear()
+        step = self._read(raw)
+        for f in self._recurrent:
+            if f.name not in self._asked:
+                f.observe.feed(raw)  # type: ignore[union-attr]
+        return step
+
+    def _read(self, raw: Any) -> Step:
         chosen = self.choose(raw)
         tick = self._tick + 1
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
@@ -192,6 +203,7 @@ class Detector:
         return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
 
     def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
+        self._asked.add(fidelity.name)
         if fidelity.observe is not None:
             return fidelity.observe(raw)
         if fidelity.zeta == 0.0:

@@ -12,9 +12,10 @@ from ..models.base import finite, positive
 class Recurrent:
     """An observer whose reading depends on the last `warmup` raws, read only at some ticks.
 
-    Whoever drives the stream calls `feed(raw)` at every tick at which this observer is not read. When it is read
-    again, it first sees what it missed, at most the last `warmup` raws, and that is paid for: `cost_of` says how much
-    before it is done. After a longer gap `reset` (if given) clears the memory first: what it held is too old.
+    `Detector.step` calls `feed(raw)` at every tick at which this observer is not read; whoever drives the loop with
+    choose and update does so himself. When it is read again, it first sees what it missed, at most the last `warmup`
+    raws, and that is paid for: `cost_of` says how much before it is done. After a longer gap `reset` (if given)
+    clears the memory first: what it held is too old.
 
     A reading is None, missing, until `warmup` raws came before: use it with ``Detector(..., missing="skip")``.
 
