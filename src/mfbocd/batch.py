@@ -74,7 +74,10 @@ class Trace:
 
     def to_frame(self) -> pd.DataFrame:
         """One row a tick as a pandas DataFrame (extra ``frame``)."""
-        import pandas as pd
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install 'mfbocd[frame]'") from None
 
         names = np.array(self.fidelities, dtype=object)
         columns: dict[str, Any] = {"fidelity": names[self.choice]}

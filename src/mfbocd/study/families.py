@@ -22,6 +22,8 @@ class Drawn:
     table: Array
     truth: Array | None
     changes: NDArray[np.int64]
+    warmup: int = 0
+    """Leading ticks that served as held-out data, which no score counts."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _real(name: str, make: Callable[[int], datasets.RealStream], single: bool, l
     def draw(seed: int) -> Drawn:
         stream = make(seed)
         truth = stream.theta if stream.theta is not None else stream.truth
-        return Drawn(stream.table[:, columns], truth, stream.changes)
+        return Drawn(stream.table[:, columns], truth, stream.changes, stream.warmup)
 
     about = (
         f"{first.model!r}, {ways[0].name} (zeta {ways[0].zeta:.3g}) against {ways[1].name}, {len(first.table)} ticks"

@@ -62,26 +62,30 @@ def follow(family: Family, policy: Policy | Sequence[Policy], streams: Sequence[
     l1 = np.zeros(n)
     low = np.zeros(n)
     alarms: list[list[int]] = [[] for _ in range(n)]
+    first = streams[0].warmup
     for t in range(ticks):
         reference = high.update(tables[t, :, 1], np.ones(n, dtype=np.int64))
         choice = tested.choose() if own is None else _each(tested, own)
         step = tested.update(tables[t, rows, choice], choice)
         means[0, t], means[1, t] = step.mean, reference.mean
+        if t < first:
+            continue
         low += choice == 0
         weights = [f._states[:, at.HEAD : at.HEAD + t + 1] for f in (tested, high)]
         a, b = (w / w.sum(axis=1, keepdims=True) for w in weights)  # exact: the same births in the same order
         l1 += np.abs(a - b).sum(axis=1)
         for i in np.flatnonzero(step.alarm):
             alarms[i].append(t)
-    found = [detection(a, s.changes.tolist(), WITHIN) for a, s in zip(alarms, streams, strict=True)]
+    changes = [[c for c in s.changes.tolist() if c >= first] for s in streams]
+    found = [detection(a, c, WITHIN) for a, c in zip(alarms, changes, strict=True)]
     truth = [np.full(ticks, np.nan) if s.truth is None else s.truth for s in streams]
     return Scores(
-        low=low / ticks,
-        mse=((means[0] - means[1]) ** 2).mean(axis=0),
+        low=low / (ticks - first),
+        mse=((means[0] - means[1])[first:] ** 2).mean(axis=0),
         l1=l1,
-        truth=((means[0] - np.stack(truth, axis=1)) ** 2).mean(axis=0),
+        truth=((means[0] - np.stack(truth, axis=1))[first:] ** 2).mean(axis=0),
         delay=np.array([d.delay for d in found]),
-        false=np.array([1000.0 * d.false_alarms / ticks for d in found]),
+        false=np.array([1000.0 * d.false_alarms / (ticks - first) for d in found]),
     )
 
 

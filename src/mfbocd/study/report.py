@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .families import FAMILIES
+from .follow import Scores
 from .frontier import DEFAULT, Cell, to_csv
 
 NEAR = 0.65  # share of low fidelity the summary is read at
@@ -54,14 +55,22 @@ def markdown(cells: Sequence[Cell], setting: dict[str, Any]) -> str:
             f"{c.ratio['l1']:.2f} | {_both(c, 'truth')} | {_both(c, 'delay')} | {_both(c, 'false')} |"
         )
     lines += ["", "## Where the default loses", ""]
-    lost = [(c, m) for c in mine for m in ("mse", "l1", "truth", "delay", "false") if c.difference[m][0] > 0.0]
-    for c, m in lost:
-        sure = "" if math.isnan(c.difference[m][1]) else f" +- {c.difference[m][1]:.3g}"
-        clear = "clearly " if c.difference[m][0] > c.difference[m][1] else ""
-        lines.append(f"- {c.family} at {c.low:.0%} low: {m} {clear}worse by {c.difference[m][0]:.3g}{sure}")
-    if not lost:
-        lines.append("Nowhere in this run.")
-    lines += ["", "## The streams", ""]
+    lines += [
+        "Every measure whose mean is worse than the coin's, with two standard errors of the paired difference (of a",
+        "single stream: two standard deviations of one run of the coin). `false` is false alarms in 1000 ticks.",
+        "",
+    ]
+    lost = [(c, m) for c in mine for m in Scores.MEASURES if c.difference[m][0] > 0.0]
+    for clear in (True, False):
+        lines += ["**Beyond that error:**" if clear else "**Within it:**", ""]
+        rows = [(c, m) for c, m in lost if (c.difference[m][0] > c.difference[m][1]) == clear]
+        for c, m in rows:
+            lines.append(
+                f"- {c.family} at {c.low:.0%} low: {m} by {c.difference[m][0]:.3g} +- {c.difference[m][1]:.2g}"
+            )
+        lines += [] if rows else ["- none"]
+        lines.append("")
+    lines += ["## The streams", ""]
     lines += [f"- `{f}`: {FAMILIES[f]().about}" for f in families]
     return "\n".join(lines) + "\n"
 
