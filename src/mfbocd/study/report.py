@@ -93,7 +93,7 @@ def picture(path: Path, cells: Sequence[Cell]) -> None:
     import matplotlib.pyplot as plt
 
     families = list(dict.fromkeys(c.family for c in cells))
-    columns = min(5, len(families))
+    columns = min(4, len(families))
     rows = -(-len(families) // columns)
     figure, axes = plt.subplots(rows, columns, figsize=(3.1 * columns, 2.7 * rows), squeeze=False)
     drawn = (
