@@ -58,6 +58,20 @@ def test_fewer_positive_weights_than_wanted_are_left_alone() -> None:
     assert weight.tolist() == [0.5, 0.0, 0.3, 0.0, 0.2]
 
 
+def test_resampling_ends_however_many_weights_are_equal() -> None:
+    """Equal weights sit on c itself, where rounding counts them now above it and now below."""
+    for n in range(2, 300, 7):
+        for k in range(1, n, 13):
+            weight = np.full(n, 1.0 / 3.0) * (1.0 + 1e-16 * np.arange(n))
+            resample_of(weight, k, 0.5)
+            assert abs((weight > 0).sum() - k) <= 1
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1 / 100, missing="skip")
+    for _ in range(6000):  # nothing is ever read: the hazard alone sets the weights
+        detector.update(None)
+    assert detector.run_length.weight.sum() == pytest.approx(1.0)
+    assert detector.changed(within=50) == pytest.approx(1 - 0.99**50, abs=0.02)
+
+
 @pytest.mark.parametrize("make", [mf.TopK, mf.Resample])
 @pytest.mark.parametrize("k", [1, 2, 5, 33, 64, 100])
 def test_never_more_than_k(make, k: int) -> None:  # type: ignore[no-untyped-def]

@@ -55,11 +55,11 @@ class Detector:
     ...         print(f"tick {step.tick}: changed at {step.changed_at}, P = {step.confidence:.3f}")
     tick 4: changed at 4, P = 1.000
     >>> detector.choose().name, detector.spent
-    ('imu', 240.0)
+    ('gps', 240.0)
     >>> print(detector.gains())
       fidelity       zeta      cost  run length     joint   variance
-    > imu             0.1         1     0.00981   0.03414    0.03839
-      gps               1        40     0.02231   0.22003    0.18407
+      imu             0.1         1     0.00981   0.03414    0.03839
+    > gps               1        40     0.02231   0.22003    0.18407
     """
 
     def __init__(
@@ -147,38 +147,43 @@ class Detector:
         return step
 
     def _read(self, raw: Any) -> Step:
-        chosen = self.choose(raw)
-        tick = self._tick + 1
-        due = [name for name, guard in self.shadow.items() if guard.due(tick)]
-        if due:
-            return self._shadowed(raw, due[tick // self.shadow[due[0]].every % len(due)])
-        if self.on_error == "raise":
-            return self.update(self._observe(chosen, raw), chosen.name, raw=raw)
-        others = sorted((f for f in self.fidelities if f is not chosen), key=lambda f: -f.zeta)
+        wanted = self._shadowed(raw) or [self.choose(raw)]
+        others = self.fidelities if self.on_error == "fallback" else ()
+        spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
+        told: list[tuple[Fidelity, float | None]] = []
         cost, failed = 0.0, []
         first: Exception | None = None
-        for f in (chosen, *others):
-            cost += f.cost_of(raw)
+        for f in (*wanted, *spare):
+            extra = f.cost_of(raw)  # asked before it reads: a reading may change what the next costs
+            if f in spare and (told or not self.policy.affords(cost + extra)):
+                continue
+            cost += extra
             try:
-                value = reading(self.model, self._observe(f, raw), "raise")
+                told.append((f, self._observe(f, raw)))
             except Exception as error:
+                if self.on_error == "raise":
+                    raise
                 first = first or error
                 failed.append(f.name)
-                continue
-            return self._tell(value, f, cost, tuple(failed))
-        assert first is not None
-        if self.missing == "skip":
-            return self._tell(None, chosen, cost, tuple(failed))
-        raise first
+        if not told and first is not None and self.missing == "raise":
+            raise first
+        said = None
+        if len(told) == 2:
+            low = told[1][0].name
+            warning = self.shadow[low].observe(told[0][1], told[1][1])
+            said = None if warning is None else f"{low}: {warning}"
+        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
+        return self._tell(value, f, cost, tuple(failed), said)
 
-    def _shadowed(self, raw: Any, low_name: str) -> Step:
-        """Read the best fidelity and a lower one, pay for both, and let the guard judge the pair."""
-        high = max(self.fidelities, key=lambda f: f.zeta)
-        low = self._known[low_name]
-        readings = [reading(self.model, self._observe(f, raw), self.missing) for f in (high, low)]
-        warning = self.shadow[low_name].observe(*readings)
-        said = None if warning is None else f"{low_name}: {warning}"
-        return self._tell(readings[0], high, high.cost_of(raw) + low.cost_of(raw), (), said)
+    def _shadowed(self, raw: Any) -> list[Fidelity]:
+        """The best fidelity and a lower one, at a tick at which a guard is to judge the pair; else none."""
+        tick = self._tick + 1
+        due = [name for name, guard in self.shadow.items() if guard.due(tick)]
+        if not due:
+            return []
+        low = self._known[due[tick // self.shadow[due[0]].every % len(due)]]
+        pair = [max(self.fidelities, key=lambda f: f.zeta), low]
+        return pair if self.policy.affords(sum(f.cost_of(raw) for f in pair)) else []
 
     def _tell(
         self,
@@ -202,17 +207,18 @@ class Detector:
         told = (True, int(changed_at), confidence) if alarm else (False, None, None)
         return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
 
-    def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
+    def _observe(self, fidelity: Fidelity, raw: Any) -> float | None:
+        """What a fidelity reads, checked; None of a skip, and of a missing reading if no other will be asked."""
         self._asked.add(fidelity.name)
         if fidelity.observe is not None:
-            return fidelity.observe(raw)
-        if fidelity.zeta == 0.0:
-            return 0.0 if self.missing == "raise" else None
-        if len(self.fidelities) > 1:
+            raw = fidelity.observe(raw)
+        elif fidelity.zeta == 0.0:
+            return None
+        elif len(self.fidelities) > 1:
             raise TypeError(
                 f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
             )
-        return raw
+        return reading(self.model, raw, self.missing if self.on_error == "raise" else "raise")
 
     def _costs(self, raw: Any) -> Array | None:
         """What each fidelity costs for this raw input, if that depends on it."""

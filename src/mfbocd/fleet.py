@@ -300,16 +300,17 @@ class Fleet:
         """Stream i as a detector of its own, from here on independent of the fleet."""
         if not 0 <= i < self.n:
             raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
-        like = self._like
+        like, policy = self._like, self.policy.alone()
         detector = Detector(
             self.model,
             self.fidelities,
             like.hazard,
-            policy=self.policy.alone(),
+            policy=policy,
             prune=like.pruning,
             alarm=like.alarm,
             seed=self.seeds[i],
             missing=self.missing,
         )
+        detector.policy.restore(policy.state())  # what was learnt together
         detector.adopt(self._states[i].copy(), float(self.spent_by_stream[i]))
         return detector

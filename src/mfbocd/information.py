@@ -39,7 +39,7 @@ class Gains(tuple[FidelityGain, ...]):
             f"{'':2s}{'fidelity':12s}{'zeta':>7s}{'cost':>10s}{'run length':>12s}{'joint':>10s}{'variance':>11s}"
         ]
         for g in self:
-            told = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f}{g.variance:11.5f}"
+            told = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f} {g.variance:10.5f}"
             lines.append(f"{'> ' if g.chosen else '  '}{g.name:12s}{told}")
         return "\n".join(lines)
 
@@ -59,7 +59,8 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     - ``"joint"``: I(r, theta; x) = I(r; x) + E_r I(theta; x | r): what is learnt of the parameter counts too.
     - ``"variance"``: E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
 
-    All are 0 at zeta = 0 and never negative, but for the paper's Bernoulli predictive, which is no probability.
+    All are 0 at zeta = 0 and never negative. A Bernoulli's tempered update is none of a probability model, and at a
+    small zeta may be expected to WIDEN theta: such a reading is worth a variance gain of 0.
 
     >>> from mfbocd.hazard import Hazard
     >>> from mfbocd.models import Gaussian
@@ -82,6 +83,6 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
 def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: Gain) -> float:
     model = belief.model
     if gain == "variance":
-        return float(weight @ model.variance_gain(stats, zeta))
+        return max(float(weight @ model.variance_gain(stats, zeta)), 0.0)
     value = model.run_length_gain(weight, stats, zeta)
     return value + float(weight @ model.parameter_gain(stats, zeta)) if gain == "joint" else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -218,7 +219,9 @@ def guards_of(
                 raise ValueError(f"shadow names {name!r}; below {best.name!r} there is {', '.join(lower) or 'none'}")
             if not isinstance(guard, ShadowGuard):
                 raise TypeError(f"shadow must hold ShadowGuard objects, not {guard!r}")
-        return dict(shadow)
+        return {name: copy.copy(guard) for name, guard in shadow.items()}  # each detector judges its own pairs
+    if not lower:
+        raise ValueError(f"shadow={shadow!r}: there is no fidelity below {best.name!r} to watch")
     if isinstance(model, Gaussian):
         return {n: ShadowGuard(f.zeta, shadow, "gaussian", noise=model.noise) for n, f in lower.items()}
     if isinstance(model, Bernoulli):

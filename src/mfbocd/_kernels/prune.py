@@ -70,7 +70,7 @@ def resample(weight: Pointer, n: int, k: int, u: float) -> None:
                 above += 1
             else:
                 rest += weight[i]
-        if above == heavy or above >= k:
+        if above <= heavy or above >= k:  # less only by rounding, where many weights equal c
             break
         heavy = above
         c = rest / (k - above)

@@ -163,7 +163,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     if kind == VARIANCE:
         for i in range(n):
             inner += weight[i] * _variance_gain(a[i], b[i], zeta, c)
-        return inner
+        return max(inner, 0.0)  # see `expected_gains`
     paper = setup[FIRST + 2] == 1.0
     one = 0.0  # the mixture's two values
     zero = 0.0
@@ -188,7 +188,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             within += weight[i] * (_surprise(p1) + _surprise(1.0 - p1))
     gain = _surprise(one) + _surprise(zero) - within
     if not paper:
-        gain = max(gain, 0.0)  # the paper's own is left as it comes out, negative or not
+        gain = max(gain, 0.0)  # the paper's own is left as it comes out
     return gain + inner
 
 
@@ -316,8 +316,8 @@ class Bernoulli(Model):
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).
 
-        With ``predictive="paper"`` the same sum of the two unnormalised values, as the paper computes it: it is
-        then no mutual information, and may be negative.
+        With ``predictive="paper"`` the same sum of the two unnormalised values, as the paper computes it. It is not
+        negative, p log p being convex, but no mutual information: `mi_rx` of the same values is another number.
         """
         if zeta == 0.0:
             return 0.0

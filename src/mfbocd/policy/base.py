@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -71,6 +71,10 @@ class Policy(ABC):
     def prime(self, belief: Filter) -> None:  # noqa: B027
         """Called once, before the first tick, for policies that begin from what the model expects."""
 
+    def affords(self, cost: float) -> bool:
+        """Whether the coming tick may cost this much, for what is read beside the choice."""
+        return True
+
     def paid(self, costs: Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""
 
@@ -95,6 +99,19 @@ class Policy(ABC):
 def draw_uniform(seeds: Sequence[int], tick: int) -> Array:
     """One draw a stream for the coming tick."""
     return np.array([uniform(seed, tick, _SALT) for seed in seeds])
+
+
+def numbers_of(
+    owner: str, field: str, given: Mapping[str, float] | Iterable[float] | None
+) -> dict[str, float] | list[float] | None:
+    """Numbers in the fidelities' order or by name as plain ones, which can be saved, or an error that names them."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {name: finite(owner, field, v) for name, v in given.items()}
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"{owner}.{field} must be numbers, one a fidelity, not {given!r}")
+    return [finite(owner, field, v) for v in given]
 
 
 def by_fidelity(

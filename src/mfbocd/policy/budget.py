@@ -16,7 +16,8 @@ from .base import Array, Choices, Policy
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
 SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
 HOLD = RATE * RATE / 8.0  # and for a unit of debt at every tick: damps the loop critically at an elasticity of 1/2
-WORST = 400.0  # units of debt the price reacts to; more is not remembered
+WORST = 200.0  # units of debt the price reacts to; more is not remembered
+REACH = 8.0  # how far the log price may go from where it began: beyond, only the way back gets longer
 
 
 class Budget(Policy):
@@ -53,11 +54,12 @@ class Budget(Policy):
         self.share = share
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
-        self.log_price = 0.0
+        self.log_price = self._began = 0.0
         self.debt = 0.0
         self.ticks = 0
         self.recent: list[float] = []  # spends of the last ticks a cap looks back on
         self._target = self._unit = math.nan
+        self._spare = 0.0
 
     def __repr__(self) -> str:
         amount = f"share={self.share:g}" if self.per_tick is None else repr(self.per_tick)
@@ -74,7 +76,8 @@ class Budget(Policy):
             self._target = self.streams * (low + float(self.share or 0.0) * (high - low))
         else:
             raise ValueError("Budget.share needs costs that are numbers; give per_tick where they are functions")
-        least = self.streams * float(self.cost.min()) if known else 0.0
+        fixed = self.cost[np.isfinite(self.cost)]
+        least = self.streams * float(fixed.min()) if known else 0.0
         if self._target < least:
             raise ValueError(
                 f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
@@ -86,6 +89,9 @@ class Budget(Policy):
                 f"Budget.cap must leave {self.cap[1]} ticks of the cheapest fidelity, "
                 f"{self.cap[1] * least:g}, not {self.cap[0]:g}"
             )
+        # what every tick can do with, and is held back for each to come; nothing where only functions know
+        spare = self.streams * float(fixed.min()) if fixed.size else 0.0
+        self._spare = spare if self.cap is not None and self.cap[1] * spare <= self.cap[0] else 0.0
 
     @property
     def price(self) -> float:
@@ -115,7 +121,7 @@ class Budget(Policy):
         else:
             of = model.variance_gain if self.gain == "variance" else model.parameter_gain
             more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
-        self.log_price = math.log(max(more, 1e-12) / dearer)
+        self.log_price = self._began = math.log(max(more, 1e-12) / dearer)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The largest net gain at the present price, of those the cap still affords."""
@@ -124,7 +130,7 @@ class Budget(Policy):
         if self.cap is None:
             return best
         rows = np.arange(len(net))
-        left = self.cap[0] - sum(self.recent)
+        left = self._left()
         if costs[rows, best].sum() <= left:
             return best
         # Everybody gets the cheapest; what is left goes to whom it helps most a unit of cost.
@@ -134,12 +140,24 @@ class Budget(Policy):
         worth = net[rows, best] - net[rows, choice]
         order = np.argsort(-worth / np.where(extra > 0.0, extra, 1.0), kind="stable")
         for i in order.tolist():
-            # the best that still fits, not only the best of all
-            fits = np.where(costs[i] - costs[i, choice[i]] <= left, net[i], -np.inf)
+            # the best that still fits, not only the best of all; the cheapest is taken even where it does not
+            fits = np.where(costs[i] - costs[i, choice[i]] <= max(left, 0.0), net[i], -np.inf)
             j = int(fits.argmax())
             left -= costs[i, j] - costs[i, choice[i]]
             choice[i] = j
         return choice
+
+    def _left(self) -> float:
+        """What the coming tick may cost, so that no window with it, nor any later one, need exceed the cap."""
+        if self.cap is None:
+            return math.inf
+        amount, ticks = self.cap
+        before = sum(max(spent, self._spare) for spent in self.recent)
+        return amount - before - (ticks - 1 - len(self.recent)) * self._spare
+
+    def affords(self, cost: float) -> bool:
+        """Whether the cap leaves as much."""
+        return cost <= self._left()
 
     def paid(self, costs: Array) -> None:
         """Learn from what the tick cost."""
@@ -149,7 +167,8 @@ class Budget(Policy):
         excess = (spent - self._target) / self._unit
         self.debt = min(max(self.debt + excess, -WORST), WORST)
         rate = max(RATE, 1.0 / (SETTLE + self.ticks))
-        self.log_price = min(max(self.log_price + rate * excess + HOLD * self.debt, -300.0), 300.0)
+        moved = self.log_price + rate * excess + HOLD * self.debt
+        self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
         self.ticks += 1
 
     def alone(self) -> Budget:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, Choices, Policy, by_fidelity, draw_uniform
+from .base import Array, Choices, Policy, by_fidelity, draw_uniform, numbers_of
 
 
 class Always(Policy):
@@ -58,11 +58,7 @@ class Random(Policy):
     """
 
     def __init__(self, probabilities: Mapping[str, float] | Sequence[float] | None = None) -> None:
-        if isinstance(probabilities, Mapping):
-            probabilities = dict(probabilities)
-        elif probabilities is not None:
-            probabilities = list(probabilities)
-        self.probabilities = probabilities
+        self.probabilities = numbers_of("Random", "probabilities", probabilities)
         self._edges = np.ones(1)
 
     def __repr__(self) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy, by_fidelity
+from .base import Array, Choices, Policy, by_fidelity, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
 
@@ -31,7 +31,7 @@ class InformationRate(Policy):
     """
 
     def __init__(self, weights: Weights = None, *, gain: Gain = "run_length") -> None:
-        self.weights = _plain(weights)
+        self.weights = numbers_of("InformationRate", "weights", weights)
         self.gain = checked_gain("InformationRate", gain)
         self._weights = np.ones(1)
 
@@ -96,9 +96,7 @@ class Net(Policy):
     """
 
     def __init__(self, price: float, *, gain: Gain = "joint") -> None:
-        self.price = finite("Net", "price", price)
-        if self.price < 0.0:
-            raise ValueError(f"Net.price must be at least 0, not {price!r}")
+        self.price = _price_of("Net", price)
         self.gain = checked_gain("Net", gain)
 
     def __repr__(self) -> str:
@@ -132,8 +130,8 @@ class Soft(Policy):
         self.temperature = positive("Soft", "temperature", temperature)
         if weights is not None and price is not None:
             raise ValueError("Soft takes weights (of a rate) or a price (of a net gain), not both")
-        self.weights = _plain(weights)
-        self.price = None if price is None else Net(price).price
+        self.weights = numbers_of("Soft", "weights", weights)
+        self.price = None if price is None else _price_of("Soft", price)
         self.gain = checked_gain("Soft", gain)
         self._weights = np.ones(1)
 
@@ -147,7 +145,8 @@ class Soft(Policy):
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The fidelity whose share of [0, 1) the draw fell in."""
         score = rates(gains, costs, self._weights) if self.price is None else gains - self.price * costs
-        share = np.exp((score - score.max(axis=1, keepdims=True)) / self.temperature)
+        with np.errstate(over="ignore"):  # far below the best at a low temperature: never
+            share = np.exp((score - score.max(axis=1, keepdims=True)) / self.temperature)
         edges = np.cumsum(share, axis=1) / share.sum(axis=1, keepdims=True)
         return np.count_nonzero(draws[:, None] >= edges[:, :-1], axis=1)
 
@@ -156,10 +155,11 @@ class Soft(Policy):
         return {"temperature": self.temperature, "weights": self.weights, "price": self.price, "gain": self.gain}
 
 
-def _plain(weights: Weights) -> dict[str, float] | list[float] | None:
-    if isinstance(weights, Mapping):
-        return dict(weights)
-    return None if weights is None else [float(w) for w in weights]
+def _price_of(owner: str, price: float) -> float:
+    value = finite(owner, "price", price)
+    if value < 0.0:
+        raise ValueError(f"{owner}.price must be at least 0, not {price!r}")
+    return value
 
 
 def _weights_of(owner: str, weights: Weights, policy: Policy) -> Array:
