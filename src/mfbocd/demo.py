@@ -16,7 +16,7 @@ from .simulate import Stream, gaussian
 FIDELITIES = (Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40))
 MODEL = Gaussian(mean=0, var=9, noise=1)
 HAZARD = 1 / 200
-NEAR = 20  # ticks within which an alarm's change is a true one
+NEAR = 50  # ticks within which the change an alarm reports counts as a true one, found early or late
 COLUMNS = ("tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "theta")
 
 

@@ -99,6 +99,7 @@ class Detector:
         self._known = {f.name: f for f in self.fidelities}
         self._learns = type(self.policy).paid is not Policy.paid
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "feed")]
+        self._priced = any(callable(f.cost) for f in self.fidelities)
         self._asked: set[str] = set()
         self._tick = -1
 
@@ -222,7 +223,7 @@ class Detector:
 
     def _costs(self, raw: Any) -> Array | None:
         """What each fidelity costs for this raw input, if that depends on it."""
-        if not np.isnan(self.policy.cost).any():
+        if not self._priced:
             return None
         return np.array([f.cost_of(raw) for f in self.fidelities])
 

@@ -123,6 +123,7 @@ class Fleet:
         self._states[:, at.SEED] = self.seeds
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._cost = self.policy.cost
+        self._priced = bool(np.isnan(self._cost).any())  # some cost is a function of the raw input
         self._learns = type(self.policy).paid is not Policy.paid
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._tick = -1
@@ -161,7 +162,7 @@ class Fleet:
 
     def _costs(self, raws: Sequence[Any] | None) -> Array:
         """The cost of each stream and fidelity, (n, J)."""
-        if not np.isnan(self._cost).any():
+        if not self._priced:
             return np.broadcast_to(self._cost, (self.n, self._cost.size))
         if raws is None or len(raws) != self.n:
             raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
@@ -174,9 +175,9 @@ class Fleet:
         Bad input names the stream and changes nothing.
         """
         values = self._readings(x)
-        costs = self._costs(raws)
         choice = self._choices(fidelity, raws)
-        zeta, cost = self._zeta.take(choice), costs[np.arange(self.n), choice]
+        zeta = self._zeta.take(choice)
+        cost = self._costs(raws)[np.arange(self.n), choice] if self._priced else self._cost.take(choice)
         fed = values
         if self.missing == "skip":
             skipped = np.isnan(values)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..filter import Filter
 from .base import Array, Choices, Policy, by_fidelity, draw_uniform, numbers_of
 
 
@@ -33,6 +34,10 @@ class Always(Policy):
             self._index = names.index(self.name)
         else:
             raise ValueError(f"Always.name must be one of {', '.join(names)}, not {self.name!r}")
+
+    def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
+        """The same index every time; the general way through arrays would cost more than the tick itself."""
+        return self._index
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The same index everywhere."""
