@@ -578,3 +578,22 @@ def test_memory_that_is_read_beside_another_is_not_fed_again() -> None:
     assert detector.step(2.0).fidelity == "memory"
     assert window.seen == [0.0, 1.0, 2.0]
     assert detector.spent == 11.0 + 11.0 + 10.0
+
+
+def test_ask_and_tell_pays_the_cost_choose_was_told() -> None:
+    """Reading a recurrent observer changes what its next reading costs: the tick pays what it was chosen at."""
+    observe = Recurrent(lambda raw: float(raw), warmup=2, cost=5.0, warmup_cost=3.0)
+    network = mf.Fidelity("network", 1.0, observe.cost_of, observe)
+    detector = mf.Detector(
+        mf.Gaussian(), [mf.Fidelity("cheap", 0.1, 1.0), network], policy=mf.Always("network"), missing="skip"
+    )
+    for raw in (1.0, 2.0, 3.0):
+        observe.feed(raw)
+    chosen = detector.choose(4.0)
+    step = detector.update(observe(4.0), chosen)
+    assert step.cost == 5.0 + 2 * 3.0
+    assert detector.choose(5.0) is network
+    assert detector.update(observe(5.0), network).cost == 5.0
+    # nobody chose at this tick, or another raw was read: the cost is asked for
+    observe.feed(6.0)
+    assert detector.update(7.0, network, raw=7.0).cost == 8.0

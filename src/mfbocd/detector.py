@@ -101,6 +101,7 @@ class Detector:
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "feed")]
         self._priced = any(callable(f.cost) for f in self.fidelities)
         self._asked: set[str] = set()
+        self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
         self._tick = -1
 
     def __repr__(self) -> str:
@@ -120,7 +121,8 @@ class Detector:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
-        learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer.
+        learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
+        is as `choose` was told at this tick, or of `raw` if that was another.
         """
         known = self._known.get(fidelity) if type(fidelity) is str else None
         if known is None:
@@ -130,7 +132,7 @@ class Detector:
             value: float | None = self.model.check(x)
         else:
             value = reading(self.model, x, self.missing)
-        cost = 0.0 if known is None else known.cost if type(known.cost) is float else known.cost_of(raw)
+        cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
         return self._tell(value, known, cost)
 
     def step(self, raw: Any = None) -> Step:
@@ -225,7 +227,16 @@ class Detector:
         """What each fidelity costs for this raw input, if that depends on it."""
         if not self._priced:
             return None
-        return np.array([f.cost_of(raw) for f in self.fidelities])
+        costs = {f.name: f.cost_of(raw) for f in self.fidelities}
+        self._quoted = (self._tick, raw, costs)
+        return np.array(list(costs.values()))
+
+    def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
+        """What a reading cost: as `choose` was told at this tick, since reading may change what the next costs."""
+        tick, asked, costs = self._quoted
+        if tick == self._tick and (raw is None or raw is asked):
+            return costs[fidelity.name]
+        return fidelity.cost_of(raw)
 
     def _resolve(self, fidelity: Fidelity | str | None, x: float | None, raw: Any = None) -> Fidelity | None:
         if fidelity is None:

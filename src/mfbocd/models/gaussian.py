@@ -115,6 +115,9 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = prior_mean + sd * moment
 
 
+# Spelled out for each model: numba caches no function that is given another as an argument.
+
+
 @kernel
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
