@@ -19,7 +19,7 @@ TRAIN, VALIDATION = 897, 450
 """Images of the first two splits; the other 450 are for the stream."""
 _SOURCE = """\
 scikit-learn's digits: 1797 images of 8x8 pixels, the test part of "Optical Recognition of Handwritten Digits"
-(Alpaydin and Kaynak 1998, UCI Machine Learning Repository, CC BY 4.0), as carried by the scikit-learn wheel
+(Alpaydin and Kaynak 1998, UCI Machine Learning Repository), as carried by the scikit-learn wheel
 (BSD-3-Clause). The readings are those of two networks trained here on the first use."""
 
 
