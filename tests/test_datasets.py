@@ -31,20 +31,17 @@ def streams():
 
 @pytest.fixture
 def river():
-    return pytest.importorskip("river.drift.datasets", reason="run_log is in the river wheel: mfbocd[real]")
+    return import_module("river.drift.datasets")
 
 
 @pytest.fixture
 def sklearn():
-    return pytest.importorskip("sklearn.datasets", reason="digits is in the scikit-learn wheel: mfbocd[real]")
+    return import_module("sklearn.datasets")
 
 
 @pytest.fixture(params=streams(), ids=lambda p: p[0])
 def stream(request):
-    name, make = request.param
-    for prefix, wheel in (("run_log", "river"), ("digits", "sklearn")):
-        if name.startswith(prefix):
-            pytest.importorskip(wheel, reason="mfbocd[real]")
+    _, make = request.param
     return make()
 
 

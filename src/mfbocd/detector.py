@@ -98,7 +98,7 @@ class Detector:
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
         self._learns = type(self.policy).paid is not Policy.paid
-        self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "feed")]
+        self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
         self._priced = any(callable(f.cost) for f in self.fidelities)
         self._asked: set[str] = set()
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})

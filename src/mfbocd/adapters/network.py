@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ class Port:
         return np.asarray((array.astype(np.float32) - self.zero) * np.float32(self.scale))
 
 
-class Network:
+class Network(ABC):
     """An observer made of a network: raw -> `before` -> network -> `after` -> a number.
 
     Subclasses say what goes in and comes out (`inputs`, `outputs`) and how to `evaluate` it.
@@ -116,10 +117,10 @@ class Network:
 
         For a reading that needs the input too, such as an autoencoder's error, call this in a function of your own.
         """
-        found = self.evaluate(self.feed(raw if self.before is None else self.before(raw)))
+        found = self.evaluate(self.prepare(raw if self.before is None else self.before(raw)))
         return found if len(self.outputs) > 1 else found[self.outputs[0].name]
 
-    def feed(self, given: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, Tensor]:
+    def prepare(self, given: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, Tensor]:
         """What the network takes, by input name: from one array for its only input, or from a mapping."""
         names = [port.name for port in self.inputs]
         if not isinstance(given, Mapping):
@@ -136,9 +137,9 @@ class Network:
                 raise ValueError(f"input {name!r} is missing: before= returned only {', '.join(given) or 'none'}")
         return {port.name: port.takes(given[port.name]) for port in self.inputs}
 
+    @abstractmethod
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
         """The network's outputs by name, in their own units."""
-        raise NotImplementedError
 
 
 def thread_count(owner: str, threads: int) -> int:
