@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._kernels import layout as at
 from .detector import Detector
-from .tick import Step, reading
+from .tick import Step, readings, told
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,20 +131,13 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
         detector.advance(fed[part, None], zeta[part, None], report[part])
     # added in order, as ticks told singly would add up
     detector.spent = float(np.add.accumulate(np.append(detector.spent, cost))[-1])
-    mean, run_length, p_change, alarm, changed_at, confidence = report[:, :, 0].T.copy()
-    fired = alarm != 0.0
     return Trace(
         choice=choice,
         x=x,
         cost=cost,
-        mean=mean,
-        run_length=run_length.astype(np.int64),
-        p_change=p_change,
-        alarm=fired,
-        changed_at=np.where(fired, changed_at, -1.0).astype(np.int64),
-        confidence=np.where(fired, confidence, np.nan),
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
+        **told(report[:, :, 0].T.copy()),
     )
 
 
@@ -178,14 +171,13 @@ def _readings(detector: Detector, columns: list[Any], choice: NDArray[np.int64])
             x[rows] = chosen  # numbers go in bulk; anything else is judged one by one below
         except (TypeError, ValueError):
             x[rows] = np.nan
-    for t in np.flatnonzero(~detector.model.possible(x)):
-        name = detector.fidelities[choice[t]].name
-        try:
-            value = reading(detector.model, _item(columns[choice[t]][t]), detector.missing)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"row {t}, column {name!r}: {error}") from None
-        x[t] = np.nan if value is None else value
-    return x
+    return readings(
+        detector.model,
+        x,
+        detector.missing,
+        item=lambda t: columns[choice[t]][t],
+        where=lambda t: f"row {t}, column {detector.fidelities[choice[t]].name!r}",
+    )
 
 
 def _item(value: Any) -> Any:

@@ -97,10 +97,7 @@ class Detector:
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
-        self._learns = type(self.policy).paid is not Policy.paid
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
-        self._priced = any(callable(f.cost) for f in self.fidelities)
-        self._asked: set[str] = set()
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
         self._tick = -1
 
@@ -142,17 +139,10 @@ class Detector:
         only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses. An
         observer with memory (`adapters.recurrent`) is fed the raws of the ticks at which it is not read.
         """
-        self._asked.clear()
-        step = self._read(raw)
-        for f in self._recurrent:
-            if f.name not in self._asked:
-                f.observe.feed(raw)  # type: ignore[union-attr]
-        return step
-
-    def _read(self, raw: Any) -> Step:
         wanted = self._shadowed(raw) or [self.choose(raw)]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
+        asked = set()
         told: list[tuple[Fidelity, float | None]] = []
         cost, failed = 0.0, []
         first: Exception | None = None
@@ -161,6 +151,7 @@ class Detector:
             if f in spare and (told or not self.policy.affords(cost + extra)):
                 continue
             cost += extra
+            asked.add(f.name)
             try:
                 told.append((f, self._observe(f, raw)))
             except Exception as error:
@@ -176,7 +167,11 @@ class Detector:
             warning = self.shadow[low].observe(told[0][1], told[1][1])
             said = None if warning is None else f"{low}: {warning}"
         f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
-        return self._tell(value, f, cost, tuple(failed), said)
+        step = self._tell(value, f, cost, tuple(failed), said)
+        for f in self._recurrent:
+            if f.name not in asked:
+                f.observe.feed(raw)  # type: ignore[union-attr]
+        return step
 
     def _shadowed(self, raw: Any) -> list[Fidelity]:
         """The best fidelity and a lower one, at a tick at which a guard is to judge the pair; else none."""
@@ -203,7 +198,7 @@ class Detector:
             report = self.filter.observe(value, known.zeta)
         self.spent += cost
         self._tick += 1
-        if self._learns:
+        if self.policy.learns:
             self.policy.paid(np.array([cost]))
         mean, run, change, alarm, changed_at, confidence = report
         seen = (self._tick, None if known is None else known.name, value, cost, mean, int(run), change)
@@ -212,7 +207,6 @@ class Detector:
 
     def _observe(self, fidelity: Fidelity, raw: Any) -> float | None:
         """What a fidelity reads, checked; None of a skip, and of a missing reading if no other will be asked."""
-        self._asked.add(fidelity.name)
         if fidelity.observe is not None:
             raw = fidelity.observe(raw)
         elif fidelity.zeta == 0.0:
@@ -225,7 +219,7 @@ class Detector:
 
     def _costs(self, raw: Any) -> Array | None:
         """What each fidelity costs for this raw input, if that depends on it."""
-        if not self._priced:
+        if not self.policy.priced:
             return None
         costs = {f.name: f.cost_of(raw) for f in self.fidelities}
         self._quoted = (self._tick, raw, costs)
@@ -266,9 +260,7 @@ class Detector:
 
     def changed(self, within: int) -> float:
         """P(a regime began in the last `within` ticks): P(r_t < within), the stream's own start left out."""
-        if isinstance(within, bool) or not isinstance(within, (int, np.integer)) or within < 1:
-            raise ValueError(f"within must be a whole number of at least 1, not {within!r}")
-        return self.filter.changed(int(within))
+        return self.filter.changed(within)
 
     def regime(self, level: float = 0.9) -> Start:
         """When the current regime began: most probable tick, a `level` credible interval, P(that tick)."""

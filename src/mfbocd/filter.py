@@ -187,6 +187,8 @@ class Filter:
 
     def changed(self, within: int) -> float:
         """P(a regime began in the last `within` ticks); the start of the stream itself is no change."""
+        if isinstance(within, bool) or not isinstance(within, (int, np.integer)) or within < 1:
+            raise ValueError(f"within must be a whole number of at least 1, not {within!r}")
         weight, birth = table(self.state)[:2]
         recent = birth > max(self.state[at.TICK] - within, 0.0)
         return float(weight[recent].sum() / weight.sum()) if weight.size else 0.0

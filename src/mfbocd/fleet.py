@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,13 +17,13 @@ from ._kernels import layout as at
 from ._kernels.share import BLOCK
 from .detector import Detector
 from .fidelity import Fidelity
-from .filter import Array, RunLength, observe, with_room
+from .filter import Array, Filter, RunLength, observe, with_room
 from .hazard import Hazard
 from .information import CODE, Gain, expected_gains
 from .models import Model
 from .policy import Always, Choices, Policy, draw_uniform, policy_of
 from .prune import DEFAULT, Prune, Pruning
-from .tick import Alarm, Missing, reading, seed_of
+from .tick import Alarm, Missing, readings, seed_of, told
 
 
 @dataclass(slots=True)
@@ -123,8 +124,6 @@ class Fleet:
         self._states[:, at.SEED] = self.seeds
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._cost = self.policy.cost
-        self._priced = bool(np.isnan(self._cost).any())  # some cost is a function of the raw input
-        self._learns = type(self.policy).paid is not Policy.paid
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._tick = -1
         self._crew = Crew()
@@ -152,8 +151,7 @@ class Fleet:
     def gains(self, gain: Gain = "joint") -> Array:
         """What each stream's reading at each fidelity is expected to tell (`Detector.gains`), (n, J)."""
         if self.model.gains is None:
-            streams = map(self.detector, range(self.n))
-            return np.array([expected_gains(d.filter, self._zeta, gain) for d in streams])
+            return np.array([expected_gains(self._belief(i), self._zeta, gain) for i in range(self.n)])
         out = np.empty((self.n, len(self._zeta)))
         board = np.zeros(2, dtype=np.int64)
         job = (self._states, self._like.filter.setup, self._zeta, CODE[gain], out, board)
@@ -162,7 +160,7 @@ class Fleet:
 
     def _costs(self, raws: Sequence[Any] | None) -> Array:
         """The cost of each stream and fidelity, (n, J)."""
-        if not self._priced:
+        if not self.policy.priced:
             return np.broadcast_to(self._cost, (self.n, self._cost.size))
         if raws is None or len(raws) != self.n:
             raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
@@ -177,7 +175,7 @@ class Fleet:
         values = self._readings(x)
         choice = self._choices(fidelity, raws)
         zeta = self._zeta.take(choice)
-        cost = self._costs(raws)[np.arange(self.n), choice] if self._priced else self._cost.take(choice)
+        cost = self._costs(raws)[np.arange(self.n), choice] if self.policy.priced else self._cost.take(choice)
         fed = values
         if self.missing == "skip":
             skipped = np.isnan(values)
@@ -186,22 +184,9 @@ class Fleet:
         self._advance(fed[None], zeta[None], report)
         self._tick += 1
         self.spent_by_stream += cost
-        if self._learns:
+        if self.policy.learns:
             self.policy.paid(cost)
-        mean, run_length, p_change, alarm, changed_at, confidence = report[0]
-        fired = alarm != 0.0
-        return FleetStep(
-            tick=self._tick,
-            choice=choice,
-            x=values,
-            cost=cost,
-            mean=mean,
-            run_length=run_length.astype(np.int64),
-            p_change=p_change,
-            alarm=fired,
-            changed_at=np.where(fired, changed_at, -1.0).astype(np.int64),
-            confidence=np.where(fired, confidence, np.nan),
-        )
+        return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **told(report[0]))
 
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         setup = self._like.filter.setup
@@ -256,16 +241,7 @@ class Fleet:
             values = given.astype(np.float64)
         except (TypeError, ValueError):
             values = np.full(self.n, np.nan)
-        possible = self.model.possible(values)
-        if possible.all():
-            return values
-        for i in np.flatnonzero(~possible):
-            try:
-                value = reading(self.model, given[i].item() if given.dtype != object else given[i], self.missing)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"stream {i}: {error}") from None
-            values[i] = np.nan if value is None else value
-        return values
+        return readings(self.model, values, self.missing, item=lambda i: given[i], where=lambda i: f"stream {i}")
 
     # --- what is known ---------------------------------------------------------------------------------------
 
@@ -291,16 +267,23 @@ class Fleet:
 
     def run_length(self, i: int) -> RunLength:
         """The filtered posterior of stream i."""
-        return self.detector(i).run_length
+        return self._belief(i).run_length
 
     def changed(self, within: int) -> Array:
         """P(a regime began in the last `within` ticks), for each stream."""
-        return np.array([self.detector(i).changed(within) for i in range(self.n)])
+        return np.array([self._belief(i).changed(within) for i in range(self.n)])
+
+    def _belief(self, i: int) -> Filter:
+        """The run-length posterior of stream i, to be read: it shares the fleet's memory."""
+        if not 0 <= i < self.n:
+            raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
+        belief = copy.copy(self._like.filter)
+        belief.adopt(self._states[i])
+        return belief
 
     def detector(self, i: int) -> Detector:
         """Stream i as a detector of its own, from here on independent of the fleet."""
-        if not 0 <= i < self.n:
-            raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
+        state = self._belief(i).state.copy()
         like, policy = self._like, self.policy.alone()
         detector = Detector(
             self.model,
@@ -313,5 +296,5 @@ class Fleet:
             missing=self.missing,
         )
         detector.policy.restore(policy.state())  # what was learnt together
-        detector.adopt(self._states[i].copy(), float(self.spent_by_stream[i]))
+        detector.adopt(state, float(self.spent_by_stream[i]))
         return detector

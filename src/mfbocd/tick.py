@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .models import Model
 from .models.base import finite
 
+Array = NDArray[np.float64]
 Missing = Literal["raise", "skip"]
 NEVER = 2.0  # an alarm level no probability reaches
 
@@ -79,6 +82,37 @@ def reading(model: Model, x: Any, missing: Missing) -> float | None:
     if math.isinf(value):
         raise ValueError(f"x must be finite, not {x!r}")
     return model.check(value)
+
+
+def readings(
+    model: Model, values: Array, missing: Missing, item: Callable[[int], Any], where: Callable[[int], str]
+) -> Array:
+    """Check readings taken as floats in bulk: those the model cannot have produced are judged one by one.
+
+    `item` gives the i-th as it came and `where` names it in an error; a missing one becomes NaN.
+    """
+    for i in np.flatnonzero(~model.possible(values)).tolist():
+        value = item(i)
+        try:
+            checked = reading(model, value.item() if isinstance(value, np.generic) else value, missing)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{where(i)}: {error}") from None
+        values[i] = np.nan if checked is None else checked
+    return values
+
+
+def told(report: Array) -> dict[str, Any]:
+    """What the kernels report of n ticks or streams, shape (FIELDS, n), as fields of a trace or a fleet's step."""
+    mean, run_length, p_change, alarm, changed_at, confidence = report
+    fired = alarm != 0.0
+    return {
+        "mean": mean,
+        "run_length": run_length.astype(np.int64),
+        "p_change": p_change,
+        "alarm": fired,
+        "changed_at": np.where(fired, changed_at, -1.0).astype(np.int64),
+        "confidence": np.where(fired, confidence, np.nan),
+    }
 
 
 def alarm_of(alarm: Alarm | float | None) -> Alarm | None:

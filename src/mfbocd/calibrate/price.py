@@ -109,7 +109,7 @@ def tune(
         log, step = further, 2.0 * step
         if turned:
             for _ in range(24):
-                if abs(min(abs(s - wanted) for _, s in seen)) <= tolerance * wanted:
+                if min(abs(s - wanted) for _, s in seen) <= tolerance * wanted:
                     break
                 middle = 0.5 * (low + high)
                 if short(middle) == rising:

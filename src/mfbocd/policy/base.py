@@ -34,6 +34,10 @@ class Policy(ABC):
     zeta: Array
     cost: Array
     """Of each fidelity, in order; NaN where it is a function of the raw input."""
+    priced: bool
+    """Whether some cost is a function of the raw input."""
+    learns: bool
+    """Whether what was paid must be told."""
 
     def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
         """A copy of this policy for these fidelities and so many streams, or an error if it does not fit them."""
@@ -42,6 +46,8 @@ class Policy(ABC):
         bound.fidelities = tuple(fidelities)
         bound.zeta = np.array([f.zeta for f in fidelities])
         bound.cost = np.array([np.nan if callable(f.cost) else f.cost for f in fidelities])
+        bound.priced = any(callable(f.cost) for f in fidelities)
+        bound.learns = type(self).paid is not Policy.paid
         bound.fit()
         return bound
 
