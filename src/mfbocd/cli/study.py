@@ -1,4 +1,4 @@
-"""The command line: data on stdout, talk on stderr."""
+"""`mfbocd study`."""
 
 from __future__ import annotations
 
@@ -6,37 +6,8 @@ from pathlib import Path
 
 import click
 
-from . import __version__
 
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="mfbocd")
-def main() -> None:
-    """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
-
-
-@main.command()
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("out/demo"),
-    show_default=True,
-    help="Folder the report is written to.",
-)
-@click.option("--ticks", type=click.IntRange(50), default=1000, show_default=True, help="Length of the stream.")
-@click.option("--budget", type=click.FloatRange(1), default=8.0, show_default=True, help="Average cost a tick.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the stream and the choices.")
-def demo(out: Path, ticks: int, budget: float, seed: int) -> None:
-    """Run a detector over a simulated stream with a cheap and a dear sensor.
-
-    Prints what it found and what it cost, and writes a report.
-    """
-    from .demo import run_demo
-
-    click.echo(run_demo(out, ticks=ticks, budget=budget, seed=seed))
-
-
-@main.group()
+@click.group()
 def study() -> None:
     """Experiments on what choosing saves."""
 
@@ -61,8 +32,8 @@ def study_frontier(out: Path, families: tuple[str, ...], streams: int, seed: int
     `study` and `real`.
     """
     try:
-        from .study.families import FAMILIES
-        from .study.frontier import frontier
+        from ..study.families import FAMILIES
+        from ..study.frontier import frontier
     except ImportError as error:
         raise click.ClickException(str(error)) from None
     unknown = [f for f in families if f not in FAMILIES]
@@ -87,7 +58,3 @@ def study_frontier(out: Path, families: tuple[str, ...], streams: int, seed: int
         raise click.ClickException(f"{error}; pip install 'mfbocd[study,real]'") from None
     click.echo((out / "frontier.md").read_text())
     click.echo(f"Wrote {out / 'frontier.csv'}, {out / 'frontier.md'} and {out / 'frontier.png'}", err=True)
-
-
-if __name__ == "__main__":
-    main()

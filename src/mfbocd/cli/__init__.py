@@ -1,0 +1,19 @@
+"""The command line: data on stdout, talk on stderr. One file a command, each importing what it needs when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from .. import __version__
+from .demo import demo
+from .study import study
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mfbocd")
+def main() -> None:
+    """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
+
+
+for command in (demo, study):
+    main.add_command(command)

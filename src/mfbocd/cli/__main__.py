@@ -1,0 +1,5 @@
+"""`python -m mfbocd.cli`."""
+
+from . import main
+
+main()
