@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from ..policy import Always, Policy
 from .families import Drawn, Family
 
 Array = NDArray[np.float64]
+Chooser = Callable[[Fleet], NDArray[np.int64]]
+"""Says what each stream of a fleet reads next, where no policy does."""
 WITHIN = 50  # ticks after a change in which an alarm counts as its own
 
 
@@ -38,11 +41,13 @@ class Scores:
     MEASURES = ("mse", "l1", "truth", "delay", "false")
 
 
-def follow(family: Family, policy: Policy | Sequence[Policy], streams: Sequence[Drawn], seed: int) -> Scores:
+def follow(
+    family: Family, policy: Policy | Sequence[Policy] | Chooser, streams: Sequence[Drawn], seed: int
+) -> Scores:
     """Exact filters of all streams, advanced together: one under `policy`, one always at high fidelity.
 
     A sequence of policies gives every stream its own (a `Budget` would otherwise be shared); then they are chosen one
-    by one.
+    by one. A function of the fleet chooses for all of them.
     """
     n, ticks = len(streams), len(streams[0].table)
     tables = np.stack([s.table for s in streams], axis=1)
@@ -55,9 +60,16 @@ def follow(family: Family, policy: Policy | Sequence[Policy], streams: Sequence[
     high = fleet(Always(family.fidelities[1].name))
     shared = policy if isinstance(policy, Policy) else Always()
     tested = fleet(shared)
-    own = None if isinstance(policy, Policy) else [p.bind(family.fidelities) for p in policy]
-    for p in own or []:
-        p.prime(tested.detector(0).filter)
+    choose: Chooser
+    if isinstance(policy, Policy):
+        choose = Fleet.choose
+    elif callable(policy):
+        choose = policy
+    else:
+        own = [p.bind(family.fidelities) for p in policy]
+        for p in own:
+            p.prime(tested.detector(0).filter)
+        choose = partial(_each, own=own)
     means = np.empty((2, ticks, n))
     l1 = np.zeros(n)
     low = np.zeros(n)
@@ -65,7 +77,7 @@ def follow(family: Family, policy: Policy | Sequence[Policy], streams: Sequence[
     first = streams[0].warmup
     for t in range(ticks):
         reference = high.update(tables[t, :, 1], np.ones(n, dtype=np.int64))
-        choice = tested.choose() if own is None else _each(tested, own)
+        choice = choose(tested)
         step = tested.update(tables[t, rows, choice], choice)
         means[0, t], means[1, t] = step.mean, reference.mean
         if t < first:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..information import GAINS, Gain
 from ..policy import Budget, InformationRate, Margin, Net, Policy, Random, Soft
 from .families import FAMILIES, Family
 from .follow import Scores, follow
+from .parts import Job, finish
 
 Array = NDArray[np.float64]
 
@@ -160,62 +160,37 @@ def frontier(
     progress: bool = True,
 ) -> list[Cell]:
     """Run what is missing under `out`, and write frontier.csv, frontier.md and frontier.png there."""
-    from joblib import Parallel, delayed
-    from tqdm import tqdm
-
     from .report import write
 
     folder = out / "groups"
-    folder.mkdir(parents=True, exist_ok=True)
-    setting = {"levels": list(levels), "streams": streams, "seed": seed}
+    drawn = {"streams": streams, "seed": seed}
+    setting = {"levels": list(levels), **drawn}
     wanted = [(f, r, g) for f in families for r in rules for g in gains]
-    todo = [key for key in wanted if _read(folder, key, setting) is None]
-    coins = [f for f in dict.fromkeys(f for f, _, _ in todo) if not _coin_path(folder, f, setting).exists()]
-
-    def toss(name: str) -> None:
-        runs = coin(FAMILIES[name](), streams, seed)
-        rows = {f"{m}:{p}": getattr(r, m) for p, r in runs.items() for m in ("low", *Scores.MEASURES)}
-        path = _coin_path(folder, name, setting)
-        part = path.with_name("part-" + path.name)
-        np.savez_compressed(part, **rows)
-        part.rename(path)
-
-    def work(key: tuple[str, str, Gain]) -> None:
-        saved = np.load(_coin_path(folder, key[0], setting))
-        runs = {p: Scores(**{m: saved[f"{m}:{p}"] for m in ("low", *Scores.MEASURES)}) for p in COIN}
-        cells = group(*key, levels, streams, seed, runs)
-        path = _path(folder, key)
-        text = json.dumps({"setting": setting, "cells": [asdict(c) for c in cells]})
-        path.with_suffix(".part").write_text(text)
-        path.with_suffix(".part").rename(path)  # whole or not at all: an interrupted run resumes
-
-    with tqdm(total=len(coins) + len(todo), unit="group", disable=not progress) as bar:
-        parallel = Parallel(n_jobs=jobs, return_as="generator_unordered")
-        for _ in parallel(delayed(toss)(name) for name in coins):
-            bar.update()
-        for _ in parallel(delayed(work)(key) for key in todo):
-            bar.update()
-    cells = [cell for key in wanted for cell in _read(folder, key, setting) or []]
+    tosses: dict[str, Job] = {f"coin-{f}": (_toss, (f, streams, seed)) for f, _, _ in wanted}
+    coins = finish(tosses, folder, drawn, jobs=jobs, progress=progress)
+    groups: dict[str, Job] = {
+        "-".join(key): (_group, (*key, tuple(levels), streams, seed, coins[f"coin-{key[0]}"])) for key in wanted
+    }
+    found = finish(groups, folder, setting, jobs=jobs, progress=progress)
+    cells = [Cell(**cell) for name in groups for cell in found[name]]
     write(out, cells, setting)
     return cells
 
 
-def _coin_path(folder: Path, name: str, setting: dict[str, Any]) -> Path:
-    return folder / f"coin-{name}-{setting['streams']}-{setting['seed']}.npz"
+Rows = list[dict[str, list[float]]]
+"""The coin's scores as JSON holds them, one item a share in COIN."""
 
 
-def _path(folder: Path, key: tuple[str, str, Gain]) -> Path:
-    return folder / f"{'-'.join(key)}.json"
+def _toss(name: str, streams: int, seed: int) -> Rows:
+    runs = coin(FAMILIES[name](), streams, seed)
+    return [{field.name: getattr(r, field.name).tolist() for field in fields(r)} for r in runs.values()]
 
 
-def _read(folder: Path, key: tuple[str, str, Gain], setting: dict[str, Any]) -> list[Cell] | None:
-    path = _path(folder, key)
-    if not path.exists():
-        return None
-    saved = json.loads(path.read_text())
-    if saved["setting"] != setting:
-        return None
-    return [Cell(**cell) for cell in saved["cells"]]
+def _group(
+    name: str, rule: str, gain: Gain, levels: Sequence[float], streams: int, seed: int, coins: Rows
+) -> list[dict[str, Any]]:
+    runs = {p: Scores(**{m: np.array(v) for m, v in rows.items()}) for p, rows in zip(COIN, coins, strict=True)}
+    return [asdict(cell) for cell in group(name, rule, gain, levels, streams, seed, runs)]
 
 
 def to_csv(path: Path, cells: Iterable[Cell]) -> None:
