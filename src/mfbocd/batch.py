@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,90 +11,30 @@ from numpy.typing import NDArray
 from ._kernels import layout as at
 from .detector import Detector
 from .tick import Step, readings, told
+from .trace import Change, Trace, costs_of
+from .watch import Watch
 
-if TYPE_CHECKING:
-    import pandas as pd
+__all__ = ["Change", "Trace", "run"]
 
 Array = NDArray[np.float64]
 
 CHUNK = 4096  # ticks a compiled call advances: bounds what a state without a bound must have room for
 
 
-class Change(NamedTuple):
-    """One alarm of a trace: the tick it fired, the tick the regime most probably began, P(it is a new one)."""
-
-    tick: int
-    changed_at: int
-    confidence: float
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The steps of a finished stream, as arrays of length T."""
-
-    choice: NDArray[np.int64]
-    """Index of the fidelity read."""
-    x: Array
-    """The reading; NaN if missing."""
-    cost: Array
-    mean: Array
-    """E[x_{t+1}] after tick t."""
-    run_length: NDArray[np.int64]
-    """MAP of r_t."""
-    p_change: Array
-    """P(change within the alarm's window)."""
-    alarm: NDArray[np.bool_]
-    changed_at: NDArray[np.int64]
-    """At an alarm the tick the new regime most probably began at; else -1."""
-    confidence: Array
-    """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
-    fidelities: tuple[str, ...]
-    """Names `choice` refers to."""
-    first: int = 0
-    """Tick of the first row."""
-    posterior: Array | None = None
-    """On request, (T, T): row t holds the filtered P(r_t = l), l = 0..t."""
-
-    def __len__(self) -> int:
-        return len(self.choice)
-
-    @property
-    def spent(self) -> float:
-        """What the readings cost together."""
-        return float(self.cost.sum())
-
-    @property
-    def changes(self) -> list[Change]:
-        """The alarms, in order."""
-        return [
-            Change(self.first + int(t), int(self.changed_at[t]), float(self.confidence[t]))
-            for t in np.flatnonzero(self.alarm)
-        ]
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row a tick as a pandas DataFrame (extra ``frame``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ImportError("to_frame needs pandas: pip install 'mfbocd[frame]'") from None
-
-        names = np.array(self.fidelities, dtype=object)
-        columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name not in ("posterior", "fidelities", "first"):
-                columns[f.name] = value
-        index = pd.RangeIndex(self.first, self.first + len(self), name="tick")
-        return pd.DataFrame(columns, index=index)
-
-
-def run(detector: Detector, table: Any, posterior: bool = False, raws: Sequence[Any] | None = None) -> Trace:
+def run(
+    detector: Detector,
+    table: Any,
+    posterior: bool = False,
+    raws: Sequence[Any] | None = None,
+    detail: bool = False,
+) -> Trace:
     """Feed a finished stream to a detector and return what it did.
 
     `table` is a (T, J) array with one column a fidelity, in their order; or (T,) where there is only one; or a
     DataFrame (anything with ``columns``), whose columns bear the fidelities' names. Of each row only the chosen
-    column is read. `raws` are the raw inputs, one a tick, where a cost is a function of them. Bad input names its row
-    and column, and leaves the detector as it was.
+    column is read. `raws` are the raw inputs, one a tick, where a cost is a function of them. `posterior` asks for
+    the exact run-length posterior of every tick, `detail` for what the pictures need (`Detail`, bounded in memory);
+    neither changes a step. Bad input names its row and column, and leaves the detector as it was.
 
     >>> from mfbocd import Detector, Gaussian
     >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
@@ -105,16 +44,14 @@ def run(detector: Detector, table: Any, posterior: bool = False, raws: Sequence[
     3
     """
     columns = _columns(detector, table)
-    before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
-    try:
+
+    def work() -> Trace:
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
-        if choice is None or posterior or detector.model.advance is None or raws is not None:
-            return _walk(detector, columns, posterior, raws)
+        if choice is None or posterior or detail or detector.model.advance is None or raws is not None:
+            return _walk(detector, columns, posterior, raws, detail)
         return _leap(detector, columns, choice[:, 0])
-    except BaseException:
-        detector.adopt(before, spent)
-        detector.policy.restore(learnt)
-        raise
+
+    return _whole(detector, work)
 
 
 def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:
@@ -137,6 +74,7 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
         cost=cost,
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
+        costs=costs_of(detector.fidelities),
         **told(report[:, :, 0].T.copy()),
     )
 
@@ -184,39 +122,55 @@ def _item(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _walk(detector: Detector, columns: list[Any], posterior: bool, raws: Sequence[Any] | None) -> Trace:
-    """Tick by tick: for choices that hang on what was read, for the posterior, for models not compiled."""
+def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: Sequence[Any] | None = None) -> Trace:
+    """`run`, with a look at the detector after every tick."""
+    return _whole(detector, lambda: _walk(detector, _columns(detector, table), False, raws, False, each))
+
+
+def _whole(detector: Detector, work: Callable[[], Trace]) -> Trace:
+    """All of it, or an error and a detector as it was."""
+    before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
+    try:
+        return work()
+    except BaseException:
+        detector.adopt(before, spent)
+        detector.policy.restore(learnt)
+        raise
+
+
+def _walk(
+    detector: Detector,
+    columns: list[Any],
+    posterior: bool,
+    raws: Sequence[Any] | None,
+    detail: bool,
+    each: Callable[[Step], None] | None = None,
+) -> Trace:
+    """Tick by tick: for choices that hang on what was read, for what is looked at on the way, for slow models."""
     ticks = len(columns[0])
-    first = detector.ticks
-    if posterior and first:
-        raise ValueError(f"posterior=True needs a detector that has seen nothing, not {first} ticks")
+    if posterior and detector.ticks:
+        raise ValueError(f"posterior=True needs a detector that has seen nothing, not {detector.ticks} ticks")
     rows = np.zeros((ticks, ticks)) if posterior else None
     index = {f.name: j for j, f in enumerate(detector.fidelities)}
+    watch = Watch(detector, ticks=ticks) if detail else None
     steps: list[Step] = []
-    choices = []
     for t in range(ticks):
         raw = None if raws is None else raws[t]
         f = detector.choose(raw)
+        if watch is not None:
+            watch.before()
         value = None if f.zeta == 0.0 and detector.missing == "skip" else _item(columns[index[f.name]][t])
         try:
             steps.append(detector.update(value, f.name, raw=raw))
         except (TypeError, ValueError) as error:
             raise type(error)(f"row {t}, column {f.name!r}: {error}") from None
-        choices.append(index[f.name])
+        if watch is not None:
+            watch.after(steps[-1])
+        if each is not None:
+            each(steps[-1])
         if rows is not None:
             length, weight = detector.run_length
             rows[t, length] = weight
-    return Trace(
-        choice=np.array(choices, dtype=np.int64),
-        x=np.array([np.nan if s.x is None else s.x for s in steps]),
-        cost=np.array([s.cost for s in steps]),
-        mean=np.array([s.mean for s in steps]),
-        run_length=np.array([s.run_length for s in steps], dtype=np.int64),
-        p_change=np.array([s.p_change for s in steps]),
-        alarm=np.array([s.alarm for s in steps], dtype=np.bool_),
-        changed_at=np.array([-1 if s.changed_at is None else s.changed_at for s in steps], dtype=np.int64),
-        confidence=np.array([np.nan if s.confidence is None else s.confidence for s in steps]),
-        fidelities=tuple(index),
-        first=first,
-        posterior=rows,
-    )
+    if watch is not None:
+        return watch.trace(posterior=rows)
+    return Trace.of(steps, detector, posterior=rows)
