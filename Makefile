@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # numba does not notice when a kernel calls another file's kernel that changed: a cache for each state of them
-export NUMBA_CACHE_DIR := $(CURDIR)/.numba/$(shell cat src/mfbocd/_kernels/*.py src/mfbocd/models/*.py | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR := $(CURDIR)/.numba/$(shell cat src/mfbocd/_kernels/*.py | cksum | cut -d' ' -f1)
 
 .PHONY: help demo test check lint bench clean
 

@@ -389,3 +389,72 @@ def test_another_version_is_refused() -> None:
 
 def test_saved_bytes_are_small() -> None:
     assert len(saved()) < 3000
+
+
+# --- gaps, a new beginning, other ways to read ------------------------------------------------------------------
+
+
+def test_waiting_is_ticks_with_no_reading() -> None:
+    a, b = (mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, missing="skip") for _ in range(2))
+    for x in (0.1, 0.3, -0.2):
+        a.update(x)
+        b.update(x)
+    step = a.wait(40)
+    for _ in range(40):
+        last = b.update(None)
+    assert step == last
+    assert step.tick == 42
+    assert a.to_bytes() == b.to_bytes()
+    assert a.spent == 3.0
+    with pytest.raises(ValueError, match="ticks must be a whole number of at least 1, not 0"):
+        a.wait(0)
+
+
+def test_after_a_reset_only_the_money_is_remembered() -> None:
+    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(3.0), seed=3)
+    rng = np.random.default_rng(1)
+    for x in rng.normal(size=200):
+        detector.update(float(x))
+    learnt, spent = detector.policy.state(), detector.spent
+    detector.reset()
+    assert detector.ticks == 0
+    assert detector.run_length.weight.size == 0
+    assert (detector.policy.state(), detector.spent) == (learnt, spent)
+    fresh = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Always("high"), seed=3)
+    for x in rng.normal(size=50):
+        a, b = detector.update(float(x), "high"), fresh.update(float(x), "high")
+        assert a == b
+
+
+def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
+    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(share=0.3), seed=3)
+    rng = np.random.default_rng(2)
+    for x in rng.normal(size=300):
+        detector.update(float(x))
+    before = detector.to_bytes()
+    other = detector.with_fidelities([*ways, mf.Fidelity("middle", 0.6, 3.0)])
+    assert detector.to_bytes() == before
+    np.testing.assert_array_equal(other.run_length.weight, detector.run_length.weight)
+    assert (other.ticks, other.spent) == (detector.ticks, detector.spent)
+    assert other.policy.state() == detector.policy.state()
+    assert {f.name for f in other.fidelities} == {"low", "high", "middle"}
+    step = other.update(0.3, "middle")
+    assert step.cost == 3.0
+    assert detector.ticks == 300  # the two go their own ways
+    fixed = detector.with_fidelities(ways[0], policy=mf.Always("low"))
+    assert fixed.choose().name == "low"
+    gone = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Always("high"))
+    with pytest.raises(ValueError, match="high"):
+        gone.with_fidelities(ways[0])
+
+
+def test_a_drifted_cost_moves_the_choice_not_the_belief() -> None:
+    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 2.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Net(0.02), seed=3)
+    detector.update(0.1, "high")
+    assert detector.choose().name == "high"
+    dearer = detector.with_fidelities([ways[0], mf.Fidelity("high", 1.0, 200.0)])
+    assert dearer.choose().name == "low"
+    np.testing.assert_array_equal(dearer.run_length.weight, detector.run_length.weight)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from . import models
 from ._kernels import layout as at
 from .fidelity import Fidelity, checked
-from .filter import Array, Filter, RunLength, Start, state_of, table
-from .hazard import Hazard
+from .filter import Array, Filter, RunLength, Start, fresh_state
+from .hazard import Hazard, hazard_of
 from .information import GAINS, FidelityGain, Gains, expected_gains
 from .models import Model
-from .policy import POLICIES, Policy, policy_of
+from .policy import Policy, policy_of
 from .prune import DEFAULT, Prune, Pruning
-from .saving import pack, unpack
 from .shadow import ShadowGuard, guards_of
+from .snapshot import from_bytes, to_bytes
 from .tick import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
 
 OnError = Literal["raise", "fallback"]
@@ -32,7 +30,7 @@ class Detector:
     ----------
     model: the conjugate family with its prior.
     fidelities: the ways to observe; without them one full observation a tick, ordinary BOCD.
-    hazard: P(change) a tick, a number in (0, 1), or by run length: see `Hazard`.
+    hazard: P(change) a tick, a number in (0, 1), or by run length: see `Hazard`; `Learned()` learns it.
     policy: how the next fidelity is chosen; without one, `Budget(share=0.35)`: docs/deciding.md says why.
     prune: how hypotheses are kept few; None is exact, and grows by one hypothesis a tick. The default bounds
         memory: `docs/pruning.md` says what that costs.
@@ -44,8 +42,9 @@ class Detector:
     shadow: every so many ticks `step` reads the best fidelity and a lower one, and says when the pairs show that the
         lower is worse than declared: a number of ticks, or `calibrate.ShadowGuard` objects by name.
 
+    >>> from mfbocd import Gaussian
     >>> detector = Detector(
-    ...     models.Gaussian(mean=0, var=9, noise=1),
+    ...     Gaussian(mean=0, var=9, noise=1),
     ...     fidelities=[Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)],
     ...     hazard=1 / 250,
     ... )
@@ -84,7 +83,7 @@ class Detector:
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
         self.model = model
         self.fidelities = checked(fidelities)
-        self.hazard = Hazard(hazard)
+        self.hazard = hazard_of(hazard)
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)
         self.seed = seed_of(seed)
@@ -97,6 +96,7 @@ class Detector:
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
+        self._nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
         self._tick = -1
@@ -114,8 +114,10 @@ class Detector:
         """
         return self.fidelities[self.policy.choose(self.filter, self.seed, self._costs(raw))]
 
-    def update(self, x: float | None, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
+    def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
+
+        x is a number, or a sequence of them where the model's readings have several.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
         learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
@@ -126,7 +128,7 @@ class Detector:
             known = self._resolve(fidelity, x, raw)
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf:
-            value: float | None = self.model.check(x)
+            value: Any = self.model.check(x)
         else:
             value = reading(self.model, x, self.missing)
         cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
@@ -143,7 +145,7 @@ class Detector:
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
         asked = set()
-        told: list[tuple[Fidelity, float | None]] = []
+        told: list[tuple[Fidelity, Any]] = []
         cost, failed = 0.0, []
         first: Exception | None = None
         for f in (*wanted, *spare):
@@ -185,7 +187,7 @@ class Detector:
 
     def _tell(
         self,
-        value: float | None,
+        value: Any,
         known: Fidelity | None,
         cost: float,
         failed: tuple[str, ...] = (),
@@ -193,19 +195,23 @@ class Detector:
     ) -> Step:
         """Move the belief by one tick that is known to be sound, and pay for it."""
         if value is None or known is None:
-            report = self.filter.observe(0.0, 0.0)
+            report = self.filter.observe(self._nothing, 0.0)
         else:
             report = self.filter.observe(value, known.zeta)
         self.spent += cost
         self._tick += 1
         if self.policy.learns:
             self.policy.paid(np.array([cost]))
+        mean: Any
         mean, run, change, alarm, changed_at, confidence = report
+        if self.model.dimension > 1:
+            mean = tuple(self.filter.predictive(1.0)[0].tolist())
+            value = None if value is None else tuple(value.tolist())
         seen = (self._tick, None if known is None else known.name, value, cost, mean, int(run), change)
         told = (True, int(changed_at), confidence) if alarm else (False, None, None)
         return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
 
-    def _observe(self, fidelity: Fidelity, raw: Any) -> float | None:
+    def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
         """What a fidelity reads, checked; None of a skip, and of a missing reading if no other will be asked."""
         if fidelity.observe is not None:
             raw = fidelity.observe(raw)
@@ -232,7 +238,7 @@ class Detector:
             return costs[fidelity.name]
         return fidelity.cost_of(raw)
 
-    def _resolve(self, fidelity: Fidelity | str | None, x: float | None, raw: Any = None) -> Fidelity | None:
+    def _resolve(self, fidelity: Fidelity | str | None, x: Any, raw: Any = None) -> Fidelity | None:
         if fidelity is None:
             return None if x is None else self.choose(raw)
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
@@ -269,22 +275,41 @@ class Detector:
         return self.filter.start(level_of(level))
 
     @property
+    def hazards(self) -> tuple[Array, Array]:
+        """Candidate hazards and their posterior probabilities, of a `Learned` one; else the hazard's table and 1.
+
+        >>> from mfbocd import Gaussian, Learned, simulate
+        >>> stream = simulate.gaussian(Gaussian(0, 9, 1), hazard=0.05, ticks=1000, seed=1)
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=Learned())
+        >>> for x in stream.table[:, 0]:
+        ...     step = detector.update(x)
+        >>> hazard, probability = detector.hazards
+        >>> round(float(hazard @ probability), 2)
+        0.06
+        """
+        candidates = self.filter.candidates
+        return self.hazard.table, candidates if candidates.size else np.ones(1)
+
+    @property
     def log_evidence(self) -> float:
         """log p(x_1 .. x_t), the sum of the log predictives."""
         return float(self.filter.state[at.EVIDENCE])
 
     @property
-    def mean(self) -> float:
-        """E[x_{t+1}], a change at t + 1 allowed for (equation `bocd_predictive`)."""
-        return float(self.filter.state[at.MEAN])
+    def mean(self) -> Any:
+        """E[x_{t+1}], a change at t + 1 allowed for (`bocd_predictive`); an array if x has several numbers."""
+        return float(self.filter.state[at.MEAN]) if self.model.dimension == 1 else self.filter.predictive(1.0)[0]
 
     @property
-    def variance(self) -> float:
-        """Var[x_{t+1}] of a full-fidelity reading."""
+    def variance(self) -> Any:
+        """Var[x_{t+1}] of a full-fidelity reading; of each number, if it has several."""
         return self.filter.predictive(1.0)[1]
 
-    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[float, float]:
-        """Where x_{t+1} will lie with probability `level`, equal tails, read at full fidelity unless told."""
+    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
+        """Where x_{t+1} will lie with probability `level`, equal tails, read at full fidelity unless told.
+
+        Of a reading with several numbers each has an interval of its own.
+        """
         known = None if fidelity is None else self._resolve(fidelity, 0.0)
         zeta = 1.0 if known is None else known.zeta
         if zeta == 0.0:
@@ -293,8 +318,8 @@ class Detector:
         return self.filter.quantile(tail, zeta), self.filter.quantile(1.0 - tail, zeta)
 
     @property
-    def parameter(self) -> tuple[float, float]:
-        """Mean and variance of the current regime's parameter."""
+    def parameter(self) -> tuple[Any, Any]:
+        """Mean and variance of the current regime's parameter; arrays if there are several."""
         return self.filter.parameter()
 
     def gains(self, raw: Any = None) -> Gains:
@@ -311,28 +336,7 @@ class Detector:
 
     def to_bytes(self) -> bytes:
         """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after."""
-        try:
-            spec = {"kind": type(self.model).__name__, **self.model.spec()}
-        except TypeError:
-            spec = {"kind": type(self.model).__name__}
-        live = table(self.filter.state)
-        facts = {
-            "model": spec,
-            "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in self.fidelities],
-            "policy": {"kind": type(self.policy).__name__, **self.policy.spec()},
-            "learnt": self.policy.state(),
-            "on_error": self.on_error,
-            "shadow": {name: guard.spec() for name, guard in self.shadow.items()},
-            "pruning": asdict(self.pruning),
-            "alarm": asdict(self.alarm) if self.alarm else None,
-            "seed": self.seed,
-            "missing": self.missing,
-            "spent": self.spent,
-            "rows": live.shape[0],
-        }
-        head = self.filter.state[: at.HEAD].copy()
-        head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
-        return pack(facts, {"hazard": self.hazard.table, "head": head, "live": live.ravel()})
+        return to_bytes(self)
 
     @classmethod
     def from_bytes(
@@ -342,49 +346,65 @@ class Detector:
         observers: Mapping[str, Callable[[Any], Any]] | None = None,
         costs: Mapping[str, Callable[[Any], float]] | None = None,
         model: Model | None = None,
-    ) -> Detector:
+    ) -> Self:
         """The saved detector. Functions are given again: `observers` and `costs` by name, `model` if it held any."""
-        facts, arrays = unpack(data)
-        spec = facts["model"]
-        kind = spec.pop("kind")
-        if model is None:
-            if not spec or not hasattr(models, kind):
-                raise ValueError(f"the saved detector's model is {kind}, which holds functions: pass model=")
-            model = getattr(models, kind)(**spec)
-        elif type(model).__name__ != kind:
-            raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
-        known = {name for name, _, _ in facts["fidelities"]}
-        observers, costs = dict(observers or {}), dict(costs or {})
-        for field, given in (("observers", observers), ("costs", costs)):
-            for name in given:
-                if name not in known:
-                    raise ValueError(f"{field} names {name!r}, which is none of {', '.join(sorted(known))}")
-        fidelities = []
-        for name, zeta, cost in facts["fidelities"]:
-            if cost is None and name not in costs:
-                raise ValueError(f"the cost of {name!r} was a function, which bytes cannot carry: pass costs=")
-            fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
-        policy = dict(facts["policy"])
-        detector = cls(
-            model,
+        found: Self = from_bytes(cls, data, observers or {}, costs or {}, model)
+        return found
+
+    # --- when the stream or the ways to read it change ---------------------------------------------------------
+
+    def wait(self, ticks: int) -> Step:
+        """Let `ticks` ticks pass with no reading and at no cost: a gap in irregular time. Returns the last step.
+
+        >>> from mfbocd import Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01, alarm=None)
+        >>> step = detector.update(0.3)
+        >>> detector.wait(100).tick, round(detector.changed(within=100), 3)  # 1 - 0.99^100
+        (100, 0.634)
+        """
+        if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or ticks < 1:
+            raise ValueError(f"ticks must be a whole number of at least 1, not {ticks!r}")
+        for _ in range(int(ticks)):
+            step = self._tell(None, None, 0.0)
+        return step
+
+    def reset(self) -> None:
+        """Forget the stream: belief, ticks and alarms begin anew. Money spent and the price learnt are kept."""
+        self.adopt(fresh_state(self.model, self.filter.setup, self.seed), self.spent)
+
+    def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
+        """The same belief with other ways to read: one more, one less, another zeta or a cost that drifted.
+
+        The policy is the same with what it has learnt, a `Budget`'s price above all, unless another is given.
+
+        >>> from mfbocd import Budget, Gaussian
+        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
+        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps], policy=Budget(share=0.3))
+        >>> step = detector.update(0.2, "gps")
+        >>> dearer = detector.with_fidelities([imu, Fidelity("gps", zeta=1.0, cost=60)])
+        >>> dearer.ticks, dearer.spent, dearer.fidelities[1].cost
+        (1, 40.0, 60.0)
+        """
+        same = policy is None
+        if policy is None:
+            policy = type(self.policy)(**self.policy.spec())
+        other = type(self)(
+            self.model,
             fidelities,
-            Hazard(arrays["hazard"]),
-            policy=POLICIES[policy.pop("kind")](**policy),
-            prune=Pruning(**facts["pruning"]),
-            alarm=Alarm(**facts["alarm"]) if facts["alarm"] else None,
-            seed=facts["seed"],
-            missing=facts["missing"],
-            on_error=facts["on_error"],
-            shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
+            self.hazard,
+            policy=policy,
+            prune=self.pruning,
+            alarm=self.alarm,
+            seed=self.seed,
+            missing=self.missing,
+            on_error=self.on_error,
         )
-        detector.policy.restore(facts["learnt"])
-        if model.columns + at.STATS != facts["rows"]:
-            raise ValueError(
-                f"the saved detector has {facts['rows'] - at.STATS} statistics, {model!r} {model.columns}"
-            )
-        live = arrays["live"].reshape(facts["rows"], -1)
-        detector.adopt(state_of(model, arrays["head"], live, int(detector.filter.state[at.CAP])), facts["spent"])
-        return detector
+        if same:
+            other.policy.restore(self.policy.state())
+        known = {f.name for f in other.fidelities}
+        other.shadow = {name: guard for name, guard in self.shadow.items() if name in known}
+        other.adopt(self.filter.state.copy(), self.spent)
+        return other
 
     def advance(self, x: Array, zeta: Array, report: Array) -> None:
         """Many checked ticks of a compiled model at once: x and zeta (T, 1), `report` (T, FIELDS, 1) is filled."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import layout as at
-from ._kernels.weights import begin_tick, end_tick, expectation
+from ._kernels.weights import begin_tick, end_tick, endings, expectation
 from .hazard import Hazard
 from .models import Model
 from .models.base import Report
@@ -42,8 +42,9 @@ def setup_array(model: Model, hazard: Hazard, pruning: Pruning, within: int, thr
     head[at.WITHIN], head[at.THRESHOLD] = within, threshold
     head[at.EPS], head[at.MOST], head[at.SLACK] = pruning.eps, pruning.most, pruning.slack
     head[at.RESAMPLE] = pruning.resample
-    head[at.PARAMS], head[at.HAZARDS] = params.size, hazard.table.size
-    return np.concatenate([head, params, hazard.table])
+    hazards, candidates = hazard.setup
+    head[at.PARAMS], head[at.HAZARDS], head[at.LEARNED] = params.size, hazards.size, candidates
+    return np.concatenate([head, params, hazards])
 
 
 def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Array:
@@ -52,12 +53,12 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     head = np.zeros(at.HEAD)
     head[at.TICK] = head[at.FIRED] = head[at.CHANGED_AT] = -1.0
     head[at.SEED] = seed
-    head[at.COLUMNS] = at.STATS + model.columns
+    head[at.COLUMNS] = at.STATS + model.columns + int(setup[at.LEARNED])
     exact = most == 0 and setup[at.EPS] == 0.0
     head[at.LIMIT] = np.inf if exact else (most or slack)
     mean, _ = model.predictive(model.prior())
-    head[at.MEAN] = float(mean)
-    return state_of(model, head, np.empty((at.STATS + model.columns, 0)), most + 2 if most else rows)
+    head[at.MEAN] = np.ravel(mean)[0]
+    return state_of(model, head, np.empty((int(head[at.COLUMNS]), 0)), most + 2 if most else rows)
 
 
 def _padded(rows: int) -> int:
@@ -70,6 +71,11 @@ def table(state: Array) -> Array:
     return state[at.HEAD :].reshape(-1, cap)[:, :count]
 
 
+def stats_of(model: Model, state: Array) -> Array:
+    """The sufficient statistics of the live hypotheses, (columns, K); a view."""
+    return table(state)[at.STATS : at.STATS + model.columns]
+
+
 def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
     """The state with this header, these live hypotheses (`table` reads them) and room for `rows` of them."""
     cap = _padded(max(rows, live.shape[1] + 1))
@@ -77,7 +83,9 @@ def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
     state[: at.HEAD] = head
     state[at.CAP] = cap
     columns = state[at.HEAD :].reshape(-1, cap)
-    columns[at.STATS :] = model.prior()[:, None]  # rows not alive must be finite: kernels run over some
+    columns[at.STATS : at.STATS + model.columns] = model.prior()[
+        :, None
+    ]  # rows not alive must be finite: kernels run over some
     columns[:, : live.shape[1]] = live
     return state
 
@@ -87,24 +95,25 @@ def with_room(model: Model, state: Array, rows: int) -> Array:
     return state_of(model, state[: at.HEAD], table(state), rows)
 
 
-def observe(model: Model, state: Array, setup: Array, x: float, zeta: float) -> Report:
+def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Report:
     """Move one state by one tick through the model's methods; compiled models do the same in one pass."""
     before = state.copy()
     try:
         scale = begin_tick(state, setup)
-        stats = table(state)[at.STATS :]
-        stats[:, -1] = model.prior()
+        stats = stats_of(model, state)
+        stats[:, -1] = model.born(stats[:, :-1])
         logs = model.log_predictive(stats, x, zeta)
         if np.isnan(logs).any() or not (logs < np.inf).all() or not (logs > -np.inf).any():
             raise ValueError(f"{model!r} gave a log predictive of {logs!r} at x = {x!r}, zeta = {zeta!r}")
-        if zeta > 0.0:
-            stats[:] = model.update(stats, x, zeta)
+        stats[:] = model.update(stats, x, zeta) if zeta > 0.0 else model.skip(stats)
         gained = end_tick(state, setup, scale, np.array(logs))
         if zeta > 0.0:
             state[at.EVIDENCE] += gained
-        mean, _ = model.predictive(table(state)[at.STATS :])
-        prior, _ = model.predictive(model.prior())
-        state[at.MEAN] = expectation(state, setup, np.ascontiguousarray(mean), float(prior))
+        live = stats_of(model, state)
+        mean, _ = model.predictive(live)
+        prior, _ = model.predictive(model.born(live))
+        first = np.ascontiguousarray(mean if model.dimension == 1 else mean[0])
+        state[at.MEAN] = expectation(state, setup, first, float(np.ravel(prior)[0]))
     except BaseException:
         state[:] = before
         raise
@@ -143,7 +152,7 @@ class Filter:
         # ticks until an unbounded state could be full: asked of the state only then
         self._free = 0 if pruning.most == 0 else -1
 
-    def observe(self, x: float, zeta: float) -> Report:
+    def observe(self, x: Any, zeta: float) -> Report:
         """One tick: x read at fidelity zeta (0: nothing was read, only time passes)."""
         if self._free >= 0:
             self.make_room(1)
@@ -177,13 +186,24 @@ class Filter:
     @property
     def stats(self) -> Array:
         """Sufficient statistics of the live hypotheses, oldest first, shape (columns, K)."""
-        return table(self.state)[at.STATS :]
+        return stats_of(self.model, self.state)
 
     @property
     def run_length(self) -> RunLength:
         """P(r_t = l | x_1..x_t) for the hypotheses alive."""
         weight, birth = table(self.state)[:2, ::-1]
         return RunLength((self.state[at.TICK] - birth).astype(np.int64), weight / weight.sum())
+
+    @property
+    def candidates(self) -> Array:
+        """P(candidate hazard | x_1..x_t), one a candidate; empty where the hazard is known."""
+        many = int(self.setup[at.LEARNED])
+        weight = table(self.state)[at.WEIGHT]
+        if many == 0:
+            return np.empty(0)
+        if weight.size == 0:
+            return self.hazard.setup[0][many:]
+        return np.asarray(table(self.state)[-many:] @ weight / weight.sum())
 
     def changed(self, within: int) -> float:
         """P(a regime began in the last `within` ticks); the start of the stream itself is no change."""
@@ -207,50 +227,63 @@ class Filter:
 
     def predicted(self) -> tuple[Array, Array]:
         """Weights P(r_{t+1}) and statistics, the hypothesis of a change at t + 1 last."""
-        weight, birth = table(self.state)[:2]
+        weight = table(self.state)[at.WEIGHT]
+        live = self.stats
+        born = self.model.born(live)[:, None]
         if weight.size == 0:
-            return np.ones(1), self._prior[:, None]
+            return np.ones(1), born
         share = weight / weight.sum()
-        h = self.hazard(self.state[at.TICK] - birth)
-        stats = np.concatenate([self.stats, self._prior[:, None]], axis=1)
+        h = endings(self.state, self.setup)
+        stats = np.concatenate([live, born], axis=1)
         return np.append(share * (1.0 - h), share @ h), stats
 
-    def predictive(self, zeta: float) -> tuple[float, float]:
-        """Mean and variance of x_{t+1} read at fidelity zeta (equation `bocd_predictive`)."""
+    def predictive(self, zeta: float) -> tuple[Any, Any]:
+        """Mean and variance of x_{t+1} read at zeta (`bocd_predictive`); of each of its numbers, if several."""
         weight, stats = self.predicted()
-        mean, var = self.model.predictive(stats, zeta)
-        centre = float(weight @ mean)
-        return centre, float(weight @ (var + (mean - centre) ** 2))
+        return mixed(weight, *self.model.predictive(stats, zeta))
 
-    def parameter(self) -> tuple[float, float]:
-        """Mean and variance of the current regime's parameter theta_t."""
+    def parameter(self) -> tuple[Any, Any]:
+        """Mean and variance of the current regime's parameter theta_t; of several, one each."""
         if self.ticks == 0:
             mean, var = self.model.parameter(self._prior)
-            return float(mean), float(var)
+            return (float(mean), float(var)) if np.ndim(mean) == 0 else (mean, var)
         weight = table(self.state)[at.WEIGHT]
-        share = weight / weight.sum()
-        mean, var = self.model.parameter(self.stats)
-        centre = float(share @ mean)
-        return centre, float(share @ (var + (mean - centre) ** 2))
+        return mixed(weight / weight.sum(), *self.model.parameter(self.stats))
 
-    def quantile(self, level: float, zeta: float) -> float:
-        """The x that x_{t+1}, read at fidelity zeta, stays at or below with probability `level`."""
+    def quantile(self, level: float, zeta: float) -> Any:
+        """The x that x_{t+1}, read at fidelity zeta, stays at or below with probability `level`; one a number."""
         weight, stats = self.predicted()
 
-        def below(x: float) -> float:
-            return float(weight @ self.model.predictive_cdf(stats, x, zeta))
+        def below(x: Array) -> Array:
+            return np.asarray(self.model.predictive_cdf(stats, x if x.ndim else float(x), zeta) @ weight)
 
-        centre, var = self.predictive(zeta)
-        reach = np.sqrt(var) + 1e-300
+        centre, var = (np.asarray(v) for v in self.predictive(zeta))
+        reach = np.sqrt(np.where(np.isfinite(var), var, np.maximum(1.0, np.abs(centre)))) + 1e-300
         low, high = centre - reach, centre + reach
-        for _ in range(100):
-            if below(low) <= level <= below(high):
+        step = reach
+        for _ in range(1100):
+            short, far = below(low) > level, below(high) < level
+            if not (short.any() or far.any()):
                 break
-            low, high = low - reach, high + reach
-            reach *= 2.0
+            low, high = np.where(short, low - step, low), np.where(far, high + step, high)
+            step = 2.0 * step
+        # to 1e-13 of the scale, not to the last bit: an end at exactly 0 would take a thousand halvings
+        enough = 1e-13 * (np.abs(centre) + reach)
         for _ in range(2000):
             middle = 0.5 * (low + high)
-            if not low < middle < high:
+            if not ((high - low > enough) & (low < middle) & (middle < high)).any():
                 break
-            low, high = (middle, high) if below(middle) < level else (low, middle)
-        return self.model.nearest(high)
+            under = below(middle) < level
+            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        return self.model.nearest(high if high.ndim else float(high))
+
+
+def mixed(weight: Array, mean: Array, var: Array) -> tuple[Any, Any]:
+    """Mean and variance of a mixture from its components', which lie along the last axis.
+
+    >>> mixed(np.array([0.5, 0.5]), np.array([0.0, 2.0]), np.array([1.0, 1.0]))
+    (1.0, 2.0)
+    """
+    centre = np.asarray(mean @ weight)
+    spread = np.asarray((var + (mean - centre[..., None]) ** 2) @ weight)
+    return (centre, spread) if centre.ndim else (float(centre), float(spread))

@@ -167,7 +167,8 @@ class Fleet:
         return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws])
 
     def update(self, x: ArrayLike, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
-        """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing.
+        """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing; (n, d) where a
+        reading has d numbers.
 
         `fidelity` is one name or Fidelity for all, or one name or index a stream; the chosen ones unless told.
         Bad input names the stream and changes nothing.
@@ -178,15 +179,20 @@ class Fleet:
         cost = self._costs(raws)[np.arange(self.n), choice] if self.policy.priced else self._cost.take(choice)
         fed = values
         if self.missing == "skip":
-            skipped = np.isnan(values)
-            fed, zeta = np.where(skipped, 0.0, values), np.where(skipped, 0.0, zeta)
+            skipped = np.isnan(values).reshape(self.n, -1).all(axis=1)
+            fed = values.copy()
+            fed[skipped] = 0.0
+            zeta = np.where(skipped, 0.0, zeta)
         report = np.empty((1, at.FIELDS, self.n))
         self._advance(fed[None], zeta[None], report)
         self._tick += 1
         self.spent_by_stream += cost
         if self.policy.learns:
             self.policy.paid(cost)
-        return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **told(report[0]))
+        reported = told(report[0])
+        if self.model.dimension > 1:
+            reported["mean"] = self.mean
+        return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **reported)
 
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         setup = self._like.filter.setup
@@ -235,12 +241,14 @@ class Fleet:
 
     def _readings(self, x: ArrayLike) -> Array:
         given = np.asarray(x)
-        if given.shape != (self.n,):
-            raise ValueError(f"x must have one reading a stream, shape ({self.n},), not {given.shape}")
+        d = self.model.dimension
+        shape = (self.n,) if d == 1 else (self.n, d)
+        if given.shape != shape:
+            raise ValueError(f"x must have one reading a stream, shape {shape}, not {given.shape}")
         try:
             values = given.astype(np.float64)
         except (TypeError, ValueError):
-            values = np.full(self.n, np.nan)
+            values = np.full(shape, np.nan)
         return readings(self.model, values, self.missing, item=lambda i: given[i], where=lambda i: f"stream {i}")
 
     # --- what is known ---------------------------------------------------------------------------------------
@@ -257,7 +265,9 @@ class Fleet:
 
     @property
     def mean(self) -> Array:
-        """E[x_{t+1}] of each stream."""
+        """E[x_{t+1}] of each stream, (n,); (n, d) where a reading has d numbers."""
+        if self.model.dimension > 1:
+            return np.array([self._belief(i).predictive(1.0)[0] for i in range(self.n)])
         return self._states[:, at.MEAN].copy()
 
     @property

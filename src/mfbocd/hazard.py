@@ -65,6 +65,11 @@ class Hazard:
             raise ValueError(f"hazard must lie in (0, 1), not {values[0]!r}")
         self.table = np.array(values)
 
+    @property
+    def setup(self) -> tuple[Array, int]:
+        """What the kernels read: a table, and how many candidates it weighs, 0 where the hazard is known."""
+        return self.table, 0
+
     def __repr__(self) -> str:
         if self.table.size == 1:
             return f"Hazard({self.table[0]:g})"
@@ -100,3 +105,50 @@ class Hazard:
         p = p[: int(np.flatnonzero(p)[-1]) + 1]
         left = np.cumsum(p[::-1])[::-1]
         return cls(np.where(left > 0.0, p / np.where(left > 0.0, left, 1.0), 1.0).clip(0.0, 1.0))
+
+
+class Learned(Hazard):
+    """An unknown constant hazard, learnt while running: a grid of candidates from `low` to `high`.
+
+    The candidates are `points` numbers at equal ratios, with equal prior probability. What is computed is the
+    mixture of one filter a candidate, exactly, at little more than the cost of one: statistics do not depend on
+    the hazard. `Detector.hazards` tells what has been learnt.
+
+    >>> Learned(low=1e-3, high=0.1, points=3).table.round(4)
+    array([0.001, 0.01 , 0.1  ])
+    """
+
+    def __init__(self, low: float = 1 / 5000, high: float = 1 / 5, points: int = 12) -> None:
+        self.low, self.high = positive("Learned", "low", low), positive("Learned", "high", high)
+        if not self.low < self.high < 1.0:
+            raise ValueError(f"Learned needs 0 < low < high < 1, not {low!r} and {high!r}")
+        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= 64:
+            raise ValueError(f"Learned.points must be a whole number from 2 to 64, not {points!r}")
+        self.points = points
+        self.table = np.geomspace(self.low, self.high, points)
+
+    @property
+    def setup(self) -> tuple[Array, int]:
+        """The candidates, then their prior."""
+        return np.append(self.table, np.full(self.points, 1.0 / self.points)), self.points
+
+    def __repr__(self) -> str:
+        return f"Learned({self.low:g}, {self.high:g}, {self.points})"
+
+    def __call__(self, run_length: Any) -> Array:
+        """P(a regime of that run length ends), by the prior alone: what was learnt is the filter's to know."""
+        stay = np.power(1.0 - self.table, np.asarray(run_length, dtype=float)[..., None])
+        return np.asarray((stay * self.table).sum(axis=-1) / stay.sum(axis=-1))
+
+    def mean_length(self) -> float:
+        """Expected points in a regime, by the prior.
+
+        >>> round(Learned(0.01, 0.1, 2).mean_length(), 9)
+        55.0
+        """
+        return float(np.mean(1.0 / self.table))
+
+
+def hazard_of(hazard: Any) -> Hazard:
+    """The hazard itself, or one made of a number, a table or a function."""
+    return hazard if isinstance(hazard, Hazard) else Hazard(hazard)

@@ -48,11 +48,11 @@ class Step(NamedTuple):
     """0 for the first."""
     fidelity: str | None
     """Name of the fidelity read; None where time merely passed."""
-    x: float | None
-    """The reading; None if it was missing."""
+    x: Any
+    """The reading, a float, or a tuple of them where a reading has several numbers; None if it was missing."""
     cost: float
-    mean: float
-    """E[x_{t+1}] after this tick."""
+    mean: Any
+    """E[x_{t+1}] after this tick, a float or a tuple like the reading."""
     run_length: int
     """MAP of r_t: ticks since the first of the current regime."""
     p_change: float
@@ -68,8 +68,13 @@ class Step(NamedTuple):
     """At a shadow reading that shows a fidelity to be worse than declared: what it shows."""
 
 
-def reading(model: Model, x: Any, missing: Missing) -> float | None:
-    """A reading as a float the model can have produced, None if it is missing and may be; else an error."""
+def reading(model: Model, x: Any, missing: Missing) -> Any:
+    """A reading the model can have produced, None if it is missing and may be; else an error.
+
+    A float, or an array where the model's readings have several numbers.
+    """
+    if model.dimension > 1:
+        return _several(model, x, missing)
     if x is None or (isinstance(x, (float, np.floating)) and math.isnan(x)):
         if missing == "skip":
             return None
@@ -84,12 +89,37 @@ def reading(model: Model, x: Any, missing: Missing) -> float | None:
     return model.check(value)
 
 
+def _several(model: Model, x: Any, missing: Missing) -> Array | None:
+    d = model.dimension
+    if x is not None:
+        try:
+            values = np.asarray(x, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"x must be {d} numbers, not {x!r}") from None
+        if values.shape != (d,):
+            raise ValueError(f"x must be {d} numbers, not of shape {values.shape}: {x!r}")
+        gone = np.isnan(values)
+        if np.isinf(values).any():
+            raise ValueError(f"x must be finite, not {x!r}")
+        if not gone.any() or (model.partial and not gone.all()):
+            if gone.any() and missing == "raise":
+                raise ValueError(f"x is {x!r}: pass missing='skip' if a number may be missing")
+            checked: Array = model.check(values)
+            return checked
+        if not gone.all() and missing == "skip":
+            raise ValueError(f"x is {x!r}: {type(model).__name__} takes all of its {d} numbers or none")
+    if missing == "skip":
+        return None
+    raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
+
+
 def readings(
     model: Model, values: Array, missing: Missing, item: Callable[[int], Any], where: Callable[[int], str]
 ) -> Array:
     """Check readings taken as floats in bulk: those the model cannot have produced are judged one by one.
 
-    `item` gives the i-th as it came and `where` names it in an error; a missing one becomes NaN.
+    `item` gives the i-th as it came and `where` names it in an error; a missing one becomes NaN. Readings lie along
+    the first axis.
     """
     for i in np.flatnonzero(~model.possible(values)).tolist():
         value = item(i)

@@ -33,6 +33,7 @@ REPORT = slice(MEAN, SURE + 1)
 FIELDS = SURE + 1 - MEAN
 
 WEIGHT, BIRTH, STATS = 0, 1, 2  # columns; the model's statistics start at STATS
+# Where the hazard is learnt, the last columns hold P(candidate | hypothesis), one column a candidate.
 
 # --- setup -------------------------------------------------------------------------------------------------
 WITHIN = 0  # alarm window in ticks
@@ -43,7 +44,8 @@ SLACK = 4  # ticks between prunings
 RESAMPLE = 5  # 1: stratified optimal resampling, 0: the heaviest
 PARAMS = 6  # how many model parameters follow at FIRST; then comes the hazard table
 HAZARDS = 7  # its length
-FIRST = 8
+LEARNED = 8  # how many candidate hazards are weighed, 0 if it is known: then the table is these, and their prior
+FIRST = 9
 
 LANES = 32  # a vectorised, unrolled loop's stride; columns are padded to it, since odd rows go five times slower
 TINY = 1e-200  # weights below this are flushed: subnormals are slow and mean nothing

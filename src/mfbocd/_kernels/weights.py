@@ -16,12 +16,14 @@ from .layout import (
     CAP,
     CHANGE,
     CHANGED_AT,
+    COLUMNS,
     COUNT,
     FIRED,
     FIRST,
     HAZARDS,
     HEAD,
     LANES,
+    LEARNED,
     LIMIT,
     PARAMS,
     RUN,
@@ -71,6 +73,8 @@ def begin(state: Pointer, setup: Pointer) -> float:
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
     birth[n] = tick
+    if setup[LEARNED] > 0.0:
+        return _begin_learning(state, setup, n)
     if n == 0:
         weight[0] = 1.0
         return 1.0
@@ -88,6 +92,62 @@ def begin(state: Pointer, setup: Pointer) -> float:
         weight[i] *= 1.0 - h
     weight[n] = born
     return 1.0 / total
+
+
+@kernel
+def candidate(state: Pointer, setup: Pointer, j: int) -> Pointer:
+    """P(candidate hazard j | hypothesis) of each hypothesis."""
+    return column(state, int(state[COLUMNS]) - int(setup[LEARNED]) + j)
+
+
+@kernel
+def _begin_learning(state: Pointer, setup: Pointer, n: int) -> float:
+    """`begin` where the hazard is one of several: each hypothesis weighs them by how long it has lived.
+
+    Statistics do not depend on the hazard, so that one filter for each candidate would differ in its weights
+    alone: this is their mixture, exactly.
+    """
+    many = int(setup[LEARNED])
+    hazard = hazards(setup)
+    weight = column(state, WEIGHT)
+    if n == 0:
+        weight[0] = 1.0
+        for j in range(many):
+            candidate(state, setup, j)[0] = hazard[many + j]
+        return 1.0
+    stay = np.zeros(n)
+    born = 0.0
+    for j in range(many):
+        share = candidate(state, setup, j)
+        h = hazard[j]
+        ended = 0.0
+        for i in range(n):
+            ended += weight[i] * share[i]
+            stay[i] += (1.0 - h) * share[i]
+        share[n] = h * ended
+        born += h * ended
+    for j in range(many):
+        share = candidate(state, setup, j)
+        for i in range(n):
+            share[i] *= (1.0 - hazard[j]) / stay[i]
+        share[n] /= born
+    for i in range(n):
+        weight[i] *= stay[i]
+    weight[n] = born
+    return 1.0 / state[TOTAL]
+
+
+@kernel
+def ending(state: Pointer, setup: Pointer, i: int) -> float:
+    """P(the regime of hypothesis i ends at the coming tick)."""
+    hazard = hazards(setup)
+    if setup[LEARNED] > 0.0:
+        h = 0.0
+        for j in range(int(setup[LEARNED])):
+            h += hazard[j] * candidate(state, setup, j)[i]
+        return h
+    last = int(setup[HAZARDS]) - 1
+    return hazard[min(int(state[TICK] - column(state, BIRTH)[i]), last)]
 
 
 @kernel
@@ -188,17 +248,14 @@ def expect(state: Pointer, setup: Pointer, values: Array, prior: float) -> float
     """E over the predicted r_{t+1} of one value a hypothesis, and the prior's for the one still unborn."""
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
-    birth = column(state, BIRTH)
-    hazard = hazards(setup)
-    last = int(setup[HAZARDS]) - 1
-    tick = state[TICK]
     total = 0.0
-    if last == 0:
+    if setup[HAZARDS] == 1.0:
+        h = hazards(setup)[0]
         for i in range(n):
             total += weight[i] * values[i]
-        return (1.0 - hazard[0]) * total / state[TOTAL] + hazard[0] * prior
+        return (1.0 - h) * total / state[TOTAL] + h * prior
     for i in range(n):
-        h = hazard[min(int(tick - birth[i]), last)]
+        h = ending(state, setup, i)
         total += weight[i] * ((1.0 - h) * values[i] + h * prior)
     return total / state[TOTAL]
 
@@ -208,23 +265,19 @@ def predict(state: Pointer, setup: Pointer, weight: Array) -> None:
     """P(r_{t+1} = l | x_1..x_t) for the COUNT hypotheses alive and, last, the one a change would open."""
     n = int(state[COUNT])
     old = column(state, WEIGHT)
-    birth = column(state, BIRTH)
-    hazard = hazards(setup)
-    last = int(setup[HAZARDS]) - 1
     if n == 0:
         weight[0] = 1.0
         return
     born = 0.0
     scale = 1.0 / state[TOTAL]
-    if last == 0:
-        h = hazard[0]
+    if setup[HAZARDS] == 1.0:
+        h = hazards(setup)[0]
         born = h
         for i in range(n):
             weight[i] = (1.0 - h) * scale * old[i]
     else:
-        tick = state[TICK]
         for i in range(n):
-            h = hazard[min(int(tick - birth[i]), last)]
+            h = ending(state, setup, i)
             born += h * scale * old[i]
             weight[i] = (1.0 - h) * scale * old[i]
     weight[n] = born
@@ -246,6 +299,15 @@ def end_tick(state: Array, setup: Array, scale: float, log_predictive: Array) ->
     total, factor, top = reweigh(base, scale, log_predictive)
     settle(base, pointer(setup, 0), total, top)
     return factor + math.log(total)
+
+
+@kernel
+def endings(state: Array, setup: Array) -> Array:
+    """`ending` of every hypothesis."""
+    out = np.empty(int(state[COUNT]))
+    for i in range(out.size):
+        out[i] = ending(pointer(state, 0), pointer(setup, 0), i)
+    return out
 
 
 @kernel

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Predictive = Literal["normalized", "paper"]
 Report = tuple[float, float, float, float, float, float]
 """What a tick reports: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), changed at, how sure that is."""
 
@@ -24,6 +25,11 @@ class Model(ABC):
 
     columns: int
     """Statistics a hypothesis has."""
+    dimension: int = 1
+    """Numbers a reading has: 1 is a float; more, an array of that length, and means, variances and distribution
+    functions below then have one row each in front of the hypotheses' axis."""
+    partial: bool = False
+    """Whether some numbers of a reading may be missing (NaN) while others are there."""
     # One tick in one compiled pass, and many ticks of many streams; None sends the filter through the methods
     # below, which every model has and which the tests hold the compiled ones to.
     observe: ClassVar[Callable[..., Any] | None] = None
@@ -34,20 +40,29 @@ class Model(ABC):
     def prior(self) -> Array:
         """Statistics of a regime with no observation yet, shape (columns,)."""
 
+    def born(self, live: Array) -> Array:
+        """Statistics of a regime that begins now, beside the live hypotheses'; the prior, unless the past matters."""
+        return self.prior()
+
+    def skip(self, stats: Array) -> Array:
+        """Statistics after a tick with no reading; the same, unless time itself matters."""
+        return stats
+
     @abstractmethod
-    def check(self, x: float) -> float:
-        """Return the finite float `x`, or raise ValueError if the family cannot produce it."""
+    def check(self, x: Any) -> Any:
+        """Return the finite reading `x`, or raise ValueError if the family cannot produce it."""
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Which of many readings the family can have produced; NaN never."""
-        return np.isfinite(x)
+        """Which of many readings, along the first axis, the family can have produced; NaN never."""
+        known = np.asarray(np.isfinite(x))
+        return known if known.ndim == 1 else np.asarray(known.all(axis=1))
 
     @abstractmethod
-    def update(self, stats: Array, x: float, zeta: float) -> Array:
+    def update(self, stats: Array, x: Any, zeta: float) -> Array:
         """Statistics after observing x at fidelity zeta (equation `mf_posterior`)."""
 
     @abstractmethod
-    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+    def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
         """log p(x | statistics, zeta) (equation `mf_posterior_predictive`); 0 at zeta = 0: nothing was seen."""
 
     @abstractmethod
@@ -59,7 +74,7 @@ class Model(ABC):
         """Mean and variance of the next x read at fidelity zeta."""
 
     @abstractmethod
-    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+    def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
         """P(next x <= x) at fidelity zeta."""
 
     @abstractmethod
@@ -74,7 +89,7 @@ class Model(ABC):
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Var(theta | r) - E_x Var(theta | r, x) of each hypothesis."""
 
-    def nearest(self, x: float) -> float:
+    def nearest(self, x: Any) -> Any:
         """The value nearest to x that x can take; x itself where it is continuous."""
         return x
 
@@ -86,7 +101,7 @@ class Model(ABC):
         """The constructor's arguments as plain values, for saving; raises if the model holds functions."""
         raise TypeError(f"{type(self).__name__} holds functions, which bytes cannot carry: pass model= when loading")
 
-    def outside(self, x: float, support: str) -> ValueError:
+    def outside(self, x: Any, support: str) -> ValueError:
         """The error for a reading the family cannot produce."""
         return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
 
@@ -108,3 +123,12 @@ def finite(owner: str, field: str, value: float) -> float:
     if not math.isfinite(value):
         raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
     return float(value)
+
+
+def predictive_of(owner: str, predictive: str) -> Predictive:
+    """Return which predictive a tempered likelihood is given, or raise an error that names both."""
+    if predictive == "normalized":
+        return "normalized"
+    if predictive == "paper":
+        return "paper"
+    raise ValueError(f"{owner}.predictive must be 'normalized' or 'paper', not {predictive!r}")

@@ -1,0 +1,95 @@
+"""A detector as bytes and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from . import models
+from ._kernels import layout as at
+from .fidelity import Fidelity
+from .filter import state_of, table
+from .hazard import Hazard, Learned
+from .models import Model
+from .policy import POLICIES
+from .prune import Pruning
+from .saving import pack, unpack
+from .shadow import ShadowGuard
+from .tick import Alarm
+
+
+def to_bytes(detector: Any) -> bytes:
+    """`Detector.to_bytes`."""
+    try:
+        spec = {"kind": type(detector.model).__name__, **detector.model.spec()}
+    except TypeError:
+        spec = {"kind": type(detector.model).__name__}
+    live = table(detector.filter.state)
+    facts = {
+        "model": spec,
+        "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
+        "policy": {"kind": type(detector.policy).__name__, **detector.policy.spec()},
+        "learnt": detector.policy.state(),
+        "on_error": detector.on_error,
+        "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
+        "pruning": asdict(detector.pruning),
+        "alarm": asdict(detector.alarm) if detector.alarm else None,
+        "seed": detector.seed,
+        "missing": detector.missing,
+        "spent": detector.spent,
+        "rows": live.shape[0],
+        "learned": [h.low, h.high, h.points] if isinstance(h := detector.hazard, Learned) else None,
+    }
+    head = detector.filter.state[: at.HEAD].copy()
+    head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
+    return pack(facts, {"hazard": detector.hazard.table, "head": head, "live": live.ravel()})
+
+
+def from_bytes(
+    cls: Any,
+    data: bytes,
+    observers: Mapping[str, Callable[[Any], Any]],
+    costs: Mapping[str, Callable[[Any], float]],
+    model: Model | None,
+) -> Any:
+    """`Detector.from_bytes`; `cls` is the class to build."""
+    facts, arrays = unpack(data)
+    spec = facts["model"]
+    kind = spec.pop("kind")
+    if model is None:
+        if not spec or not hasattr(models, kind):
+            raise ValueError(f"the saved detector's model is {kind}, which holds functions: pass model=")
+        model = getattr(models, kind)(**spec)
+    elif type(model).__name__ != kind:
+        raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
+    known = {name for name, _, _ in facts["fidelities"]}
+    for field, given in (("observers", observers), ("costs", costs)):
+        for name in given:
+            if name not in known:
+                raise ValueError(f"{field} names {name!r}, which is none of {', '.join(sorted(known))}")
+    fidelities = []
+    for name, zeta, cost in facts["fidelities"]:
+        if cost is None and name not in costs:
+            raise ValueError(f"the cost of {name!r} was a function, which bytes cannot carry: pass costs=")
+        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
+    policy = dict(facts["policy"])
+    detector = cls(
+        model,
+        fidelities,
+        Learned(*facts["learned"]) if facts.get("learned") else Hazard(arrays["hazard"]),
+        policy=POLICIES[policy.pop("kind")](**policy),
+        prune=Pruning(**facts["pruning"]),
+        alarm=Alarm(**facts["alarm"]) if facts["alarm"] else None,
+        seed=facts["seed"],
+        missing=facts["missing"],
+        on_error=facts["on_error"],
+        shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
+    )
+    detector.policy.restore(facts["learnt"])
+    extra = at.STATS + detector.filter.candidates.size
+    if model.columns + extra != facts["rows"]:
+        raise ValueError(f"the saved detector has {facts['rows'] - extra} statistics, {model!r} {model.columns}")
+    live = arrays["live"].reshape(facts["rows"], -1)
+    detector.adopt(state_of(model, arrays["head"], live, int(detector.filter.state[at.CAP])), facts["spent"])
+    return detector
