@@ -290,3 +290,46 @@ def test_steps_that_make_no_trace_are_named() -> None:
     with pytest.raises(ValueError, match="step 0 read 'low', which is none of imu, gps"):
         mf.Trace.of(steps, ["imu", "gps"])
     assert mf.Trace.of([], detector).first == 3
+
+
+# --- readings of several numbers ----------------------------------------------------------------------------------
+
+
+def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(60, 3))
+    x[30:] += 4.0
+    x[10] = np.nan
+    model = mf.MultivariateGaussian([0.0, 0.0, 0.0], 9.0, 1.0)
+    trace = mf.run(mf.Detector(model, hazard=0.02, missing="skip"), x)
+    alone = mf.Detector(model, hazard=0.02, missing="skip")
+    steps = [alone.update(None if np.isnan(row).any() else row) for row in x]
+    assert trace.x.shape == trace.mean.shape == (60, 3)
+    np.testing.assert_array_equal(trace.x, x)
+    np.testing.assert_array_equal(trace.mean, [s.mean for s in steps])
+    assert [c.changed_at for c in trace.changes] == [30]
+    frame = trace.to_frame()
+    np.testing.assert_array_equal(frame[["x_0", "x_1", "x_2"]].to_numpy(), x)
+    np.testing.assert_array_equal(trace.number(1).x, x[:, 1])
+    with pytest.raises(ValueError, match=r"3 numbers: draw one, trace.number\(0\)"):
+        trace.plot()
+    with pytest.raises(ValueError, match="there is none to pick"):
+        trace.number(0).number(0)
+    pandas = pytest.importorskip("pandas")
+    same = mf.run(mf.Detector(model, hazard=0.02, missing="skip"), pandas.DataFrame(x, columns=list("abc")))
+    np.testing.assert_array_equal(same.mean, trace.mean)
+
+
+def test_vectors_at_several_fidelities() -> None:
+    rng = np.random.default_rng(4)
+    ways = [mf.Fidelity("low", 0.25, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    table = rng.normal(size=(50, 2, 2)) * np.array([2.0, 1.0])[None, :, None]
+    model = mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0)
+    trace = mf.run(mf.Detector(model, ways, 0.02, policy=mf.Budget(2.5)), table)
+    assert set(trace.choice.tolist()) == {0, 1}
+    np.testing.assert_array_equal(trace.x, table[np.arange(50), trace.choice])
+    with pytest.raises(ValueError, match=r"table must have shape \(T, 2, 2\), 2 numbers a reading, not \(50, 2\)"):
+        mf.run(mf.Detector(model, ways, 0.02), table[:, 0])
+    table[7] = np.inf
+    with pytest.raises(ValueError, match="row 7, column 'low': x must be finite"):
+        mf.run(mf.Detector(model, ways, 0.02, policy=mf.Always("low")), table)

@@ -32,9 +32,11 @@ def run(
 
     `table` is a (T, J) array with one column a fidelity, in their order; or (T,) where there is only one; or a
     DataFrame (anything with ``columns``), whose columns bear the fidelities' names. Of each row only the chosen
-    column is read. `raws` are the raw inputs, one a tick, where a cost is a function of them. `posterior` asks for
-    the exact run-length posterior of every tick, `detail` for what the pictures need (`Detail`, bounded in memory);
-    neither changes a step. Bad input names its row and column, and leaves the detector as it was.
+    column is read. Where a reading has d numbers the shapes are (T, J, d) and (T, d), and a DataFrame with one
+    fidelity has the numbers as its columns, in order. `raws` are the raw inputs, one a tick, where a cost is a
+    function of them. `posterior` asks for the exact run-length posterior of every tick, `detail` for what the
+    pictures need (`Detail`, bounded in memory); neither changes a step. Bad input names its row and column, and
+    leaves the detector as it was.
 
     >>> from mfbocd import Detector, Gaussian
     >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
@@ -82,6 +84,8 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
 def _columns(detector: Detector, table: Any) -> list[Any]:
     """One sequence a fidelity."""
     names = [f.name for f in detector.fidelities]
+    if detector.model.dimension > 1:
+        return _several(detector, table)
     if hasattr(table, "columns") and hasattr(table, "__getitem__"):
         present = list(table.columns)
         missing = [name for name in names if name not in present]
@@ -94,6 +98,18 @@ def _columns(detector: Detector, table: Any) -> list[Any]:
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ValueError(f"table must have shape (T, {len(names)}), one column a fidelity, not {values.shape}")
     return [values[:, j] for j in range(len(names))]
+
+
+def _several(detector: Detector, table: Any) -> list[Any]:
+    """One (T, d) array a fidelity."""
+    d, ways = detector.model.dimension, len(detector.fidelities)
+    values = np.asarray(table)
+    if values.ndim == 2 and ways == 1:
+        values = values[:, None]
+    if values.ndim != 3 or values.shape[1:] != (ways, d):
+        shape = f"(T, {d})" if ways == 1 else f"(T, {ways}, {d})"
+        raise ValueError(f"table must have shape {shape}, {d} numbers a reading, not {np.shape(table)}")
+    return [values[:, j] for j in range(ways)]
 
 
 def _readings(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Array:

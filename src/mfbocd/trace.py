@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -65,10 +65,10 @@ class Trace:
     choice: NDArray[np.int64]
     """Index of the fidelity read; -1 where time merely passed."""
     x: Array
-    """The reading; NaN if missing."""
+    """The reading; NaN if missing. (T, d) where a reading has d numbers."""
     cost: Array
     mean: Array
-    """E[x_{t+1}] after tick t."""
+    """E[x_{t+1}] after tick t, shaped as `x`."""
     run_length: NDArray[np.int64]
     """MAP of r_t."""
     p_change: Array
@@ -117,7 +117,7 @@ class Trace:
         index[None] = -1
         return cls(
             choice=np.array([index[s.fidelity] for s in steps], dtype=np.int64),
-            x=np.array([np.nan if s.x is None else s.x for s in steps]),
+            x=_readings(steps),
             cost=np.array([s.cost for s in steps]),
             mean=np.array([s.mean for s in steps]),
             run_length=np.array([s.run_length for s in steps], dtype=np.int64),
@@ -146,14 +146,22 @@ class Trace:
             for t in np.flatnonzero(self.alarm)
         ]
 
+    def number(self, j: int) -> Self:
+        """The trace of one number of each reading, to be drawn: where there are several, a picture shows one."""
+        if self.x.ndim == 1:
+            raise ValueError("each reading has one number: there is none to pick")
+        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None)
+
     def plot(self, **options: Any) -> Figure:
         """The standard figure (extra ``plot``); `mfbocd.plots.figure` says what it shows and takes."""
         from . import plots
 
+        if self.x.ndim > 1:
+            raise ValueError(f"each reading has {self.x.shape[1]} numbers: draw one, trace.number(0).plot()")
         return plots.figure(self, **options)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a tick as a pandas DataFrame (extra ``frame``)."""
+        """One row a tick as a pandas DataFrame (extra ``frame``); several numbers are columns x_0, x_1, ..."""
         try:
             import pandas as pd
         except ImportError:
@@ -163,9 +171,19 @@ class Trace:
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
         for f in fields(self):
             if f.name not in ("posterior", "fidelities", "first", "costs", "detail"):
-                columns[f.name] = getattr(self, f.name)
+                value = getattr(self, f.name)
+                if value.ndim == 1:
+                    columns[f.name] = value
+                else:
+                    columns |= {f"{f.name}_{j}": value[:, j] for j in range(value.shape[1])}
         index = pd.RangeIndex(self.first, self.first + len(self), name="tick")
         return pd.DataFrame(columns, index=index)
+
+
+def _readings(steps: Sequence[Step]) -> Array:
+    several = next((len(s.mean) for s in steps if isinstance(s.mean, tuple)), 0)
+    nothing = (np.nan,) * several if several else np.nan
+    return np.array([nothing if s.x is None else s.x for s in steps], dtype=np.float64)
 
 
 def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:

@@ -112,7 +112,8 @@ class Budget(Policy):
         length = belief.hazard.mean_length()
         model, prior = belief.model, belief.model.prior()
         mean, _ = model.predictive(prior)
-        stats = model.update(prior, float(mean), max(part * length, 0.5))[:, None]
+        typical = float(mean) if model.dimension == 1 else mean
+        stats = model.update(prior, typical, max(part * length, 0.5))[:, None]
         zeta = (float(self.zeta[self.cost.argmin()]), float(self.zeta[self.cost.argmax()])) if known else (0.0, 1.0)
         if self.gain == "run_length":
             # what a change at this tick alone would leave to be known, of which the reading tells a part
