@@ -3,9 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-# numba does not notice when a kernel calls another file's kernel that changed: a cache for each state of them
-export NUMBA_CACHE_DIR := $(CURDIR)/.numba/$(shell cat src/mfbocd/_kernels/*.py | cksum | cut -d' ' -f1)
-
 .PHONY: help demo test check lint bench clean
 
 help: ## this list
@@ -46,4 +43,4 @@ bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.pruning
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .numba .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis out

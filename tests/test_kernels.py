@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mfbocd as mf
+from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout as at
 from mfbocd._kernels.prune import keep_heaviest_of, resample_of
 from mfbocd.filter import observe as through_methods
@@ -180,3 +185,26 @@ def test_resampling_equals_its_twin() -> None:
         resample_of(got, k, u)
         np.testing.assert_allclose(got, naive_resample(weight, k, u), rtol=1e-9)
         assert (got > 0).sum() == k
+
+
+def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_path: Path) -> None:
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "compile.py").write_bytes(Path(compile_.__file__).read_bytes())
+    one, two = package / "one.py", package / "two.py"
+    head = "from .compile import kernel\n"
+    two.write_text(f"{head}from .one import one\n\n@kernel\ndef two():\n    return 10 * one()\n")
+
+    def told(value: int) -> str:
+        one.write_text(f"{head}\n@kernel\ndef one():\n    return {value}\n")
+        script = "from kernels.two import two; print(two(), sum(two.stats.cache_hits.values()))"
+        environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert told(1) == "10 0"
+    assert told(1) == "10 1"  # from the cache
+    assert told(2) == "20 0"

@@ -6,7 +6,9 @@ function passed as an argument, in no cache, and would compile it again in every
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -17,12 +19,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LOOSE = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
+_SOURCES = zlib.crc32(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
+
+
+def _watched(compiled: Any) -> Any:
+    """Make what is cached on disk depend on all files of this folder.
+
+    numba watches only the file a function is in: a kernel would go on calling another file's kernel as it was
+    before that changed, and give wrong numbers silently.
+    """
+    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if file is not None:  # None with NUMBA_DISABLE_JIT
+        file._source_stamp = (file._source_stamp, _SOURCES)
+    return compiled
+
+
 def kernel(function: F) -> F:
     """Compile a loop over hypotheses: cached on disk, without the GIL, sums free to be reordered."""
-    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)(function))
+    return cast(F, _watched(njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)(function)))
 
 
 def scalar(function: F) -> F:
     """Compile a function to be inlined into kernels, which then vectorise: order kept, multiply-adds fused."""
     compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
-    return cast(F, compiled)
+    return cast(F, _watched(compiled))
