@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 
+from .._kernels import beta
+
 _EPS = 1e-16
 _TINY = 1e-300  # Lentz's method: stands in for a zero denominator
 
@@ -39,21 +41,7 @@ def beta_share(a: float, b: float, x: float) -> float:
     >>> round(beta_share(2, 3, 0.4), 6)
     0.5248
     """
-    if x <= 0.0 or x >= 1.0:
-        return 0.0 if x <= 0.0 else 1.0
-    if x > (a + 1.0) / (a + b + 2.0):  # the fraction converges fast only below the mean
-        return 1.0 - beta_share(b, a, 1.0 - x)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-
-    def term(i: int) -> float:
-        if i == 0:
-            return 1.0
-        m = i // 2
-        if i % 2 == 0:
-            return m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
-        return -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
-
-    return math.exp(log_front) / a * _fraction(term, lambda i: 1.0)
+    return float(beta.beta_share(float(a), float(b), float(x), 1.0 - x))
 
 
 def gamma_share(a: float, x: float) -> float:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from .. import __version__
+from .calibrate import calibrate
 from .demo import demo
+from .detect import detect
+from .drive import drive
+from .init import init
+from .reproduce import reproduce
 from .study import study
 
 
@@ -15,5 +20,5 @@ def main() -> None:
     """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
 
 
-for command in (demo, study):
+for command in (calibrate, demo, detect, drive, init, reproduce, study):
     main.add_command(command)

@@ -1,0 +1,77 @@
+"""A config as TOML with comments: the standard library reads TOML and does not write it."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+WIDTH = 100
+
+
+def value(given: Any) -> str:
+    """One plain value.
+
+    >>> print(value({"name": "gps", "cap": [400.0, 20], "on": True}))
+    { name = "gps", cap = [400.0, 20], on = true }
+    """
+    if isinstance(given, bool):
+        return "true" if given else "false"
+    if isinstance(given, (int, float)):
+        return repr(given)
+    if isinstance(given, str):
+        return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(given, Mapping):
+        inside = ", ".join(f"{key(k)} = {value(v)}" for k, v in given.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(given, list):
+        return f"[{', '.join(map(value, given))}]"
+    raise TypeError(f"TOML cannot carry {given!r}")
+
+
+def key(name: str) -> str:
+    """A key, quoted where it must be.
+
+    >>> key("zeta"), key("gps 2")
+    ('zeta', '"gps 2"')
+    """
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else value(name)
+
+
+def comment(text: str) -> list[str]:
+    """A comment, wrapped; line ends are kept.
+
+    >>> comment("why")
+    ['# why']
+    """
+    lines = []
+    for line in text.splitlines():
+        lines += textwrap.wrap(line, WIDTH, break_long_words=False, break_on_hyphens=False) or [""]
+    return [f"# {line}".rstrip() for line in lines]
+
+
+def document(given: Mapping[str, Any], notes: Mapping[str, str]) -> str:
+    """Plain values first, then the tables, lists of them as ``[[name]]``; a note stands above its dotted key."""
+    lines = [*comment(notes[""]), ""] if "" in notes else []
+
+    def pairs(path: str, table: Mapping[str, Any]) -> None:
+        for name, inner in table.items():
+            lines.extend(comment(notes.get(f"{path}{name}", "")))
+            lines.append(f"{key(name)} = {value(inner)}")
+
+    def many(inner: Any) -> bool:
+        return isinstance(inner, list) and bool(inner) and all(isinstance(v, Mapping) for v in inner)
+
+    tables = {n for n, inner in given.items() if isinstance(inner, Mapping) or many(inner)}
+    pairs("", {n: inner for n, inner in given.items() if n not in tables})
+    for name, inner in given.items():
+        if name not in tables:
+            continue
+        rows = [(f"{name}[{i}]", row) for i, row in enumerate(inner)] if many(inner) else [(name, inner)]
+        for path, row in rows:
+            heading = f"[[{key(name)}]]" if many(inner) else f"[{key(name)}]"
+            lines.extend(["", *comment(notes.get(path, "")), heading])
+            pairs(f"{path}.", row)
+    return "\n".join(lines).strip("\n") + "\n"
