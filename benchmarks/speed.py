@@ -1,15 +1,16 @@
 """Speed against peers, in one run on the same data: ``python -m benchmarks.speed`` (``make bench``).
 
 Peers are used through their quickest public call. Neither `changepoint` nor `fast-bocpd` nor `bocd` has a Gaussian
-with known variance: their Gaussian is the nearest they offer, with unknown variance, which is more work a
-hypothesis (a Student-t predictive). The Bernoulli is the same model everywhere. "numpy" is the same recursion as
-ours, vectorised over hypotheses with preallocated arrays.
+with known variance: beside ours, their Gaussian is the nearest they offer, with unknown variance, which is more work
+a hypothesis (a Student-t predictive). "Unknown" compares that very model, with the same prior; the Bernoulli is the
+same everywhere. "numpy" is the same recursion as ours, vectorised over hypotheses with preallocated arrays.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
+import math
 import resource
 import statistics
 import subprocess
@@ -92,6 +93,34 @@ def numpy_bernoulli(x: np.ndarray) -> Callable[[], Any]:
     return call
 
 
+def numpy_unknown(x: np.ndarray) -> Callable[[], Any]:
+    def call() -> None:
+        n, h = len(x), 1 / LAMBDA
+        weight, mean, scale = np.empty(n + 1), np.empty(n + 1), np.empty(n + 1)
+        weight[0] = 1.0
+        # count and shape depend on the age of a hypothesis alone, oldest first
+        age = np.arange(n, -1.0, -1.0)
+        count, shape = 1.0 + age, 1.0 + 0.5 * age
+        rise = np.array([math.lgamma(a + 0.5) - math.lgamma(a) for a in shape.tolist()])
+        base = np.exp(rise) * np.sqrt(count / (2.0 * np.pi * (count + 1.0)))
+        for t in range(n):
+            if t:
+                weight[: t + 1] *= 1 - h
+                weight[t] = h
+            mean[t], scale[t] = 0.0, 1.0
+            w, m, b, now = weight[: t + 1], mean[: t + 1], scale[: t + 1], slice(n - t, n + 1)
+            k = count[now]
+            d = x[t] - m
+            lift = 0.5 * k / (k + 1.0) * d * d
+            w *= base[now] / np.sqrt(b) * np.exp(-(shape[now] + 0.5) * np.log1p(lift / b))
+            w /= w.sum()
+            m += d / (k + 1.0)
+            b += lift
+            weight[t + 1] = 0.0
+
+    return call
+
+
 def rust(prior: Any, values: list[Any]) -> Callable[[], Any]:
     import changepoint
 
@@ -142,12 +171,20 @@ def filters() -> None:
             "bocd": bocd_gaussian(gaussian),
             "numpy": numpy_gaussian(gaussian),
         },
+        "Unknown": {
+            "mfbocd": ours(mf.GaussianUnknown(0, 1, 1, 1), gaussian),
+            "changepoint": rust(changepoint.NormalInvGamma(0.0, 1.0, 1.0, 1.0), gaussian.tolist()),
+            "fast-bocpd": fast(fast_bocpd.GaussianNIG(0.0, 1.0, 1.0, 1.0), gaussian),
+            "bocd": bocd_gaussian(gaussian),
+            "numpy": numpy_unknown(gaussian),
+        },
     }
-    wanted = {"changepoint": 15.0, "fast-bocpd": 25.0}
+    goals = {"Bernoulli": (15.0, 25.0), "Gaussian": (15.0, 25.0), "Unknown": (1.0, 1.0)}
     print(f"Filter alone, exact, T = {TICKS}, best of 5; ours also reports mean, MAP, P(change) and alarm each tick")
     for family, peers in runs.items():
         peers["mfbocd"]()  # compiled or loaded before the clock starts
         base = best(peers["mfbocd"])
+        wanted = dict(zip(("changepoint", "fast-bocpd"), goals[family], strict=True))
         for name, call in peers.items():
             seconds = base if name == "mfbocd" else best(call, 3)
             ratio = seconds / base

@@ -16,19 +16,35 @@ from scipy import special, stats
 
 import mfbocd as mf
 
-Readings = Sequence[tuple[float, float]]  # (x, zeta) pairs of one segment
+from . import dependent as d
+from . import robust as r
+from . import vectors as v
+
+Readings = Sequence[tuple[Any, float]]  # (x, zeta) pairs of one segment
 
 
 @dataclass(frozen=True)
 class Case:
     name: str
     model: Callable[[], Any]
-    draw: Callable[[np.random.Generator], float]
-    log_marginal: Callable[[Readings], float]
+    draw: Callable[[np.random.Generator], Any]
+    log_marginal: Callable[..., float]
     """Of a segment, from an independent formula."""
-    mean: Callable[[Readings], float]
+    mean: Callable[..., Any]
     """E[next x | segment], from an independent formula."""
     tolerance: float = 1e-10
+    remembers: bool = False
+    """Whether a segment leans on the readings before it, which `log_marginal` and `mean` then take as well."""
+    additive: bool = True
+    """Whether a reading in two parts is one whole: not where time passes between them, or zeta is no power."""
+    given: int = 0
+    """Numbers of a reading, the last ones, that are given and not predicted."""
+
+    def marginal_of(self, readings: Readings, before: Readings) -> float:
+        return self.log_marginal(readings, before) if self.remembers else self.log_marginal(readings)
+
+    def mean_of(self, readings: Readings, before: Readings) -> Any:
+        return self.mean(readings, before) if self.remembers else self.mean(readings)
 
 
 # --- Gaussian: the joint density of a segment is multivariate normal --------------------------------------------
@@ -134,6 +150,104 @@ def poisson_family() -> Any:
     )
 
 
+# --- Gaussian with unknown mean and variance --------------------------------------------------------------------
+CENTRE, STRENGTH, FORM, SCALE = -0.5, 0.8, 2.2, 1.7
+
+
+def normal_gamma(readings: Readings) -> tuple[float, float, float, float]:
+    """(mean, count, shape, scale) of the posterior, from sums over the whole segment."""
+    x = np.array([x for x, _ in readings])
+    zeta = np.array([zeta for _, zeta in readings])
+    count = STRENGTH + zeta.sum()
+    mean = (STRENGTH * CENTRE + zeta @ x) / count
+    square = STRENGTH * (CENTRE - mean) ** 2 + zeta @ (x - mean) ** 2
+    return float(mean), float(count), float(FORM + 0.5 * zeta.sum()), float(SCALE + 0.5 * square)
+
+
+def unknown_paper_marginal(readings: Readings) -> float:
+    """The quotient of two Normal-inverse-gamma normalisers."""
+    _, count, shape, scale = normal_gamma(readings)
+    total = sum(zeta for _, zeta in readings)
+    prior = special.gammaln(FORM) - FORM * math.log(SCALE) - 0.5 * math.log(STRENGTH)
+    after = special.gammaln(shape) - shape * math.log(scale) - 0.5 * math.log(count)
+    return float(after - prior - 0.5 * total * math.log(2 * math.pi))
+
+
+def sequential(readings: Readings, log_predictive: Callable[[Readings, float, float], float]) -> float:
+    """Of a model that is DEFINED by its predictives: their sum."""
+    given = [(x, zeta) for x, zeta in readings if zeta > 0]
+    return sum(log_predictive(given[:i], x, zeta) for i, (x, zeta) in enumerate(given))
+
+
+def unknown_predictive(past: Readings, x: float, zeta: float) -> float:
+    mean, count, shape, scale = normal_gamma(past)
+    df = 2 * shape + zeta - 1
+    return float(stats.t(df, mean, math.sqrt(2 * scale * (count + zeta) / (zeta * count * df))).logpdf(x))
+
+
+# --- exponential and Gamma readings, Gamma prior on the rate --------------------------------------------------------
+KNOWN, FIRM, PACE = 2.6, 2.9, 1.4
+
+
+def rate_posterior(readings: Readings, known: float) -> tuple[float, float]:
+    return FIRM + known * sum(z for _, z in readings), PACE + sum(z * x for x, z in readings)
+
+
+def rate_mean(readings: Readings, known: float) -> float:
+    a, b = rate_posterior(readings, known)
+    return known * b / (a - 1)
+
+
+def rate_paper_marginal(readings: Readings, known: float) -> float:
+    a, b = rate_posterior(readings, known)
+    base = sum(z * ((known - 1) * math.log(x) - special.gammaln(known)) for x, z in readings)
+    prior = special.gammaln(FIRM) - FIRM * math.log(PACE)
+    return float(base + special.gammaln(a) - a * math.log(b) - prior)
+
+
+def lomax_predictive(past: Readings, x: float, zeta: float) -> float:
+    a, b = rate_posterior(past, 1.0)
+    return float(stats.lomax(a + zeta - 1, scale=b / zeta).logpdf(x))
+
+
+def gamma_predictive(past: Readings, x: float, zeta: float) -> float:
+    a, b = rate_posterior(past, KNOWN)
+    return float(stats.betaprime(zeta * (KNOWN - 1) + 1, a + zeta - 1, scale=b / zeta).logpdf(x))
+
+
+# --- counts -----------------------------------------------------------------------------------------------------
+TRIALS = 9
+
+
+def poisson_predictive(past: Readings, x: float, zeta: float) -> float:
+    """The closed form divided by its sum over the first counts, which are all that matter here."""
+    every = np.arange(600.0)
+    a = SHAPE + sum(z * v for v, z in past)
+    b = RATE + sum(z for _, z in past)
+    logs = special.gammaln(a + zeta * every) - zeta * special.gammaln(every + 1) - zeta * every * math.log(b + zeta)
+    return float(logs[int(x)] - special.logsumexp(logs))
+
+
+def binomial_paper_marginal(readings: Readings) -> float:
+    a = ALPHA + sum(zeta * x for x, zeta in readings)
+    b = BETA + sum(zeta * (TRIALS - x) for x, zeta in readings)
+    base = sum(zeta * math.log(special.comb(TRIALS, x)) for x, zeta in readings)
+    return float(base + special.betaln(a, b) - special.betaln(ALPHA, BETA))
+
+
+def binomial_predictive(past: Readings, x: float, zeta: float) -> float:
+    every = np.arange(TRIALS + 1.0)
+    a = ALPHA + sum(z * v for v, z in past)
+    b = BETA + sum(z * (TRIALS - v) for v, z in past)
+    logs = zeta * np.log(special.comb(TRIALS, every)) + special.betaln(a + zeta * every, b + zeta * (TRIALS - every))
+    return float(logs[int(x)] - special.logsumexp(logs))
+
+
+def binomial_mean(readings: Readings) -> float:
+    a = ALPHA + sum(zeta * x for x, zeta in readings)
+    return TRIALS * a / (ALPHA + BETA + TRIALS * sum(zeta for _, zeta in readings))
+
+
 def _normal(rng: np.random.Generator) -> float:
     return float(rng.normal(MEAN, 3.0))
 
@@ -144,6 +258,49 @@ def _bit(rng: np.random.Generator) -> float:
 
 def _count(rng: np.random.Generator) -> float:
     return float(rng.poisson(3.0))
+
+
+def _wait(rng: np.random.Generator) -> float:
+    return float(rng.exponential(1.3))
+
+
+def _some(rng: np.random.Generator) -> float:
+    return float(rng.binomial(TRIALS, rng.choice([0.2, 0.7])))
+
+
+def trend(noise: float | None) -> Case:
+    return Case(
+        "trend" if noise is None else "trend-known",
+        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.told(noise)),
+        _normal,
+        lambda r: d.trend_marginal(r, noise),
+        lambda r: d.trend_mean(r, noise),
+        additive=False,
+    )
+
+
+def autoregressive(noise: float | None) -> Case:
+    return Case(
+        "autoregressive" if noise is None else "autoregressive-known",
+        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise)),
+        _normal,
+        lambda r, before=(): d.lagged_marginal(r, before, noise),
+        lambda r, before=(): d.lagged_mean(r, before, noise),
+        remembers=True,
+        additive=False,
+    )
+
+
+def regression(noise: float | None) -> Case:
+    return Case(
+        "regression" if noise is None else "regression-known",
+        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.told(noise)),
+        d.covariates,
+        lambda r, before=(): d.regression_marginal(r, noise),
+        lambda r, before=(): d.regression_mean(r, before, noise),
+        remembers=True,
+        given=2,
+    )
 
 
 CASES = [
@@ -157,6 +314,153 @@ CASES = [
     Case("family-bernoulli-paper", lambda: bernoulli_family("paper"), _bit, beta_paper_marginal, beta_mean),
     Case("family-bernoulli", lambda: bernoulli_family("normalized"), _bit, beta_normalized_marginal, beta_mean),
     Case("family-poisson", poisson_family, _count, poisson_marginal, poisson_mean, 1e-9),
+    Case(
+        "categorical-paper",
+        lambda: mf.Categorical(v.DIRICHLET, predictive="paper"),
+        v.category,
+        v.dirichlet_paper_marginal,
+        v.dirichlet_mean,
+    ),
+    Case("categorical", lambda: mf.Categorical(v.DIRICHLET), v.category, v.dirichlet_marginal, v.dirichlet_mean),
+    Case(
+        "unknown-variance",
+        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE),
+        _normal,
+        lambda r: sequential(r, unknown_predictive),
+        lambda r: normal_gamma(r)[0],
+    ),
+    Case(
+        "unknown-variance-paper",
+        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE, predictive="paper"),
+        _normal,
+        unknown_paper_marginal,
+        lambda r: normal_gamma(r)[0],
+    ),
+    Case(
+        "exponential",
+        lambda: mf.Exponential(FIRM, PACE),
+        _wait,
+        lambda r: sequential(r, lomax_predictive),
+        lambda r: rate_mean(r, 1.0),
+    ),
+    Case(
+        "exponential-paper",
+        lambda: mf.Exponential(FIRM, PACE, predictive="paper"),
+        _wait,
+        lambda r: rate_paper_marginal(r, 1.0),
+        lambda r: rate_mean(r, 1.0),
+    ),
+    Case(
+        "gamma",
+        lambda: mf.Gamma(KNOWN, FIRM, PACE),
+        _wait,
+        lambda r: sequential(r, gamma_predictive),
+        lambda r: rate_mean(r, KNOWN),
+    ),
+    Case(
+        "gamma-paper",
+        lambda: mf.Gamma(KNOWN, FIRM, PACE, predictive="paper"),
+        _wait,
+        lambda r: rate_paper_marginal(r, KNOWN),
+        lambda r: rate_mean(r, KNOWN),
+    ),
+    Case(
+        "poisson",
+        lambda: mf.Poisson(SHAPE, RATE),
+        _count,
+        lambda r: sequential(r, poisson_predictive),
+        poisson_mean,
+    ),
+    Case(
+        "poisson-paper", lambda: mf.Poisson(SHAPE, RATE, predictive="paper"), _count, poisson_marginal, poisson_mean
+    ),
+    Case(
+        "binomial",
+        lambda: mf.Binomial(TRIALS, ALPHA, BETA),
+        _some,
+        lambda r: sequential(r, binomial_predictive),
+        binomial_mean,
+    ),
+    Case(
+        "binomial-paper",
+        lambda: mf.Binomial(TRIALS, ALPHA, BETA, predictive="paper"),
+        _some,
+        binomial_paper_marginal,
+        binomial_mean,
+    ),
+    trend(None),
+    trend(d.NOISE),
+    autoregressive(None),
+    autoregressive(d.NOISE),
+    Case(
+        "student",
+        lambda: mf.StudentT(r.MEAN, r.VAR, r.NOISE, r.DEGREES),
+        _normal,
+        r.student_marginal,
+        r.student_mean,
+        additive=False,
+    ),
+    Case(
+        "grid-classifier",
+        lambda: mf.Grid(r.RATES, r.classifier, [0, 1], r.BELIEF),
+        _bit,
+        r.classifier_marginal,
+        r.classifier_mean,
+        additive=False,
+    ),
+    Case(
+        "grid-sensor",
+        lambda: mf.Grid(r.POSITIONS, r.sensor, (r.LOW, r.CAP), atoms=[r.CAP]),
+        r.saturated,
+        r.sensor_marginal,
+        r.sensor_mean,
+        additive=False,
+    ),
 ]
-COMPILED = [case for case in CASES if not case.name.startswith("family")]
+COMPILED = [case for case in CASES if case.model().observe is not None]
 ZETAS = (0.0, 0.1, 0.5, 0.93, 1.0)
+
+
+# --- several numbers a reading ------------------------------------------------------------------------------------
+
+
+def product_model() -> Any:
+    return mf.Product(mf.Gaussian(MEAN, VAR, NOISE), mf.Categorical(v.DIRICHLET), multivariate())
+
+
+def product_marginal(readings: Readings) -> float:
+    one, two, three = (v.column(readings, cells) for cells in (0, 1, slice(2, 5)))
+    return gaussian_marginal(one) + v.dirichlet_marginal(two) + v.multivariate_marginal(three)
+
+
+def product_mean(readings: Readings) -> Any:
+    one, two, three = (v.column(readings, cells) for cells in (0, 1, slice(2, 5)))
+    return np.concatenate([[gaussian_mean(one), v.dirichlet_mean(two)], v.multivariate_mean(three)])
+
+
+def multivariate() -> Any:
+    return mf.MultivariateGaussian(v.CENTRE, v.PRIOR, v.KNOWN)
+
+
+def wishart(predictive: str) -> Any:
+    return mf.MultivariateGaussianUnknown(v.PLACE, v.COUNT, v.DEGREES, v.SCALE, predictive)
+
+
+VECTORS = [
+    Case("multivariate", multivariate, v.three, v.multivariate_marginal, v.multivariate_mean),
+    Case("wishart", lambda: wishart("normalized"), v.two, v.wishart_marginal, v.wishart_mean),
+    Case("wishart-paper", lambda: wishart("paper"), v.two, v.wishart_paper_marginal, v.wishart_mean),
+    Case("product", product_model, v.mixed, product_marginal, product_mean),
+    regression(None),
+    regression(d.NOISE),
+    Case(
+        "vector-autoregressive",
+        lambda: mf.VectorAutoregressive(1, d.CENTRE, d.COUNTS, d.DEGREES, d.SCATTER),
+        d.pair,
+        d.vectors_marginal,
+        d.vectors_mean,
+        remembers=True,
+        additive=False,
+    ),
+]
+ALL = [*CASES, *VECTORS]

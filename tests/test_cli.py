@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,23 +18,68 @@ def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_demo_prints_what_it_found_and_writes_a_report(tmp_path: Path) -> None:
-    done = mfbocd("demo", "--out", "here", cwd=tmp_path)
+def demo_told(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
+    """The rows of the trace it wrote, and the errors it printed: chosen, coin, always the dear one."""
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "True changes: 37, 614, 865." in done.stdout
-    assert "Wrote here/report.md and here/trace.csv" in done.stdout
-    with (tmp_path / "here" / "trace.csv").open() as file:
+    with (folder / "trace.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 1000
-    alarms = [int(row["changed_at"]) for row in rows if row["alarm"] == "1"]
-    assert [min((37, 614, 865), key=lambda c: abs(a - c)) for a in alarms] == [37, 614, 865]
     spent = sum(float(row["cost"]) for row in rows)
-    assert f"Spent {spent:g}," in done.stdout
-    assert spent == pytest.approx(8000, rel=0.03)
-    errors = [float(line.split()[-1]) for line in done.stdout.split("predicted level")[1].splitlines()[1:4]]
-    assert errors[0] < errors[1]  # chosen beats the coin
-    assert errors[2] < errors[0]  # reading the dear one always beats both
+    assert f"Spent {spent:g}, {spent / len(rows):.2f} a tick" in done.stdout
+    lines = done.stdout.split("as predicted")[1].splitlines()[1:4]
+    return rows, [float(re.findall(r"\d+\.\d{3}", line)[0]) for line in lines]
+
+
+def test_demo_finds_what_people_marked_in_a_real_run(tmp_path: Path) -> None:
+    done = mfbocd("demo", "--out", "here", cwd=tmp_path)
+    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    assert len(rows) == 376
+    alarms = [int(row["changed_at"]) for row in rows if row["alarm"] == "1"]
+    marked = mf.datasets.run_log().changes
+    assert all(min(abs(a - c) for a in alarms) <= 3 for c in marked)
+    assert f"Of {len(marked)} missed: none." in done.stdout
+    assert always < chosen < coin
+    # what is printed is what the trace says: the mean against the pace a tick later, after the warm-up
+    errors = [(float(row["mean"]) - float(row["wanted"])) ** 2 for row in rows if row["wanted"]]
+    assert len(errors) == 376 - 60 - 1
+    assert sum(errors) / len(errors) == pytest.approx(chosen, abs=1e-3)
+    assert "Report, for a browser: here/report.html" in done.stdout
+    with (tmp_path / "here" / "stream.csv").open() as file:
+        assert [float(row["pace"]) for row in csv.DictReader(file)][61:] == [
+            float(row["wanted"]) for row in rows if row["wanted"]
+        ]
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert f"{len(alarms)} changes were found" in page
+    assert "minutes a mile" in page
+
+
+def test_demo_of_a_simulated_stream(tmp_path: Path) -> None:
+    done = mfbocd("demo", "--simulated", "--ticks", "900", "--out", "here", cwd=tmp_path)
+    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    assert len(rows) == 900
+    assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 8, rel=0.03)
+    assert always < chosen < coin
+    less = mfbocd("demo", "--simulated", "--ticks", "900", "--budget", "4", "--out", "less", cwd=tmp_path)
+    rows, errors = demo_told(less, tmp_path / "less")
+    assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 4, rel=0.05)
+    assert errors[0] > chosen
+    assert errors[2] == always
+
+
+def test_demo_says_what_is_not_installed(tmp_path: Path) -> None:
+    def without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        code = f"import sys; sys.modules[{package!r}] = None; from mfbocd.cli import main; main({list(arguments)!r})"
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = without("river", "demo")
+    assert done.returncode == 1
+    assert "this stream needs river: pip install 'mfbocd[real]'" in done.stderr
+    assert "mfbocd demo --simulated" in done.stderr
+    assert not (tmp_path / "out").exists()
+    done = without("plotly", "demo", "--simulated", "--ticks", "50")
+    assert done.returncode == 0
+    assert "No report: a report needs plotly: pip install 'mfbocd[report]'" in done.stdout
+    assert [p.name for p in (tmp_path / "out" / "demo").glob("*.html")] == []
 
 
 def test_a_small_frontier_resumes(tmp_path: Path) -> None:
@@ -66,6 +112,9 @@ def test_help_version_and_usage_errors(tmp_path: Path) -> None:
     bad = mfbocd("demo", "--budget", "0.5", cwd=tmp_path)
     assert bad.returncode == 2
     assert "0.5 is not in the range x>=1" in bad.stderr
+    bad = mfbocd("demo", "--ticks", "100", cwd=tmp_path)
+    assert bad.returncode == 2
+    assert "--ticks needs --simulated" in bad.stderr
     bad = mfbocd("study", "frontier", "--family", "nonsense", cwd=tmp_path)
     assert bad.returncode == 2
     assert "'nonsense' is none of gaussian-half" in bad.stderr

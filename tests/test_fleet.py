@@ -9,16 +9,15 @@ import pytest
 
 import mfbocd as mf
 
-from .registry import CASES, Case
+from .registry import ALL, Case
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 @pytest.mark.parametrize("prune", [None, mf.TopK(20), mf.Resample(20), (mf.Threshold(1e-5), mf.Resample(24))])
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_a_fleet_equals_detectors(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
-    family = case.name.startswith("family")
-    n, ticks = (3, 25) if family else (40, 120)
+    n, ticks = (3, 25) if case.model().observe is None else (40, 120)
     rng = np.random.default_rng(0)
     arguments = {"hazard": 0.03, "policy": mf.Random([0.6, 0.4]), "prune": prune}
     fleet = mf.Fleet(n, case.model(), FIDELITIES, **arguments, seed=5, threads=2)
@@ -29,7 +28,7 @@ def test_a_fleet_equals_detectors(case: Case, prune) -> None:  # type: ignore[no
         assert [FIDELITIES[j].name for j in chosen] == [d.choose().name for d in alone]
         step = fleet.update(x)
         for i, d in enumerate(alone):
-            s = d.update(float(x[i]))
+            s = d.update(x[i])
             assert step.mean[i] == pytest.approx(s.mean, abs=1e-12, rel=1e-12)
             assert step.p_change[i] == pytest.approx(s.p_change, abs=1e-12)
             assert (step.run_length[i], step.alarm[i], step.cost[i]) == (s.run_length, s.alarm, s.cost)

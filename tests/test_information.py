@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 import mfbocd as mf
 from mfbocd.information import GAINS, FidelityGain, Gains, _slow_gain, expected_gains
 
-from .registry import CASES, COMPILED, NOISE, ZETAS, Case
+from .registry import ALL, CASES, COMPILED, NOISE, ZETAS, Case
 
 LEVELS = np.array([0.01, 0.1, 0.5, 1.0])
 
@@ -322,7 +322,7 @@ def a_state(case: Case, seed: int, ticks: int, hazard=0.1, **options) -> mf.Dete
 
 
 @pytest.mark.parametrize("gain", GAINS)
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_gains_are_zero_without_a_reading_and_never_negative(case: Case, gain) -> None:  # type: ignore[no-untyped-def]
     levels = np.array([0.0, *LEVELS])
     for seed, ticks in ((0, 0), (1, 1), (2, 6), (3, 12)):

@@ -12,19 +12,40 @@ import mfbocd as mf
 
 NAMES = [
     *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
-    *("Gains", "Gaussian", "Hazard", "InformationRate", "Margin", "Model", "Net", "Policy", "Random", "Resample"),
+    *("Gains", "Gaussian", "Hazard", "InformationRate", "Learned", "Margin", "Model", "Net", "Policy", "Random"),
+    "Resample",
+    *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
+    *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
+    *("Autoregressive", "Confusion", "Grid", "LinearRegression", "StudentT", "Trend"),
+    "VectorAutoregressive",
     *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
-    *("calibrate", "datasets", "models", "run", "simulate"),
+    *("calibrate", "datasets", "models", "plots", "report", "run", "simulate"),
 ]
 
 SIGNATURES = {
     "Gaussian": "mean var noise",
+    "GaussianUnknown": "mean count shape scale predictive",
     "Bernoulli": "alpha beta predictive",
+    "Binomial": "trials alpha beta predictive",
+    "Poisson": "shape rate predictive",
+    "Exponential": "shape rate predictive",
+    "Gamma": "known shape rate predictive",
+    "Categorical": "alpha predictive",
+    "MultivariateGaussian": "mean var noise",
+    "MultivariateGaussianUnknown": "mean count degrees scale predictive",
+    "Product": "models parts",
+    "LinearRegression": "covariates mean count shape scale noise intercept",
+    "Trend": "level slope count shape scale noise",
+    "Autoregressive": "order mean count shape scale noise",
+    "VectorAutoregressive": "order mean count degrees scale",
+    "StudentT": "mean var noise degrees points",
+    "Grid": "theta likelihood support prior atoms points",
+    "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
     "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads",
-    "run": "detector table posterior raws",
+    "run": "detector table posterior raws detail",
     "Always": "name",
     "Random": "probabilities",
     "InformationRate": "weights gain",
@@ -40,9 +61,10 @@ SIGNATURES = {
 
 MEMBERS = {
     "Detector": "choose update step gains run_length changed mean variance spent to_bytes from_bytes regime "
-    "log_evidence interval parameter map_run_length ticks",
+    "log_evidence interval parameter map_run_length ticks hazards wait reset with_fidelities",
     "Fleet": "choose update spent mean run_length changed detector log_evidence ticks",
-    "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent",
+    "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
+    "of plot costs detail",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning",
 }
 

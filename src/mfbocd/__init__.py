@@ -9,67 +9,130 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import calibrate, datasets, models, simulate
-    from .batch import Trace, run
+    from . import calibrate, datasets, models, plots, report, simulate
+    from .batch import run
     from .detector import Detector
     from .fidelity import Fidelity
     from .filter import RunLength, Start
     from .fleet import Fleet
-    from .hazard import Hazard
+    from .hazard import Hazard, Learned
     from .information import FidelityGain, Gains
-    from .models import Bernoulli, ExponentialFamily, Gaussian, Model
+    from .models import (
+        Autoregressive,
+        Bernoulli,
+        Binomial,
+        Categorical,
+        Confusion,
+        Exponential,
+        ExponentialFamily,
+        Gamma,
+        Gaussian,
+        GaussianUnknown,
+        Grid,
+        LinearRegression,
+        Model,
+        MultivariateGaussian,
+        MultivariateGaussianUnknown,
+        Poisson,
+        Product,
+        StudentT,
+        Trend,
+        VectorAutoregressive,
+    )
     from .policy import Always, Budget, InformationRate, Margin, Net, Policy, Random, Soft
     from .prune import Resample, Threshold, TopK
     from .tick import Alarm, Step
+    from .trace import Trace
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "batch": ["Trace", "run"],
+    "batch": ["run"],
     "detector": ["Detector"],
     "fidelity": ["Fidelity"],
     "filter": ["RunLength", "Start"],
     "fleet": ["Fleet"],
-    "hazard": ["Hazard"],
+    "hazard": ["Hazard", "Learned"],
     "information": ["FidelityGain", "Gains"],
-    "models": ["Bernoulli", "ExponentialFamily", "Gaussian", "Model"],
+    "models": [
+        "Autoregressive",
+        "Bernoulli",
+        "Binomial",
+        "Categorical",
+        "Confusion",
+        "Exponential",
+        "ExponentialFamily",
+        "Gamma",
+        "Gaussian",
+        "GaussianUnknown",
+        "Grid",
+        "LinearRegression",
+        "Model",
+        "MultivariateGaussian",
+        "MultivariateGaussianUnknown",
+        "Poisson",
+        "Product",
+        "StudentT",
+        "Trend",
+        "VectorAutoregressive",
+    ],
     "policy": ["Always", "Budget", "InformationRate", "Margin", "Net", "Policy", "Random", "Soft"],
     "prune": ["Resample", "Threshold", "TopK"],
     "tick": ["Alarm", "Step"],
+    "trace": ["Trace"],
 }
 _WHERE = {name: room for room, names in _HOME.items() for name in names}
-_ROOMS = ("calibrate", "datasets", "models", "simulate")
+_ROOMS = ("calibrate", "datasets", "models", "plots", "report", "simulate")
 
 __all__ = [
     "Alarm",
     "Always",
+    "Autoregressive",
     "Bernoulli",
+    "Binomial",
     "Budget",
+    "Categorical",
+    "Confusion",
     "Detector",
+    "Exponential",
     "ExponentialFamily",
     "Fidelity",
     "FidelityGain",
     "Fleet",
     "Gains",
+    "Gamma",
     "Gaussian",
+    "GaussianUnknown",
+    "Grid",
     "Hazard",
     "InformationRate",
+    "Learned",
+    "LinearRegression",
     "Margin",
     "Model",
+    "MultivariateGaussian",
+    "MultivariateGaussianUnknown",
     "Net",
+    "Poisson",
     "Policy",
+    "Product",
     "Random",
     "Resample",
     "RunLength",
     "Soft",
     "Start",
     "Step",
+    "StudentT",
     "Threshold",
     "TopK",
     "Trace",
+    "Trend",
+    "VectorAutoregressive",
     "calibrate",
     "datasets",
     "models",
+    "plots",
+    "report",
     "run",
     "simulate",
 ]

@@ -284,6 +284,9 @@ def mixed(weight: Array, mean: Array, var: Array) -> tuple[Any, Any]:
     >>> mixed(np.array([0.5, 0.5]), np.array([0.0, 2.0]), np.array([1.0, 1.0]))
     (1.0, 2.0)
     """
+    if not weight.all():  # a component that cannot be may be infinitely wide
+        alive = weight > 0.0
+        weight, mean, var = weight[alive], mean[..., alive], var[..., alive]
     centre = np.asarray(mean @ weight)
     spread = np.asarray((var + (mean - centre[..., None]) ** 2) @ weight)
     return (centre, spread) if centre.ndim else (float(centre), float(spread))

@@ -31,7 +31,7 @@ def coefficients(zeta: float) -> Coefficients:
 
 
 @scalar
-def _ten(z: float) -> float:
+def ten(z: float) -> float:
     """z (z + 1) ... (z + 9), in pairs from both ends: written out, since a loop here would not vectorise."""
     t = z * (z + 9.0)
     return t * (t + 8.0) * (t + 14.0) * (t + 18.0) * (t + 20.0)
@@ -43,8 +43,8 @@ def quotient(u: float, v: float, zeta: float, c: Coefficients) -> float:
 
     Both arguments are shifted up by ten, where six terms of the series leave an error below 1e-15.
     """
-    top = _ten(u) * _ten(v + zeta)
-    bottom = _ten(u + zeta) * _ten(v)
+    top = ten(u) * ten(v + zeta)
+    bottom = ten(u + zeta) * ten(v)
     yu = u + (9.5 + 0.5 * zeta)
     yv = v + (9.5 + 0.5 * zeta)
     inverse = 1.0 / (yu * yv)

@@ -1,6 +1,7 @@
 """What a fidelity is worth and costs, from held-out data; and a guard for when it no longer is."""
 
 from ..shadow import ShadowGuard, ShadowWarning
+from .alarm import AlarmFor, alarm_for
 from .cost import (
     CostEstimate,
     decision_operations,
@@ -9,23 +10,28 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
+from .evidence import Fitted, fit
 from .price import Tuned, average_spend, price_for, tune, weights_for
 from .threshold import Threshold, threshold_fnr_fpr
 from .zeta import CalibrationError, ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
+    "AlarmFor",
     "CalibrationError",
     "CostEstimate",
+    "Fitted",
     "ShadowGuard",
     "ShadowWarning",
     "Threshold",
     "Tuned",
     "ZetaEstimate",
+    "alarm_for",
     "average_spend",
     "bernoulli_zeta",
     "decision_operations",
     "decision_time",
     "declared_cost",
+    "fit",
     "gaussian_zeta",
     "measured_time",
     "onnx_operations",

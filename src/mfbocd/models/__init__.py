@@ -1,8 +1,44 @@
 """Conjugate families: one a file, its formulas beside its class."""
 
+from .autoregressive import Autoregressive
 from .base import Model
 from .bernoulli import Bernoulli
+from .binomial import Binomial
+from .categorical import Categorical
 from .exponential import ExponentialFamily
+from .exponential_rate import Exponential
+from .gamma import Gamma
 from .gaussian import Gaussian
+from .gaussian_unknown import GaussianUnknown
+from .grid import Confusion, Grid
+from .multivariate import MultivariateGaussian
+from .multivariate_unknown import MultivariateGaussianUnknown
+from .poisson import Poisson
+from .product import Product
+from .regression import LinearRegression
+from .student import StudentT
+from .trend import Trend
+from .vector_autoregressive import VectorAutoregressive
 
-__all__ = ["Bernoulli", "ExponentialFamily", "Gaussian", "Model"]
+__all__ = [
+    "Autoregressive",
+    "Bernoulli",
+    "Binomial",
+    "Categorical",
+    "Confusion",
+    "Exponential",
+    "ExponentialFamily",
+    "Gamma",
+    "Gaussian",
+    "GaussianUnknown",
+    "Grid",
+    "LinearRegression",
+    "Model",
+    "MultivariateGaussian",
+    "MultivariateGaussianUnknown",
+    "Poisson",
+    "Product",
+    "StudentT",
+    "Trend",
+    "VectorAutoregressive",
+]

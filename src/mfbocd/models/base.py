@@ -89,6 +89,33 @@ class Model(ABC):
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Var(theta | r) - E_x Var(theta | r, x) of each hypothesis."""
 
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Readings of one regime at full fidelity: a parameter from the prior, then x; (ticks,) or (ticks, d).
+
+        Here each is drawn from the predictive given those before, by bisecting its distribution function: right for
+        any family with one number a reading, but slow; those with a better way have their own.
+        """
+        if self.dimension > 1:
+            raise TypeError(f"{type(self).__name__} cannot be drawn from")
+        stats, out = self.prior(), np.empty(ticks)
+        for t in range(ticks):
+            out[t] = x = self._drawn(stats, float(rng.random()))
+            stats = self.update(stats, x, 1.0)
+        return out
+
+    def _drawn(self, stats: Array, level: float) -> float:
+        mean, var = (float(v) for v in self.predictive(stats))
+        step = math.sqrt(var) if math.isfinite(var) and var > 0.0 else max(1.0, abs(mean))
+        low, high = mean - step, mean + step
+        while float(self.predictive_cdf(stats, low)) > level:
+            low, step = low - step, 2.0 * step
+        while float(self.predictive_cdf(stats, high)) < level:
+            high, step = high + step, 2.0 * step
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if float(self.predictive_cdf(stats, middle)) < level else (low, middle)
+        return float(self.nearest(high))
+
     def nearest(self, x: Any) -> Any:
         """The value nearest to x that x can take; x itself where it is continuous."""
         return x

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,7 @@ from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.share import Board, done, take
 from .._kernels.weights import begin, column, expect, hazards, lanes, predict, settle
-from .base import Array, Model, Report, positive
-
-Predictive = Literal["normalized", "paper"]
+from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 
 @kernel
@@ -264,9 +262,7 @@ class Bernoulli(Model):
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)
         self.beta = positive("Bernoulli", "beta", beta, 1e9)
-        if predictive not in ("normalized", "paper"):
-            raise ValueError(f"Bernoulli.predictive must be 'normalized' or 'paper', not {predictive!r}")
-        self.kind: Predictive = predictive
+        self.kind = predictive_of("Bernoulli", predictive)
 
     def __repr__(self) -> str:
         return f"Bernoulli(alpha={self.alpha:g}, beta={self.beta:g}, predictive={self.kind!r})"
@@ -344,6 +340,10 @@ class Bernoulli(Model):
         _, before = self.parameter(stats)
         after = [self.parameter(self.update(stats, x, zeta))[1] for x in (1.0, 0.0)]
         return before - one * after[0] - (1.0 - one) * after[1]
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """theta ~ Beta(alpha, beta), then x = 1 with probability theta."""
+        return (rng.random(ticks) < rng.beta(self.alpha, self.beta)).astype(np.float64)
 
     def nearest(self, x: float) -> float:
         """0 or 1."""

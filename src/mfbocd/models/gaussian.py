@@ -265,6 +265,10 @@ class Gaussian(Model):
         """Var(theta) - Var(theta | x), in units of the noise: 1 / count - 1 / (count + zeta), whatever x is."""
         return zeta / (stats[0] * (stats[0] + zeta))
 
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """theta ~ N(mean, var), then x ~ N(theta, noise)."""
+        return rng.normal(rng.normal(self.mean, math.sqrt(self.var)), math.sqrt(self.noise), ticks)
+
     def params(self) -> Array:
         """Prior mean, noise standard deviation, prior count."""
         return np.array([self.mean, math.sqrt(self.noise), self.noise / self.var])

@@ -1,0 +1,64 @@
+"""The incomplete beta function: distribution functions of Student's t, the beta prime and the negative binomial."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .compile import kernel
+from .rise import log_rise
+
+_EPS = 4e-16
+_TINY = 1e-300  # Lentz's method: stands in for a zero denominator
+
+
+@kernel
+def _below(a: float, b: float, x: float, y: float) -> float:
+    """I_x(a, b) with y = 1 - x, for x at most about the mean a / (a + b), where the continued fraction is short."""
+    small, large = min(a, b), max(a, b)
+    front = log_rise(large, small) - math.lgamma(small) + a * math.log(x) + b * math.log(y)
+    value, c, d = _TINY, _TINY, 0.0
+    for i in range(100_000):
+        m = i // 2
+        if i == 0:
+            t = 1.0
+        elif i % 2 == 0:
+            t = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m))
+        else:
+            t = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0))
+        d = 1.0 + t * d
+        d = 1.0 / (d if abs(d) > _TINY else _TINY)
+        c = 1.0 + t / c
+        c = c if abs(c) > _TINY else _TINY
+        value *= c * d
+        if abs(c * d - 1.0) < _EPS:
+            break
+    return math.exp(front) / a * value
+
+
+@kernel
+def beta_share(a: float, b: float, x: float, y: float) -> float:
+    """The regularised incomplete beta function I_x(a, b): P(Beta(a, b) <= x), with y = 1 - x given.
+
+    Both are given so that neither tail is lost where the other argument rounds to one.
+    """
+    if x <= 0.0:
+        return 0.0
+    if y <= 0.0:
+        return 1.0
+    if x > (a + 1.0) / (a + b + 2.0):
+        return 1.0 - _below(b, a, y, x)
+    return _below(a, b, x, y)
+
+
+@kernel
+def beta_shares(
+    a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """`beta_share` of each element of four one-dimensional arrays."""
+    out = np.empty(a.size)
+    for i in range(a.size):
+        out[i] = beta_share(a[i], b[i], x[i], y[i])
+    return out

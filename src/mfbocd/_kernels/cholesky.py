@@ -1,0 +1,81 @@
+"""Cholesky factors of many hypotheses at once: packed row by row, the hypotheses along the last axis.
+
+Every inner loop runs over the hypotheses, which lie next to each other in memory, so that it vectorises.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .compile import kernel
+from .pointer import Array
+
+
+@kernel
+def add(factor: Array, vector: Array) -> None:
+    """L L^T + v v^T for each hypothesis, in place: `factor` (d (d + 1) / 2, K), `vector` (d, K), used up.
+
+    One Givens rotation a column: unlike the form that divides by L_jj, it loses nothing where v is huge beside L.
+    """
+    d, n = vector.shape
+    cosine = np.empty(n)
+    sine = np.empty(n)
+    for j in range(d):
+        diagonal = factor[j * (j + 1) // 2 + j]
+        v = vector[j]
+        for k in range(n):
+            r = math.sqrt(diagonal[k] * diagonal[k] + v[k] * v[k])
+            cosine[k] = diagonal[k] / r
+            sine[k] = v[k] / r
+            diagonal[k] = r
+        for i in range(j + 1, d):
+            below = factor[i * (i + 1) // 2 + j]
+            w = vector[i]
+            for k in range(n):
+                old = below[k]
+                below[k] = cosine[k] * old + sine[k] * w[k]
+                w[k] = cosine[k] * w[k] - sine[k] * old
+
+
+@kernel
+def squared(factor: Array, vector: Array) -> Array:
+    """|L^-1 v|^2 of each hypothesis, shape (K,); `vector` is used up."""
+    d, n = vector.shape
+    out = np.zeros(n)
+    for j in range(d):
+        v = vector[j]
+        diagonal = factor[j * (j + 1) // 2 + j]
+        for k in range(n):
+            v[k] /= diagonal[k]
+            out[k] += v[k] * v[k]
+        for i in range(j + 1, d):
+            below = factor[i * (i + 1) // 2 + j]
+            w = vector[i]
+            for k in range(n):
+                w[k] -= below[k] * v[k]
+    return out
+
+
+@kernel
+def log_determinant(factor: Array, d: int) -> Array:
+    """log det L of each hypothesis, shape (K,)."""
+    out = np.zeros(factor.shape[1])
+    for j in range(d):
+        diagonal = factor[j * (j + 1) // 2 + j]
+        for k in range(out.size):
+            out[k] += math.log(diagonal[k])
+    return out
+
+
+@kernel
+def full(factor: Array, d: int) -> Array:
+    """The lower triangular matrices, shape (K, d, d)."""
+    out = np.zeros((factor.shape[1], d, d))
+    for i in range(d):
+        for j in range(i + 1):
+            row = factor[i * (i + 1) // 2 + j]
+            for k in range(row.size):
+                out[k, i, j] = row[k]
+    return out

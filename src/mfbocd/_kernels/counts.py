@@ -1,0 +1,136 @@
+"""Sums over 0, 1, 2, ..., `last` of what is smooth in the count, in some tens of terms however large the counts.
+
+A stretch of counts is cut into blocks of 2^k of them, and a block summed by Gauss's formula for sums (the nodes are
+zeros of a discrete Chebyshev polynomial), which is exact for polynomials of degree 2 NODES - 1. A block is at most
+2.5 standard deviations of the narrowest summand long, and no longer than its distance from either end of the
+range, where log-gamma functions have their poles. Short blocks are summed count by count.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .compile import kernel, scalar
+from .pointer import Array
+from .scalar import exp, log
+
+NODES = 10
+_LEAST = 5  # blocks of 2^5 counts and more have nodes
+_SIZES = 49  # up to 2^53
+_WIDTHS = 2.5  # standard deviations a block may cover
+_MOST = 1 << 16  # nodes: a bound nothing comes near
+
+
+def _formula(size: float) -> tuple[Array, Array]:
+    """Nodes in [0, size - 1] and weights for the sum over 0, 1, .., size - 1 (Golub and Welsch)."""
+    n = np.arange(1.0, NODES)
+    off = np.sqrt(n**2 * (size**2 - n**2) / (4.0 * (4.0 * n**2 - 1.0)))
+    node, vector = np.linalg.eigh(np.diag(off, 1) + np.diag(off, -1))
+    return node + 0.5 * (size - 1.0), size * vector[0] ** 2
+
+
+_TABLE = np.array([_formula(2.0 ** (_LEAST + k)) for k in range(_SIZES)])
+
+
+@scalar
+def reach(mean: float, sd: float, left: float, right: float, last: float) -> tuple[float, float]:
+    """First and last count that matter to a summand with such a bell: less than 1e-15 of it lies outside.
+
+    It falls no slower than a normal together with exponentials of scales `left` and `right` on its two sides; the
+    dozen counts beyond are for bells narrower than one count.
+    """
+    low = math.floor(mean - 10.0 * sd - 40.0 * left - 12.0)
+    high = math.ceil(mean + 10.0 * sd + 40.0 * right + 12.0)
+    return max(low, 0.0), min(high, last)
+
+
+@kernel
+def grid(low: Array, high: Array, sd: Array, last: float, stop: float, x: Array, share: Array) -> int:
+    """Nodes and weights that sum any mixture of bells, with these reaches, over 0 .. min(last, stop); how many.
+
+    `x` and `share` must have room for `room()` of them.
+    """
+    m = low.size
+    start = np.inf
+    end = -1.0
+    for i in range(m):
+        start = min(start, low[i])
+        end = max(end, high[i])
+    end = min(end, stop)
+    n = 0
+    at = start
+    while at <= end and n < _MOST:
+        length = end - at + 1.0
+        idle = True
+        for i in range(m):
+            if at < low[i]:
+                length = min(length, low[i] - at)
+            elif at <= high[i]:
+                idle = False
+                length = min(length, _WIDTHS * sd[i])
+        if idle:  # between two bells
+            at += max(length, 1.0)
+            continue
+        # the next pole is at -1, and at last + 1
+        length = min(length, at)
+        length = min(length, (last - at + 1.0) / 2.0)
+        k = int(math.log2(max(length, 1.0)) + 1e-12)
+        if k < _LEAST:
+            x[n] = at
+            share[n] = 1.0
+            n += 1
+            at += 1.0
+            continue
+        k = min(k - _LEAST, _SIZES - 1)
+        for j in range(NODES):
+            x[n + j] = at + _TABLE[k, 0, j]
+            share[n + j] = _TABLE[k, 1, j]
+        n += NODES
+        at += 2.0 ** (k + _LEAST)
+    return n
+
+
+@scalar
+def room() -> int:
+    """Nodes a grid may have."""
+    return _MOST + NODES
+
+
+@kernel
+def information(weight: Array, value: Array, share: Array, paper: bool) -> float:
+    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the grid's nodes.
+
+    Of values that are left as they are, where `paper` says so: then it is not a mutual information.
+    """
+    m, n = value.shape
+    kept = 0.0
+    for i in range(m):
+        kept += weight[i]
+    mixed = np.zeros(n)
+    total = 0.0
+    for i in range(m):
+        norm = 0.0 if paper else log_sum(value[i], share)
+        w = weight[i] / kept
+        for j in range(n):
+            v = value[i, j] - norm
+            p = w * exp(min(v, 690.0))
+            mixed[j] += p
+            total += share[j] * p * v
+    for j in range(n):
+        p = mixed[j] + 1e-300
+        total -= share[j] * p * log(p)
+    return total if paper else max(total, 0.0)
+
+
+@kernel
+def log_sum(value: Array, share: Array) -> float:
+    """log of the sum of e^value over a grid."""
+    top = -np.inf
+    for j in range(share.size):
+        top = max(top, value[j])
+    total = 0.0
+    for j in range(share.size):
+        total += share[j] * exp(value[j] - top)
+    return top + math.log(total)

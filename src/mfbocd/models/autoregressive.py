@@ -1,0 +1,88 @@
+"""Readings that lean on the ones before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .base import Array, finite
+from .regression import FAR, Regression, whole
+
+
+class Autoregressive(Regression):
+    """AR(p): x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + noise.
+
+    `mean` is the prior mean of the readings, a number; a and phi are learnt in every regime anew, about 0.
+    `Regression` has the formulas, in units of the prior noise; the noise is unknown unless told. Order 0 is
+    `GaussianUnknown`.
+
+    The lags are the stream's, also across the start of a regime: the first reading of a regime leans on the last of
+    the one before. A lag that was not read counts as what its regime expected there; as `mean` if it lies before the
+    regime, or before the stream. Lags enter as they were read, at whatever fidelity: a poor reading is a poor lag,
+    and its noise then adds to the next tick's.
+
+    Parameters
+    ----------
+    order: how many lags, p; 0 or more.
+    mean: what a reading is expected to be before anything is known.
+    count: how many readings the priors are worth: one number, two (of a, of every phi), or 1 + p.
+    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
+    noise: the noise variance, if it is known.
+
+    >>> model = Autoregressive(1, count=0.01, noise=1)
+    >>> stats = model.prior()
+    >>> for x in (8.0, -4.0, 2.0, -1.0):
+    ...     stats = model.update(stats, x, zeta=1.0)
+    >>> round(float(model.predictive(stats)[0]), 1)
+    2.9
+    """
+
+    def __init__(
+        self,
+        order: int = 1,
+        mean: float = 0.0,
+        count: float | Sequence[float] | Array = 1.0,
+        shape: float | None = None,
+        scale: float | None = None,
+        noise: float | None = None,
+    ) -> None:
+        self.order = whole("Autoregressive", "order", order, 0)
+        self.mean = finite("Autoregressive", "mean", mean)
+        given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
+        if len(given) == 2:
+            count = [given[0], *[given[1]] * self.order]
+        self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise)
+        self._units[1:] = 1.0  # phi has no unit
+        self.columns += 2 * self.order
+
+    def spec(self) -> dict[str, Any]:
+        """The arguments that were given."""
+        return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}
+
+    def born(self, live: Array) -> Array:
+        """The prior, with the stream's lags."""
+        out = self.prior()
+        if live.shape[1] and self.order:
+            lags = live[-self.order :, -1]  # the same for all
+            out[-2 * self.order :] = np.tile(lags, 2)
+        return out
+
+    def _coming(self, rows: Array) -> tuple[Array, Array]:
+        lags = rows[self._rows + 1 : self._rows + 1 + self.order]
+        return np.concatenate([np.ones((1, rows.shape[1])), lags]), np.full(rows.shape[1], self.mean)
+
+    def _moved(self, rows: Array, x: Any) -> None:
+        if self.order == 0:
+            return
+        own = rows[self._rows + 1 : self._rows + 1 + self.order]
+        read = rows[self._rows + 1 + self.order :]
+        if x is None:
+            u, _ = self._coming(rows)
+            here = np.clip(self._forecast(rows, u)[0], -FAR, FAR)
+        else:
+            here = self._standard(x, np.full(rows.shape[1], self.mean))
+        for lags, newest in ((own, here), (read, here if x is not None else np.zeros(rows.shape[1]))):
+            lags[1:] = lags[:-1].copy()
+            lags[0] = newest

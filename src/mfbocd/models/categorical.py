@@ -1,0 +1,163 @@
+"""One of k categories a tick, with a Dirichlet prior on their probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.compile import kernel
+from .._kernels.gamma import coefficients, digamma, quotient, quotients
+from .._kernels.scalar import log
+from .base import Array, Model, Predictive, positive, predictive_of
+
+
+@kernel
+def _parameter_gains(alpha: Array, zeta: float) -> Array:
+    """`Categorical.parameter_gain` of alpha (k, K)."""
+    c = coefficients(zeta)
+    k, n = alpha.shape
+    out = np.empty(n)
+    for i in range(n):
+        total = 0.0
+        for j in range(k):
+            total += alpha[j, i]
+        mass = 0.0
+        gain = 0.0
+        for j in range(k):
+            q = quotient(alpha[j, i], total, zeta, c)
+            mass += q
+            gain += q * (zeta * (digamma(alpha[j, i] + zeta) - digamma(total + zeta)) - log(q))
+        out[i] = gain / mass
+    return out
+
+
+class Categorical(Model):
+    """Readings 0, 1, .. k - 1, with a Dirichlet(alpha) prior on their probabilities.
+
+    A reading x at zeta adds zeta to alpha_x. At zeta < 1 two predictives are on offer, as in `Bernoulli`, which is
+    the case k = 2: ``"paper"``, Gamma(alpha_x + zeta) Gamma(A) / (Gamma(alpha_x) Gamma(A + zeta)) with A the sum of
+    alpha, whose k values sum to more than one; and ``"normalized"`` (the default), the same divided by that sum.
+
+    The mean and the variance are those of the index, which mean something only if the categories are in an order;
+    `parameter` is the k probabilities.
+
+    >>> model = Categorical([1, 1, 1])
+    >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
+    >>> model.parameter(stats)[0].round(4)
+    array([0.2857, 0.2857, 0.4286])
+    >>> float(np.exp(model.log_predictive(stats, 2.0, 1.0)).round(4))
+    0.4286
+    """
+
+    def __init__(self, alpha: Sequence[float] | Array, predictive: Predictive = "normalized") -> None:
+        if isinstance(alpha, (str, bytes)) or np.ndim(alpha) != 1 or len(alpha) < 2:
+            raise ValueError(f"Categorical.alpha must be two numbers or more, one a category, not {alpha!r}")
+        self.alpha = np.array([positive("Categorical", "alpha", a, 1e9) for a in np.asarray(alpha).tolist()])
+        self.kind = predictive_of("Categorical", predictive)
+        self.columns = self.alpha.size
+        self._index = np.arange(self.columns, dtype=np.float64)
+
+    def __repr__(self) -> str:
+        return f"Categorical(alpha={self.alpha.tolist()}, predictive={self.kind!r})"
+
+    def prior(self) -> Array:
+        """alpha."""
+        return self.alpha.copy()
+
+    def check(self, x: float) -> float:
+        """Only whole numbers below k are possible."""
+        if not (0.0 <= x < self.columns and x == int(x)):
+            raise self.outside(x, f"a whole number from 0 to {self.columns - 1}")
+        return x
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Whole numbers from 0 to k - 1."""
+        return (x >= 0.0) & (x < self.columns) & (x == np.floor(x))
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """alpha_x' = alpha_x + zeta; an x between two categories, such as a mean, counts in part for each."""
+        step = zeta * np.maximum(1.0 - np.abs(self._index - x), 0.0)
+        return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """The log of either predictive at the category x."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        rows = stats.reshape(self.columns, -1)
+        hit = np.ascontiguousarray(rows[int(x)])
+        if self.kind == "paper":
+            return np.log(quotients(hit, rows.sum(axis=0), zeta)).reshape(stats.shape[1:])
+        others = np.delete(rows, int(x), axis=0)
+        # Gamma(A + zeta) divides every category alike and cancels.
+        odds = quotients(others.ravel(), np.tile(hit, self.columns - 1), zeta).reshape(others.shape)
+        return -np.log1p(odds.sum(axis=0)).reshape(stats.shape[1:])
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean and variance of each of the k probabilities."""
+        total = stats.sum(axis=0)
+        mean = stats / total
+        return mean, mean * (1.0 - mean) / (total + 1.0)
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of the index, from the normalised predictive."""
+        p = self._share(stats, zeta).reshape(stats.shape)
+        mean = np.tensordot(self._index, p, axes=1)
+        return mean, np.tensordot(self._index**2, p, axes=1) - mean * mean
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """The normalised probabilities of the categories up to x."""
+        p = self._share(stats, zeta).reshape(stats.shape)
+        return (
+            np.asarray(np.minimum(p[self._index <= x].sum(axis=0), 1.0))
+            if x < self.columns - 1
+            else np.ones_like(p[0])
+        )
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """H[x] - E_r H[x | r], a sum over k outcomes; of the paper's values as they are, as in `Bernoulli`."""
+        if zeta == 0.0:
+            return 0.0
+        p = self._share(stats, zeta) if self.kind == "normalized" else self._values(stats, zeta)
+        mixed = p @ weight
+        gain = float((p * np.log(p)).sum(axis=0) @ weight - (mixed * np.log(mixed)).sum())
+        return gain if self.kind == "paper" else max(gain, 0.0)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """E_x KL(Dirichlet(alpha') || Dirichlet(alpha)), x from the normalised predictive, a sum over k outcomes."""
+        return _parameter_gains(stats.reshape(self.columns, -1), zeta).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The k probabilities' variances, summed, now and as expected after x; at k = 2 twice the Bernoulli's."""
+        rows = stats.reshape(self.columns, -1)
+        total, squares = rows.sum(axis=0), (rows * rows).sum(axis=0)
+        # sum_j alpha_j (A - alpha_j) = A^2 - sum alpha_j^2, and x adds 2 zeta alpha_x + zeta^2 to that sum
+        after = squares + zeta * zeta + 2.0 * zeta * (self._share(stats, zeta) * rows).sum(axis=0)
+        now = (1.0 - squares / total**2) / (total + 1.0)
+        then = (1.0 - after / (total + zeta) ** 2) / (total + zeta + 1.0)
+        return (now - then).reshape(stats.shape[1:])
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Probabilities ~ Dirichlet(alpha), then categories."""
+        return rng.choice(self.columns, size=ticks, p=rng.dirichlet(self.alpha)).astype(np.float64)
+
+    def nearest(self, x: float) -> float:
+        """The nearest category; the upper of two."""
+        return float(min(max(np.floor(x + 0.5), 0.0), self.columns - 1.0))
+
+    def spec(self) -> dict[str, Any]:
+        """The two arguments."""
+        return {"alpha": self.alpha.tolist(), "predictive": self.kind}
+
+    def _values(self, stats: Array, zeta: float) -> Array:
+        """The paper's k values, (k, K)."""
+        rows = stats.reshape(self.columns, -1)
+        total = np.broadcast_to(rows.sum(axis=0), rows.shape)
+        return quotients(rows.ravel(), total.ravel(), zeta).reshape(rows.shape)
+
+    def _share(self, stats: Array, zeta: float) -> Array:
+        """The k probabilities of the next x at zeta, (k, K)."""
+        values = self._values(stats, zeta)
+        return values / values.sum(axis=0)

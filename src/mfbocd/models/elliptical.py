@@ -1,0 +1,136 @@
+"""What the multivariate Gaussians share: each hypothesis' next x is normal or Student's t about a centre."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from .base import Array, Model
+from .sampling import Owners, chi_square, heavy, normal, owners, told, uniform
+
+_NEGLIGIBLE = 1e-3
+FAR = 1e140  # standard deviations; squares of readings further off would overflow
+
+
+class Components(NamedTuple):
+    """The predictive of each hypothesis in the model's own coordinates: K centres, scale matrices, degrees."""
+
+    centre: Array
+    """(K, d)"""
+    shape: Array
+    """(K, d, d): the covariance of a normal, the scale matrix of a Student's t."""
+    degrees: Array
+    """(K,): of freedom; infinite for a normal."""
+
+
+class Elliptical(Model):
+    """A model whose next reading is, for each hypothesis, normal or Student's t."""
+
+    @abstractmethod
+    def components(self, stats: Array, zeta: float) -> Components:
+        """The predictives at fidelity zeta of statistics (columns, K)."""
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """E_x KL(P(r | x) || P(r)) over 1024 fixed points (`models.sampling` says how well)."""
+        if zeta == 0.0:
+            return 0.0
+        w, kept = heavy(weight, stats)
+        if w.size == 1:
+            return 0.0
+        owner = owners(w)
+        return told(w, log_densities(w, self.components(kept, zeta), owner), owner)
+
+
+def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 0) -> Array:
+    """The log density under each hypothesis of points drawn from their owners, shape (points, K), up to a constant.
+
+    The points lie in coordinates made of the mixture itself, so that the gain is the same in any units. `first` is
+    the column of the sequence to begin with.
+    """
+    centre, shape = _canonical(weight, parts.centre, parts.shape)
+    d = centre.shape[1]
+    root = np.linalg.cholesky(shape)
+    z = normal(owner.size, first + d)[:, first:]
+    x = centre[owner] + np.matmul(root[owner], z[:, :, None])[:, :, 0] * _stretch(parts.degrees, owner, first + d)
+    inverse = np.linalg.inv(root)
+    scaled = np.matmul(inverse, (x - centre[:, None, :]).transpose(0, 2, 1))  # (K, d, points)
+    square = np.einsum("kdn,kdn->nk", scaled, scaled)
+    logs = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+    df = parts.degrees
+    if np.isinf(df).all():
+        return logs - 0.5 * square
+    front = np.array([math.lgamma(0.5 * (v + d)) - math.lgamma(0.5 * v) - 0.5 * d * math.log(v) for v in df.tolist()])
+    return logs + front - 0.5 * (df + d) * np.log1p(square / df)
+
+
+def _stretch(degrees: Array, owner: Owners, column: int) -> Array:
+    """What makes a normal point one of Student's t, shape (points, 1)."""
+    df = degrees[owner]
+    if np.isinf(df).all():
+        return np.ones((owner.size, 1))
+    return np.sqrt(df / chi_square(uniform(owner.size, column + 1)[:, column], df))[:, None]
+
+
+def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array]:
+    """Centres and shapes where the mean shape is 1 and the first axes are those the hypotheses differ most along.
+
+    Those are the eigenvectors of sum w (c - c') (c - c')^T + sum w (S - 1)^2 / 2, whose trace is twice the
+    information to second order; the newest hypothesis lies on their positive side. The last axes, which hold a
+    thousandth of it together, are left out.
+    """
+    white = np.linalg.inv(np.linalg.cholesky(np.tensordot(weight, shape, axes=1)))
+    centre = (centre - weight @ centre) @ white.T
+    shape = white @ shape @ white.T
+    apart = shape - np.eye(centre.shape[1])
+    square = np.matmul(apart, apart)
+    value, axes = np.linalg.eigh((centre.T * weight) @ centre + 0.5 * np.tensordot(weight, square, axes=1))
+    # to second order an axis may tell any amount; in truth not much more than a nat
+    small = np.cumsum(np.maximum(value, 0.0)) < _NEGLIGIBLE * np.minimum(value, 1.0).sum()
+    axes = axes[:, ~small][:, ::-1]
+    axes = axes * np.where(centre[-1] @ axes < 0.0, -1.0, 1.0)
+    return centre @ axes, axes.T @ shape @ axes
+
+
+def matrix_of(owner: str, field: str, value: object, d: int) -> Array:
+    """A symmetric positive definite (d, d) matrix from itself, a diagonal or one number; or an error naming it."""
+    try:
+        given = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner}.{field} must be numbers, not {value!r}") from None
+    if given.ndim == 0 or given.shape == (d,):
+        given = np.diag(np.broadcast_to(given, (d,)))
+    if given.shape != (d, d):
+        raise ValueError(f"{owner}.{field} must be a number, {d} of them or ({d}, {d}), not of shape {given.shape}")
+    if not np.isfinite(given).all():
+        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
+    sd = np.sqrt(np.abs(np.diag(given))) + 1e-300
+    if (np.abs(given - given.T) > 1e-9 * np.outer(sd, sd)).any():
+        raise ValueError(f"{owner}.{field} must be symmetric, not {value!r}")
+    given = 0.5 * (given + given.T)
+    try:
+        np.linalg.cholesky(given / np.outer(sd, sd))
+    except np.linalg.LinAlgError:
+        raise ValueError(f"{owner}.{field} must be positive definite, not {value!r}") from None
+    return given
+
+
+def vector_of(owner: str, field: str, value: object) -> Array:
+    """Two finite numbers or more, or an error that names them."""
+    try:
+        given = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner}.{field} must be numbers, not {value!r}") from None
+    if given.ndim != 1 or given.size < 2:
+        raise ValueError(f"{owner}.{field} must be two numbers or more, one a column of the readings, not {value!r}")
+    if not np.isfinite(given).all():
+        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
+    return given
+
+
+def standard(x: Array, mean: Array, sd: Array) -> Array:
+    """(x - mean) / sd, at most 1e140 either way."""
+    with np.errstate(over="ignore"):
+        return np.clip((x - mean) / sd, -FAR, FAR)

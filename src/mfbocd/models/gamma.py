@@ -1,0 +1,387 @@
+"""The Gamma with known shape and a Gamma prior on its rate; `exponential_rate` is its case of shape one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.beta import beta_shares
+from .._kernels.compile import kernel, scalar
+from .._kernels.gamma import digamma
+from .._kernels.layout import (
+    ALARM,
+    CHANGE,
+    CHANGED_AT,
+    COUNT,
+    EVIDENCE,
+    FIRST,
+    HAZARDS,
+    JOINT,
+    MEAN,
+    RUN,
+    STATS,
+    SURE,
+    TINY,
+    TOP,
+    VARIANCE,
+    WEIGHT,
+)
+from .._kernels.pointer import Pointer, pointer
+from .._kernels.rise import digamma_rise, log1p, log_rise, log_rises
+from .._kernels.scalar import bits_of, exp, log
+from .._kernels.share import Board, done, take
+from .._kernels.tails import LOGISTIC, tail_information
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .base import Array, Model, Predictive, Report, positive, predictive_of
+
+_FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
+_NEAR = 1e-100
+
+
+@scalar
+def _powers(known: float, zeta: float, paper: bool) -> tuple[float, float]:
+    """With s = a + shift the predictive is Gamma(s + power) / Gamma(s) b^-power (1 + zeta x / b)^-(s + power)."""
+    if paper:
+        return 0.0, zeta * known
+    return zeta - 1.0, zeta * (known - 1.0) + 1.0
+
+
+@scalar
+def _constant(y: float, known: float, zeta: float, paper: bool) -> float:
+    """What of the log predictive of y, a reading in prior rates, is the same for every hypothesis."""
+    bend = zeta * (known - 1.0)
+    bent = bend * math.log(y)
+    if paper:
+        return bent - zeta * math.lgamma(known)
+    return bent + (bend + 1.0) * math.log(zeta) - math.lgamma(bend + 1.0)
+
+
+@scalar
+def _value(a: float, b: float, y: float, zeta: float, shift: float, power: float) -> float:
+    """log of the rest of it."""
+    rise = log_rise(a + shift, power)
+    return rise - power * log(b) - (a + shift + power) * log1p(zeta * y / b)
+
+
+@kernel
+def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """One tick: `Gamma.log_predictive` and `Gamma.update` for every hypothesis, in one pass."""
+    known, prior_shape, rate = setup[FIRST], setup[FIRST + 1], setup[FIRST + 2]
+    paper = setup[FIRST + 3] == 1.0 and zeta < 1.0  # at zeta = 1 they are one
+    scale = begin(state, setup)
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    shapes = column(state, STATS)
+    rates = column(state, STATS + 1)
+    shapes[n - 1] = prior_shape
+    rates[n - 1] = 1.0
+    moment = 0.0
+    if zeta == 0.0:
+        total, top = pass_by(state, scale)
+        for i in range(lanes(state)):
+            moment += weight[i] * (rates[i] / (shapes[i] - 1.0))
+    else:
+        y = min(max(x / rate, _NEAR), _FAR)
+        lift = zeta * y
+        count = zeta * known
+        shift, power = _powers(known, zeta, paper)
+        same = _constant(y, known, zeta, paper)
+        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        plain = False
+        for i in (n - 1, int(state[TOP])):
+            value = same + _value(shapes[i], rates[i], y, zeta, shift, power)
+            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
+        factor = 0.0
+        if plain:
+            total = 0.0
+            top = 0
+            if power == 1.0:
+                scale *= math.exp(same)
+                for i in range(lanes(state)):
+                    a = shapes[i] + shift
+                    b = rates[i]
+                    r = 1.0 / b
+                    w = scale * weight[i] * (a * r) * exp(-(a + 1.0) * log1p(lift * r))
+                    w = w if w > TINY else 0.0
+                    weight[i] = w
+                    a1 = shapes[i] + count
+                    b1 = b + lift
+                    shapes[i] = a1
+                    rates[i] = b1
+                    total += w
+                    moment += w * (b1 / (a1 - 1.0))
+                    top = max(top, bits_of(w))
+            else:
+                for i in range(lanes(state)):
+                    a = shapes[i]
+                    b = rates[i]
+                    w = scale * weight[i] * exp(min(same + _value(a, b, y, zeta, shift, power), 690.0))
+                    w = w if w > TINY else 0.0
+                    weight[i] = w
+                    a1 = a + count
+                    b1 = b + lift
+                    shapes[i] = a1
+                    rates[i] = b1
+                    total += w
+                    moment += w * (b1 / (a1 - 1.0))
+                    top = max(top, bits_of(w))
+        else:
+            logs = np.empty(n)
+            for i in range(n):
+                logs[i] = same + _value(shapes[i], rates[i], y, zeta, shift, power)
+                shapes[i] += count
+                rates[i] += lift
+            total, factor, top = reweigh(state, scale, logs)
+            for i in range(n):
+                moment += weight[i] * (rates[i] / (shapes[i] - 1.0))
+        state[EVIDENCE] += factor + math.log(total) - (zeta if paper else 1.0) * math.log(rate)
+    pruned = settle(state, setup, total, top)
+    prior = 1.0 / (prior_shape - 1.0)
+    if pruned or setup[HAZARDS] > 1.0:
+        n = int(state[COUNT])
+        values = np.empty(n)
+        for i in range(n):
+            values[i] = rates[i] / (shapes[i] - 1.0)
+        moment = expect(state, setup, values, prior)
+    else:
+        h = hazards(setup)[0]
+        moment = (1.0 - h) * moment / total + h * prior
+    state[MEAN] = known * rate * moment
+
+
+# Spelled out for each model: numba caches no function that is given another as an argument.
+
+
+@kernel
+def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
+    s = pointer(state, 0)
+    _tick(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+
+
+@kernel
+def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            s = pointer(states, i * states.shape[1])
+            for t in range(x.shape[0]):
+                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
+                for j in range(report.shape[1]):
+                    report[t, j, i] = s[MEAN + j]
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+@scalar
+def _parameter_gain(a: float, known: float, zeta: float) -> float:
+    """E_x KL: what theta's posterior is expected to move (see the method)."""
+    count = zeta * known
+    power = zeta * (known - 1.0) + 1.0
+    return count * digamma(a + count) - log_rise(a, count) + a * digamma_rise(a + zeta - 1.0, power) - power
+
+
+@scalar
+def _variance_gain(a: float, b: float, known: float, zeta: float) -> float:
+    after = (a + zeta - 1.0) * (a + zeta) / (a + zeta * known + 1.0)
+    return (a - after) / (b * b)
+
+
+@kernel
+def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) of the mixture of log x."""
+    if zeta == 0.0:
+        return 0.0
+    known = setup[FIRST]
+    n = int(state[COUNT]) + 1
+    shapes = column(state, STATS)
+    rates = column(state, STATS + 1)
+    weight = np.empty(n)
+    centre = np.empty(n)
+    left = np.empty(n)
+    right = np.empty(n)
+    predict(state, setup, weight)
+    inner = 0.0
+    for i in range(n):
+        a = shapes[i] if i < n - 1 else setup[FIRST + 1]
+        b = rates[i] if i < n - 1 else 1.0
+        centre[i] = math.log(b / zeta)
+        left[i] = zeta * (known - 1.0) + 1.0
+        right[i] = a + zeta - 1.0
+        if kind == JOINT:
+            inner += weight[i] * _parameter_gain(a, known, zeta)
+        elif kind == VARIANCE:
+            inner += weight[i] * _variance_gain(a, b, known, zeta)
+    if kind == VARIANCE:
+        return max(inner, 0.0)  # see `expected_gains`
+    return inner + tail_information(LOGISTIC, weight, centre, left, right)
+
+
+@kernel
+def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            for j in range(zeta.size):
+                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+@kernel
+def _parameter_gains(a: Array, known: float, zeta: float) -> Array:
+    out = np.empty(a.size)
+    for i in range(a.size):
+        out[i] = _parameter_gain(a[i], known, zeta)
+    return out
+
+
+class Gamma(Model):
+    """Positive readings, Gamma with known shape `known` and unknown rate theta, and a Gamma(shape, rate) prior.
+
+    Statistics of a hypothesis, in units of the prior's rate, which keeps them exact in any unit of the data:
+    a = shape + known * sum of zeta and b = rate + sum of zeta x, so theta is Gamma(a, b) (`mf_posterior`). Two
+    predictives are on offer:
+
+    - ``"paper"``: the integral of p(x | theta)^zeta over the posterior (`mf_posterior_predictive`), which is no
+      density in x at zeta < 1;
+    - ``"normalized"`` (the default): the same divided by its integral over x, for each run length. Then zeta x / b is
+      beta prime with zeta (known - 1) + 1 and a + zeta - 1.
+
+    At zeta = 1 both are beta prime with known and a. Normalised, a reading at zeta < 1 spreads like one of rate zeta
+    theta: its size tells of theta however small zeta is, and such gains do not vanish with zeta.
+
+    The shape must exceed one, or the next reading would have no mean; its variance is infinite while a <= 2. A
+    reading outside 1e-100 .. 1e100 prior rates counts as that small or large.
+
+    >>> model = Gamma(known=3, shape=2, rate=1)
+    >>> stats = model.update(model.prior(), x=4.0, zeta=0.5)
+    >>> theta, var = model.parameter(stats)
+    >>> round(float(theta), 4), round(float(var), 4)
+    (1.1667, 0.3889)
+    >>> mean, variance = model.predictive(stats)
+    >>> round(float(mean), 4), round(float(variance), 4)
+    (3.6, 15.84)
+    """
+
+    columns = 2
+    observe = staticmethod(_observe)
+    advance = staticmethod(_advance)
+    gains = staticmethod(_gains)
+
+    def __init__(
+        self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"
+    ) -> None:
+        owner = type(self).__name__
+        self.known = positive(owner, "known", known, 1e9)
+        self.shape = positive(owner, "shape", shape, 1e9)
+        if self.shape <= 1.0:
+            raise ValueError(f"{owner}.shape must exceed 1, not {shape!r}: readings would have no mean")
+        self.rate = positive(owner, "rate", rate)
+        self.kind = predictive_of(owner, predictive)
+
+    def __repr__(self) -> str:
+        arguments = f"known={self.known:g}, shape={self.shape:g}, rate={self.rate:g}, predictive={self.kind!r}"
+        return f"Gamma({arguments})"
+
+    def prior(self) -> Array:
+        """The prior's shape, and 1: its rate in units of itself."""
+        return np.array([self.shape, 1.0])
+
+    def check(self, x: float) -> float:
+        """Every positive number is possible."""
+        if x <= 0.0:
+            raise self.outside(x, "positive numbers")
+        return x
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """The positive ones."""
+        return np.isfinite(x) & (x > 0.0)
+
+    def _standard(self, x: float) -> float:
+        return min(max(x / self.rate, _NEAR), _FAR)
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """a' = a + zeta known, b' = b + zeta x."""
+        return np.stack([stats[0] + zeta * self.known, stats[1] + zeta * self._standard(x)])
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log of the beta prime, or of the paper's tempered integral (the class says which)."""
+        a, b = stats
+        if zeta == 0.0:
+            return np.zeros_like(a)
+        y = self._standard(x)
+        paper = self.kind == "paper" and zeta < 1.0
+        shift, power = _powers(self.known, zeta, paper)
+        rise = log_rises(np.ravel(a + shift), power).reshape(a.shape)
+        value = rise - power * np.log(b) - (a + shift + power) * np.log1p(zeta * y / b)
+        same = _constant(y, self.known, zeta, paper) - (zeta if paper else 1.0) * math.log(self.rate)
+        return np.asarray(same + value)
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean a / b and variance a / b^2 of the rate theta."""
+        a, b = stats[0], stats[1] * self.rate
+        return a / b, a / b**2
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of the beta prime: infinite where its second parameter is at most 1 and 2."""
+        a, b = stats
+        if zeta == 0.0:
+            return self.known * b * self.rate / (a - 1.0), np.full_like(a, np.inf)
+        p, q = zeta * (self.known - 1.0) + 1.0, a + zeta - 1.0
+        unit = b * self.rate / zeta
+        has_mean, has_variance = q > 1.0, q > 2.0
+        beyond = np.where(has_mean, q - 1.0, 1.0)
+        mean = np.where(has_mean, unit * p / beyond, np.inf)
+        spread = unit**2 * p * (p + q - 1.0) / (np.where(has_variance, q - 2.0, 1.0) * beyond**2)
+        return mean, np.where(has_variance, spread, np.inf)
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """I_s(zeta (known - 1) + 1, a + zeta - 1) at s = zeta x / (b + zeta x)."""
+        a, b = stats
+        if x <= 0.0:
+            return np.zeros_like(a)
+        u = np.ravel(zeta * self._standard(x) / b)
+        q = np.ravel(a + zeta - 1.0)
+        p = np.full_like(q, zeta * (self.known - 1.0) + 1.0)
+        return beta_shares(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """sum_l w_l KL(p_l || mixture) of the normalised predictives of log x, to 1e-6 nats at any scale."""
+        if zeta == 0.0:
+            return 0.0
+        a, b = stats
+        left = np.full_like(a, zeta * (self.known - 1.0) + 1.0)
+        return float(tail_information(LOGISTIC, np.array(weight), np.log(b / zeta), left, a + (zeta - 1.0)))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x) = E_x KL, x from the normalised predictive; with k = known and psi the digamma function
+
+        zeta k psi(a + zeta k) - log(Gamma(a + zeta k) / Gamma(a)) + a (psi(a + zeta k) - psi(a + zeta - 1))
+        - zeta (k - 1) - 1.
+        """
+        if zeta == 0.0:
+            return np.zeros_like(stats[0])
+        return _parameter_gains(np.ravel(stats[0]), self.known, zeta).reshape(np.shape(stats[0]))
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta) - E_x Var(theta | x), x from the normalised predictive, in units of 1 / rate^2."""
+        a, b = stats
+        if zeta == 0.0:
+            return np.zeros_like(a)
+        return (a - (a + zeta - 1.0) * (a + zeta) / (a + zeta * self.known + 1.0)) / (b * b)
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """theta ~ Gamma(shape, rate), then x ~ Gamma(known, theta)."""
+        return rng.gamma(self.known, self.rate / rng.gamma(self.shape), ticks)
+
+    def params(self) -> Array:
+        """The known shape, the prior's two numbers, and whether the predictive is the paper's."""
+        return np.array([self.known, self.shape, self.rate, float(self.kind == "paper")])
+
+    def spec(self) -> dict[str, Any]:
+        """The four arguments."""
+        return {"known": self.known, "shape": self.shape, "rate": self.rate, "predictive": self.kind}

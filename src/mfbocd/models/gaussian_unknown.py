@@ -1,0 +1,426 @@
+"""The Gaussian with unknown mean and variance and a Normal-inverse-gamma prior."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._kernels.beta import beta_shares
+from .._kernels.compile import kernel, scalar
+from .._kernels.gamma import digamma, ten
+from .._kernels.layout import (
+    ALARM,
+    CHANGE,
+    CHANGED_AT,
+    COUNT,
+    EVIDENCE,
+    FIRST,
+    HAZARDS,
+    JOINT,
+    LANES,
+    MEAN,
+    RUN,
+    STATS,
+    SURE,
+    TINY,
+    TOP,
+    VARIANCE,
+    WEIGHT,
+)
+from .._kernels.pointer import Pointer, pointer
+from .._kernels.rise import digamma_rise, half_rise, half_rises, half_series, log1p, log_rise, log_rises
+from .._kernels.scalar import bits_of, exp, log
+from .._kernels.share import Board, done, take
+from .._kernels.tails import STUDENT, tail_information
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .base import Array, Model, Predictive, Report, finite, positive, predictive_of
+
+_FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+@scalar
+def _standard(x: float, mean: float, unit: float) -> float:
+    return min(max((x - mean) / unit, -_FAR), _FAR)
+
+
+@scalar
+def _normalized(lift: float, pull: float, shape: float, scale: float, zeta: float) -> float:
+    """log of Student's t: `lift` is what the reading adds to the scale, `pull` zeta count / (count + zeta)."""
+    f, e = half_rise(shape + 0.5 * (zeta - 1.0))
+    return 0.5 * (log(f * pull / scale) - _LOG_2PI) + e - (shape + 0.5 * zeta) * log1p(lift / scale)
+
+
+@scalar
+def _tempered(lift: float, pull: float, shape: float, scale: float, zeta: float) -> float:
+    """log of the paper's: the integral of the likelihood to the power of zeta."""
+    rise = log_rise(shape, 0.5 * zeta) - 0.5 * zeta * (_LOG_2PI + log(scale))
+    return rise + 0.5 * log(pull / zeta) - (shape + 0.5 * zeta) * log1p(lift / scale)
+
+
+@kernel
+def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """One tick: `GaussianUnknown.log_predictive` and `update` for every hypothesis, in one pass."""
+    prior_mean, unit = setup[FIRST], setup[FIRST + 1]
+    paper = setup[FIRST + 4] == 1.0 and zeta < 1.0  # at zeta = 1 they are one
+    scale = begin(state, setup)
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    counts = column(state, STATS)
+    means = column(state, STATS + 1)
+    shapes = column(state, STATS + 2)
+    scales = column(state, STATS + 3)
+    counts[n - 1] = setup[FIRST + 2]
+    means[n - 1] = 0.0
+    shapes[n - 1] = setup[FIRST + 3]
+    scales[n - 1] = 1.0
+    moment = 0.0
+    if zeta == 0.0:
+        total, top = pass_by(state, scale)
+        for i in range(lanes(state)):
+            moment += weight[i] * means[i]
+    else:
+        y = _standard(x, prior_mean, unit)
+        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        plain = False
+        for i in (n - 1, int(state[TOP])):
+            pull = zeta * counts[i] / (counts[i] + zeta)
+            lift = 0.5 * pull * (y - means[i]) * (y - means[i])
+            if paper:
+                value = _tempered(lift, pull, shapes[i], scales[i], zeta)
+            else:
+                value = _normalized(lift, pull, shapes[i], scales[i], zeta)
+            plain = plain or (weight[i] * scale > 1e-25 and value > -400.0)
+        if plain and not paper:
+            total = 0.0
+            top = 0
+            shift = 0.5 * (zeta - 1.0)
+            rest = scale / math.sqrt(2.0 * math.pi)
+            # Older hypotheses have the larger shapes: up to `old` no gamma function needs shifting.
+            old = 0
+            while old + LANES <= n and shapes[old + LANES - 1] + shift >= 10.0:
+                old += LANES
+            for i in range(old):
+                k = counts[i]
+                b = scales[i]
+                k1 = k + zeta
+                kb = k1 * b
+                s = shapes[i] + shift
+                ss = s - 0.25
+                inverse = 1.0 / (kb * ss * ss)
+                q = inverse * ss * ss
+                step = zeta * b * q
+                d = y - means[i]
+                lift = 0.5 * k * step * d * d
+                e = half_series(inverse * kb) - (s + 0.5) * log1p(lift * k1 * q)
+                w = math.sqrt(ss * zeta * k * q) * exp(e) * (rest * weight[i])
+                w = w if w > TINY else 0.0
+                weight[i] = w
+                m = means[i] + step * d
+                means[i] = m
+                counts[i] = k1
+                shapes[i] += 0.5 * zeta
+                scales[i] = b + lift
+                total += w
+                moment += w * m
+                top = max(top, bits_of(w))
+            for i in range(old, lanes(state)):
+                k = counts[i]
+                b = scales[i]
+                k1 = k + zeta
+                kb = k1 * b
+                s = shapes[i] + shift
+                ss = s + 9.75
+                ratio = ten(s) / ten(s + 0.5)
+                inverse = 1.0 / (kb * ss * ss)
+                q = inverse * ss * ss
+                step = zeta * b * q
+                d = y - means[i]
+                lift = 0.5 * k * step * d * d
+                e = half_series(inverse * kb) - (s + 0.5) * log1p(lift * k1 * q)
+                w = math.sqrt(ss * zeta * k * q) * exp(e) * (rest * ratio * weight[i])
+                w = w if w > TINY else 0.0
+                weight[i] = w
+                m = means[i] + step * d
+                means[i] = m
+                counts[i] = k1
+                shapes[i] += 0.5 * zeta
+                scales[i] = b + lift
+                total += w
+                moment += w * m
+                top = max(top, bits_of(w))
+            factor = 0.0
+        else:
+            logs = np.empty(n)
+            for i in range(n):
+                pull = zeta * counts[i] / (counts[i] + zeta)
+                d = y - means[i]
+                lift = 0.5 * pull * d * d
+                if paper:
+                    logs[i] = _tempered(lift, pull, shapes[i], scales[i], zeta)
+                else:
+                    logs[i] = _normalized(lift, pull, shapes[i], scales[i], zeta)
+                means[i] += pull / counts[i] * d
+                counts[i] += zeta
+                shapes[i] += 0.5 * zeta
+                scales[i] += lift
+            total, factor, top = reweigh(state, scale, logs)
+            for i in range(n):
+                moment += weight[i] * means[i]
+        state[EVIDENCE] += factor + math.log(total) - (zeta if paper else 1.0) * math.log(unit)
+    pruned = settle(state, setup, total, top)
+    if pruned or setup[HAZARDS] > 1.0:
+        n = int(state[COUNT])
+        values = np.empty(n)
+        for i in range(n):
+            values[i] = means[i]
+        moment = expect(state, setup, values, 0.0)
+    else:
+        moment *= (1.0 - hazards(setup)[0]) / total
+    state[MEAN] = prior_mean + unit * moment
+
+
+# Spelled out for each model: numba caches no function that is given another as an argument.
+
+
+@kernel
+def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
+    s = pointer(state, 0)
+    _tick(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+
+
+@kernel
+def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            s = pointer(states, i * states.shape[1])
+            for t in range(x.shape[0]):
+                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
+                for j in range(report.shape[1]):
+                    report[t, j, i] = s[MEAN + j]
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+@scalar
+def _parameter_gain(count: float, shape: float, zeta: float) -> float:
+    """E_x KL: what the mean's and the variance's posterior are expected to move (see the method)."""
+    half = 0.5 * zeta
+    moved = half * digamma(shape + half) - log_rise(shape, half)
+    return moved + shape * digamma_rise(shape + half - 0.5, 0.5) - 0.5 + 0.5 * log1p(zeta / count)
+
+
+@kernel
+def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) of the mixture of Student's t."""
+    if zeta == 0.0:
+        return 0.0
+    n = int(state[COUNT]) + 1
+    counts = column(state, STATS)
+    means = column(state, STATS + 1)
+    shapes = column(state, STATS + 2)
+    scales = column(state, STATS + 3)
+    weight = np.empty(n)
+    mean = np.empty(n)
+    width = np.empty(n)
+    df = np.empty(n)
+    predict(state, setup, weight)
+    inner = 0.0
+    for i in range(n):
+        alive = i < n - 1
+        count = counts[i] if alive else setup[FIRST + 2]
+        shape = shapes[i] if alive else setup[FIRST + 3]
+        mean[i] = means[i] if alive else 0.0
+        df[i] = 2.0 * shape + zeta - 1.0
+        pull = zeta * count / (count + zeta)
+        width[i] = math.sqrt(2.0 * (scales[i] if alive else 1.0) / (pull * df[i]))
+        if kind == JOINT:
+            inner += weight[i] * _parameter_gain(count, shape, zeta)
+        elif kind == VARIANCE:
+            inner += weight[i] * zeta / (count * (count + zeta))
+    if kind == VARIANCE:
+        return inner
+    return inner + tail_information(STUDENT, weight, mean, width, df)
+
+
+@kernel
+def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
+    low, high = take(board, states.shape[0])
+    while low < high:
+        for i in range(low, high):
+            for j in range(zeta.size):
+                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+        done(board, high - low)
+        low, high = take(board, states.shape[0])
+
+
+@kernel
+def _parameter_gains(count: Array, shape: Array, zeta: float) -> Array:
+    out = np.empty(count.size)
+    for i in range(count.size):
+        out[i] = _parameter_gain(count[i], shape[i], zeta)
+    return out
+
+
+class GaussianUnknown(Model):
+    """Normal observations with unknown mean theta and variance s2, and a Normal-inverse-gamma prior.
+
+    theta given s2 is N(mean, s2 / count), s2 is InverseGamma(shape, scale). Statistics of a hypothesis, about the
+    prior mean and in units of sqrt(scale), which keeps them exact whatever the data's offset and unit: count, mean,
+    shape, scale. A reading x at zeta, d = x - mean away, adds zeta to the count, zeta / 2 to the shape,
+    zeta count d^2 / (2 (count + zeta)) to the scale, and moves the mean by zeta d / (count + zeta)
+    (`mf_posterior`). Two predictives are on offer:
+
+    - ``"paper"``: the integral of N(x | theta, s2)^zeta over the posterior (`mf_posterior_predictive`), which is no
+      density in x at zeta < 1;
+    - ``"normalized"`` (the default): the same divided by its integral over x, for each run length. It is Student's t
+      about the mean with df = 2 shape + zeta - 1 and squared scale 2 scale (count + zeta) / (zeta count df).
+
+    At zeta = 1 both are Student's t with 2 shape degrees of freedom. Normalised, a reading at zeta spreads like one
+    of variance s2 / zeta: its size tells of s2 however small zeta is, and such gains do not vanish with zeta.
+
+    The shape must exceed 1/2, for every zeta to have a predictive. The next reading's variance is infinite while
+    shape <= 1 (at zeta = 1), theta's while shape <= 1. A reading more than 1e100 sqrt(scale) from the prior mean
+    counts as exactly that far.
+
+    >>> model = GaussianUnknown(mean=0, count=1, shape=2, scale=2)
+    >>> stats = model.update(model.prior(), x=3.0, zeta=0.5)
+    >>> theta, var = model.parameter(stats)
+    >>> round(float(theta), 4), round(float(var), 4)
+    (1.0, 1.8667)
+    >>> mean, variance = model.predictive(stats)
+    >>> round(float(variance), 4)
+    4.6667
+    """
+
+    columns = 4
+    observe = staticmethod(_observe)
+    advance = staticmethod(_advance)
+    gains = staticmethod(_gains)
+
+    def __init__(
+        self,
+        mean: float = 0.0,
+        count: float = 1.0,
+        shape: float = 1.0,
+        scale: float = 1.0,
+        predictive: Predictive = "normalized",
+    ) -> None:
+        self.mean = finite("GaussianUnknown", "mean", mean)
+        self.count = positive("GaussianUnknown", "count", count, 1e9)
+        self.shape = positive("GaussianUnknown", "shape", shape, 1e9)
+        if self.shape <= 0.5:
+            raise ValueError(f"GaussianUnknown.shape must exceed 1/2, not {shape!r}: readings would have no mean")
+        self.scale = positive("GaussianUnknown", "scale", scale)
+        self.kind = predictive_of("GaussianUnknown", predictive)
+        self._unit = math.sqrt(self.scale)
+
+    def __repr__(self) -> str:
+        prior = f"mean={self.mean:g}, count={self.count:g}, shape={self.shape:g}, scale={self.scale:g}"
+        return f"GaussianUnknown({prior}, predictive={self.kind!r})"
+
+    def prior(self) -> Array:
+        """The prior's count, standardised mean 0, shape, standardised scale 1."""
+        return np.array([self.count, 0.0, self.shape, 1.0])
+
+    def check(self, x: float) -> float:
+        """Every finite number is possible."""
+        return x
+
+    def _lift(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array]:
+        """How far x is from the mean, and what it adds to the scale."""
+        y = min(max((x - self.mean) / self._unit, -_FAR), _FAR)
+        d = y - stats[1]
+        return d, 0.5 * zeta * stats[0] / (stats[0] + zeta) * d * d
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """The Normal-inverse-gamma's update with a reading that counts zeta (equation `mf_posterior`)."""
+        count, mean, shape, scale = stats
+        d, lift = self._lift(stats, x, zeta)
+        return np.stack([count + zeta, mean + zeta / (count + zeta) * d, shape + 0.5 * zeta, scale + lift])
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log of Student's t, or of the paper's tempered integral (the class says which)."""
+        count, _, shape, scale = stats
+        if zeta == 0.0:
+            return np.zeros_like(count)
+        _, lift = self._lift(stats, x, zeta)
+        fall = (shape + 0.5 * zeta) * np.log1p(lift / scale)
+        if self.kind == "paper":
+            rise = log_rises(np.ravel(shape), 0.5 * zeta).reshape(shape.shape)
+            base = 0.5 * np.log(count / (count + zeta)) - zeta * (0.5 * _LOG_2PI + math.log(self._unit))
+            return np.asarray(base + rise - 0.5 * zeta * np.log(scale) - fall)
+        rise = half_rises(np.ravel(shape + 0.5 * (zeta - 1.0))).reshape(shape.shape)
+        base = 0.5 * (np.log(zeta * count / (count + zeta) / scale) - _LOG_2PI) - math.log(self._unit)
+        return np.asarray(base + rise - fall)
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean of theta, and its variance scale / (count (shape - 1)): infinite while shape <= 1."""
+        count, mean, shape, scale = stats
+        known = shape > 1.0
+        var = np.where(known, self.scale * scale / (count * np.where(known, shape - 1.0, 1.0)), np.inf)
+        return self.mean + self._unit * mean, var
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of Student's t; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
+        count, mean, shape, scale = stats
+        centre = self.mean + self._unit * mean
+        if zeta == 0.0:
+            return centre, np.full_like(count, np.inf)
+        beyond = 2.0 * shape + zeta - 3.0
+        spread = 2.0 * self.scale * scale * (count + zeta) / (zeta * count)
+        return centre, np.where(beyond > 0.0, spread / np.where(beyond > 0.0, beyond, 1.0), np.inf)
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """Student's distribution function, by the incomplete beta function."""
+        _, _, shape, scale = stats
+        d, lift = self._lift(stats, x, zeta)
+        u = np.ravel(lift / scale)
+        df = np.ravel(2.0 * shape + zeta - 1.0)
+        tail = 0.5 * beta_shares(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + u), u / (1.0 + u))
+        return np.where(d > 0.0, 1.0 - tail.reshape(shape.shape), tail.reshape(shape.shape))
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """sum_l w_l KL(t_l || mixture) of the normalised predictives, to 1e-6 nats at any scale."""
+        if zeta == 0.0:
+            return 0.0
+        count, mean, shape, scale = stats
+        df = 2.0 * shape + zeta - 1.0
+        width = np.sqrt(2.0 * scale * (count + zeta) / (zeta * count * df))
+        return float(tail_information(STUDENT, np.array(weight), np.array(mean), width, df))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta, s2; x) = E_x KL, x from the normalised predictive; with a = shape and psi the digamma function
+
+        zeta psi(a + zeta/2) / 2 - log(Gamma(a + zeta/2) / Gamma(a)) + a (psi(a + zeta/2) - psi(a + zeta/2 - 1/2))
+        - 1/2 + log(1 + zeta / count) / 2.
+        """
+        if zeta == 0.0:
+            return np.zeros_like(stats[0])
+        gain = _parameter_gains(np.ravel(stats[0]), np.ravel(stats[2]), zeta)
+        return gain.reshape(np.shape(stats[0]))
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The fall of Var(theta | s2), in units of s2: 1 / count - 1 / (count + zeta), whatever x is.
+
+        In these units it is finite for every shape, and that of `Gaussian`, whose noise is known.
+        """
+        return zeta / (stats[0] * (stats[0] + zeta))
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """s2 ~ InverseGamma(shape, scale), theta ~ N(mean, s2 / count), then x ~ N(theta, s2)."""
+        s2 = self.scale / rng.gamma(self.shape)
+        return rng.normal(rng.normal(self.mean, math.sqrt(s2 / self.count)), math.sqrt(s2), ticks)
+
+    def params(self) -> Array:
+        """Prior mean, unit, count, shape, and whether the predictive is the paper's."""
+        return np.array([self.mean, self._unit, self.count, self.shape, float(self.kind == "paper")])
+
+    def spec(self) -> dict[str, Any]:
+        """The five arguments."""
+        prior = {"mean": self.mean, "count": self.count, "shape": self.shape, "scale": self.scale}
+        return {**prior, "predictive": self.kind}

@@ -1,0 +1,265 @@
+"""Any likelihood of a one-dimensional parameter, another for each fidelity, exact on a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Array, finite, positive
+from .lattice import NEVER, Lattice, Nodes, panels
+from .regression import whole
+
+Likelihood = Callable[..., Any]
+Pairs = Mapping[float, Any] | Sequence[tuple[float, Any]]
+
+_ROUND = 1e-6  # what a likelihood's sum over x may miss of 1
+
+
+class Grid(Lattice):
+    """A parameter on a grid of values, and for each fidelity whatever way of looking at it there is.
+
+    Tempering says that a poor reading is a good one that counts less. Where that is too crude, say what a poor
+    reading really is: `likelihood` gives p(x | theta) of each fidelity, and zeta is but the name it is found by.
+    The posterior over the grid, the predictive and the gains of discrete readings are then exact; integrals over
+    continuous ones are Gauss and Legendre's with `points` nodes.
+
+    The functions are called with x of shape (N, 1) and theta of shape (G,), and must return (N, G): written with
+    numpy they do. That they sum to 1 over `support` for every theta is checked; zeta = 1 must be there, for
+    predictions are made at it.
+
+    Parameters
+    ----------
+    theta: G finite values, two or more.
+    likelihood: a mapping from each fidelity's zeta to its function (x, theta), or one function (x, theta, zeta).
+    support: what x can be: a list of values, or a tuple (low, high), both finite.
+    prior: weights of the values of theta, all the same unless told.
+    atoms: values in or at the ends of (low, high) that have a probability of their own, as the cap of a sensor has:
+        there the likelihood is that probability, elsewhere a density.
+    points: nodes of the integrals over (low, high). A density narrower than (high - low) * 10 / points needs more.
+
+    A classifier whose labels are right 9 times in 10, and a person who is always right, on a rate of defects:
+
+    >>> ways = {0.4: lambda x, p: np.where(x == 1, 0.9 * p + 0.1 * (1 - p), 0.1 * p + 0.9 * (1 - p)),
+    ...         1.0: lambda x, p: np.where(x == 1, p, 1 - p)}
+    >>> model = Grid(np.linspace(0.005, 0.995, 100), ways, support=[0, 1])
+    >>> stats = model.update(model.prior(), 1.0, zeta=0.4)
+    >>> round(float(model.parameter(stats)[0]), 3), round(float(model.predictive(stats, zeta=0.4)[0]), 3)
+    (0.633, 0.607)
+    """
+
+    def __init__(
+        self,
+        theta: Sequence[float] | Array,
+        likelihood: Likelihood | Mapping[float, Likelihood],
+        support: Sequence[float] | tuple[float, float],
+        prior: Sequence[float] | Array | None = None,
+        *,
+        atoms: Sequence[float] = (),
+        points: int = 512,
+    ) -> None:
+        owner = type(self).__name__
+        values = np.array([finite(owner, "theta", v) for v in np.asarray(theta).ravel().tolist()])
+        if values.size < 2:
+            raise ValueError(f"{owner}.theta must be two values or more, not {theta!r}")
+        self._ways = _ways(owner, likelihood)
+        self.likelihood = likelihood
+        self.points = whole(owner, "points", points, 8)
+        self.atoms = np.unique([finite(owner, "atoms", v) for v in atoms])
+        self.discrete = not isinstance(support, tuple)
+        self.support = np.array([finite(owner, "support", v) for v in support])
+        if self.discrete:
+            self.support = np.unique(self.support)
+        if self.support.size < 2 or not (self.discrete or (self.support.size == 2 and np.diff(self.support) > 0)):
+            raise ValueError(f"{owner}.support must be a list of values or (low, high), low < high, not {support!r}")
+        if self.atoms.size and (self.discrete or not self._inside(self.atoms).all()):
+            raise ValueError(f"{owner}.atoms must lie in support = (low, high), not {atoms!r}")
+        self._start(values, _log_prior(owner, prior, values.size))
+        for zeta in list(self._ways) or [1.0]:
+            self._nodes(zeta)
+
+    def __repr__(self) -> str:
+        ends = f"{self.theta[0]:g}..{self.theta[-1]:g}"
+        told = ", ".join(f"{zeta:g}" for zeta in self._ways) if self._ways else "any"
+        return f"{type(self).__name__}({self.theta.size} values {ends}, zeta: {told})"
+
+    @staticmethod
+    def confusion(matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> Confusion:
+        """The rate of ones seen through a classifier's confusion matrix: see `Confusion`."""
+        return Confusion(matrices, alpha, beta, points)
+
+    def check(self, x: float) -> float:
+        """What the support holds."""
+        if not self.possible(np.array([x]))[0]:
+            if self.discrete:
+                raise self.outside(x, ", ".join(f"{v:g}" for v in self.support))
+            raise self.outside(x, f"[{self.support[0]:g}, {self.support[1]:g}]")
+        return x
+
+    def _inside(self, x: Array) -> NDArray[np.bool_]:
+        return np.asarray((x >= self.support[0]) & (x <= self.support[-1]))
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Those the support holds."""
+        return np.isin(x, self.support) if self.discrete else self._inside(x)
+
+    def nearest(self, x: float) -> float:
+        """The nearest of listed values."""
+        return float(self.support[np.abs(self.support - x).argmin()]) if self.discrete else x
+
+    def _density(self, x: Array, zeta: float) -> Array:
+        """p(x | theta) of N values, (N, G)."""
+        if not self._ways:
+            given = self.likelihood(x[:, None], self.theta, zeta)  # type: ignore[operator]
+        elif zeta in self._ways:
+            given = self._ways[zeta](x[:, None], self.theta)
+        else:
+            known = ", ".join(f"{z:g}" for z in self._ways)
+            raise ValueError(f"{type(self).__name__}.likelihood has no zeta = {zeta!r}, only {known}")
+        value = np.asarray(given, dtype=float)
+        if value.shape != (x.size, self.theta.size):
+            raise ValueError(
+                f"{type(self).__name__}.likelihood at zeta = {zeta:g} must return shape {(x.size, self.theta.size)}, "
+                f"not {value.shape}"
+            )
+        if not (np.isfinite(value).all() and (value >= 0.0).all()):
+            raise ValueError(f"{type(self).__name__}.likelihood at zeta = {zeta:g} must be finite and not negative")
+        return value
+
+    def _log_likelihood(self, x: float, zeta: float) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.maximum(np.log(self._density(np.array([x]), zeta)[0]), NEVER)
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """log weights + log p(x | theta, zeta), normalised."""
+        if zeta > 1.0 or (self._ways and zeta not in self._ways and zeta > 0.0):
+            # A budget asks what is left to learn after many readings, as one of a large zeta. No reading comes here:
+            # its predictive is asked for first, and that knows no other zeta.
+            return self._tempered(stats, x, zeta)
+        return super().update(stats, x, zeta)
+
+    def _tempered(self, stats: Array, x: float, zeta: float) -> Array:
+        value = self.nearest(x) if self.discrete else x
+        logs = self._logs(stats) + np.maximum(zeta * self._log_likelihood(value, 1.0), NEVER)[:, None]
+        return (logs - np.logaddexp.reduce(logs, axis=0)).reshape(stats.shape)
+
+    def _make_nodes(self, zeta: float) -> Nodes:
+        if self.discrete:
+            x, share = self.support, np.ones(self.support.size)
+        else:
+            x, share = panels(np.linspace(self.support[0], self.support[1], self.points // 8 + 1))
+            x, share = np.append(x, self.atoms), np.append(share, np.ones(self.atoms.size))
+        nodes = Nodes.of(x, share, self._density(x, zeta))
+        total = share @ nodes.density
+        worst = int(np.argmax(np.abs(total - 1.0)))
+        if abs(total[worst] - 1.0) > _ROUND:
+            raise ValueError(
+                f"{type(self).__name__}.likelihood at zeta = {zeta:g} and theta = {self.theta[worst]:g} must sum to "
+                f"1 over the support, not to {total[worst]:.9g}"
+            )
+        return nodes
+
+    def _moments(self, zeta: float) -> tuple[Array, Array]:
+        nodes = self._nodes(zeta)
+        mean = (nodes.share * nodes.x) @ nodes.density
+        apart = nodes.x[:, None] - mean
+        return mean, nodes.share @ (nodes.density * apart**2)
+
+    def _below(self, x: float, zeta: float) -> Array:
+        if self.discrete:
+            nodes = self._nodes(zeta)
+            return np.asarray((nodes.x <= x) @ nodes.density, dtype=float)
+        low, high = self.support
+        if x < low:
+            return np.zeros(self.theta.size)
+        points, share = panels(np.linspace(low, min(x, high), self.points // 8 + 1))
+        reached = self.atoms[self.atoms <= x]
+        value = share @ self._density(points, zeta)
+        return value + self._density(reached, zeta).sum(axis=0) if reached.size else value
+
+
+class Confusion(Grid):
+    """Labels 0 and 1 as a classifier reports them: the rate of true ones, through its confusion matrix.
+
+    ``matrices[zeta][truth][label]`` is the probability that a way of looking reports `label`; a row sums to 1. With p
+    the rate of ones, P(label) = (1 - p) matrix[0][label] + p matrix[1][label]. A one-sided classifier (it misses much
+    but never cries wolf) is then taken for what it is, which no zeta of `Bernoulli` can say: its ones tell all, its
+    zeros little.
+
+    Parameters
+    ----------
+    matrices: (2, 2) for each fidelity's zeta; that of zeta = 1 is the identity unless told.
+    alpha, beta: of the Beta prior of the rate.
+    points: of the grid, in the middle of as many equal parts of (0, 1).
+
+    >>> model = Confusion({0.3: [[1.0, 0.0], [0.6, 0.4]]})
+    >>> after = [model.update(model.prior(), label, zeta=0.3) for label in (0.0, 1.0)]
+    >>> [round(float(model.parameter(stats)[0]), 3) for stats in after]
+    [0.458, 0.667]
+    """
+
+    def __init__(self, matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> None:
+        self.alpha = positive("Confusion", "alpha", alpha)
+        self.beta = positive("Confusion", "beta", beta)
+        size = whole("Confusion", "points", points, 2)
+        pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
+        self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}
+        rate = (np.arange(size) + 0.5) / size
+        log_prior = (self.alpha - 1.0) * np.log(rate) + (self.beta - 1.0) * np.log1p(-rate)
+        ways = {zeta: _Labels(matrix) for zeta, matrix in self.matrices.items()}
+        super().__init__(rate, ways, [0.0, 1.0], np.exp(log_prior - log_prior.max()))
+        self.points = size
+
+    def spec(self) -> dict[str, Any]:
+        """The arguments, the matrices as [zeta, matrix] each."""
+        pairs = [[zeta, matrix.tolist()] for zeta, matrix in self.matrices.items()]
+        return {"matrices": pairs, "alpha": self.alpha, "beta": self.beta, "points": self.points}
+
+
+class _Labels:
+    """P(label | rate) by a confusion matrix."""
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix
+
+    def __call__(self, x: Array, rate: Array) -> Array:
+        zero, one = self.matrix[:, x.astype(int)]
+        return np.asarray((1.0 - rate) * zero + rate * one)
+
+
+def _matrix(zeta: float, given: Any) -> Array:
+    try:
+        matrix = np.array(given, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"Confusion.matrices at zeta = {zeta!r} must be numbers, not {given!r}") from None
+    if matrix.shape != (2, 2) or not ((matrix >= 0.0) & (matrix <= 1.0)).all():
+        raise ValueError(f"Confusion.matrices at zeta = {zeta!r} must be (2, 2) probabilities, not {given!r}")
+    if np.abs(matrix.sum(axis=1) - 1.0).max() > _ROUND:
+        raise ValueError(f"Confusion.matrices at zeta = {zeta!r} must have rows that sum to 1, not {given!r}")
+    return matrix
+
+
+def _ways(owner: str, likelihood: Any) -> dict[float, Likelihood]:
+    """The functions by zeta; none where one function takes zeta itself."""
+    if callable(likelihood):
+        return {}
+    if not isinstance(likelihood, Mapping):
+        raise TypeError(f"{owner}.likelihood must be a function, or one for each zeta, not {likelihood!r}")
+    ways = {positive(owner, "likelihood's zeta", zeta, 1.0): way for zeta, way in likelihood.items()}
+    for zeta, way in ways.items():
+        if not callable(way):
+            raise TypeError(f"{owner}.likelihood at zeta = {zeta:g} must be a function, not {way!r}")
+    if 1.0 not in ways:
+        raise ValueError(f"{owner}.likelihood must have zeta = 1, where predictions are made, not only {list(ways)}")
+    return ways
+
+
+def _log_prior(owner: str, prior: Any, size: int) -> Array:
+    if prior is None:
+        return np.zeros(size)
+    weights = np.asarray(prior, dtype=float)
+    if weights.shape != (size,) or not np.isfinite(weights).all() or (weights < 0.0).any() or not weights.sum() > 0.0:
+        raise ValueError(f"{owner}.prior must be {size} weights, none negative and not all 0, not {prior!r}")
+    return np.where(weights > 0.0, np.log(np.where(weights > 0.0, weights, 1.0)), NEVER)

@@ -1,0 +1,220 @@
+"""What models on a grid of parameter values share: exact sums over the grid, whatever the likelihood."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels.compile import kernel
+from .._kernels.scalar import exp
+from .base import Array, Model
+from .sampling import heavy
+
+NEVER = -1e290
+"""Stands in for the log of a probability of zero: sums of it stay finite."""
+_KEPT = 16  # ways of looking whose nodes are remembered; a policy asks for the same few at every tick
+
+
+@kernel
+def _evidence(logs: Array, added: Array) -> Array:
+    """log sum_g exp(logs[g, k] + added[g]) of each hypothesis."""
+    size, n = logs.shape
+    high = np.full(n, -1e308)
+    total = np.zeros(n)
+    for g in range(size):
+        row, more = logs[g], added[g]
+        for k in range(n):
+            high[k] = max(high[k], row[k] + more)
+    for g in range(size):
+        row, more = logs[g], added[g]
+        for k in range(n):
+            total[k] += exp(row[k] + more - high[k])
+    for k in range(n):
+        total[k] = high[k] + math.log(total[k])
+    return total
+
+
+@kernel
+def _reweigh(logs: Array, added: Array) -> None:
+    """logs + added, normalised, in place."""
+    total = _evidence(logs, added)
+    for g in range(logs.shape[0]):
+        row, more = logs[g], added[g]
+        for k in range(total.size):
+            row[k] += more - total[k]
+
+
+@kernel
+def _averages(logs: Array, values: Array) -> Array:
+    """sum_g exp(logs[g, k]) values[i, g], shape (values, K)."""
+    size, n = logs.shape
+    out = np.zeros((values.shape[0], n))
+    weight = np.empty(n)
+    for g in range(size):
+        row = logs[g]
+        for k in range(n):
+            weight[k] = exp(row[k])
+        for i in range(values.shape[0]):
+            value, total = values[i, g], out[i]
+            for k in range(n):
+                total[k] += value * weight[k]
+    return out
+
+
+class Nodes(NamedTuple):
+    """What x can be at one fidelity: all its values, or the nodes of a quadrature."""
+
+    x: Array
+    """(N,)"""
+    share: Array
+    """(N,): 1 for a value, the length a node stands for in an integral."""
+    density: Array
+    """(N, G): the probability or density of x for each parameter."""
+    sharpness: Array
+    """(G,): sum of share * density * log density."""
+
+    @classmethod
+    def of(cls, x: Array, share: Array, density: Array) -> Nodes:
+        """With `sharpness` worked out."""
+        return cls(x, share, density, share @ _xlogx(density))
+
+
+def _xlogx(p: Array) -> Array:
+    return p * np.log(np.where(p > 0.0, p, 1.0))
+
+
+class Lattice(Model):
+    """A parameter that takes one of G values, with any likelihood at all for each fidelity.
+
+    Statistics of a hypothesis: the log posterior weights of the G values, normalised. A reading adds its log
+    likelihood, and the predictive is the sum of weight times likelihood: exact and normalised for any likelihood.
+    """
+
+    theta: Array
+    """(G,)"""
+    _log_prior: Array
+
+    @abstractmethod
+    def _log_likelihood(self, x: float, zeta: float) -> Array:
+        """log p(x | theta, zeta) of each theta, (G,)."""
+
+    @abstractmethod
+    def _make_nodes(self, zeta: float) -> Nodes:
+        """What x can be at zeta."""
+
+    @abstractmethod
+    def _moments(self, zeta: float) -> tuple[Array, Array]:
+        """Mean and variance of x for each theta, (G,) each."""
+
+    @abstractmethod
+    def _below(self, x: float, zeta: float) -> Array:
+        """P(x' <= x | theta), (G,)."""
+
+    def _start(self, theta: Array, log_prior: Array) -> None:
+        self.theta = theta
+        self.columns = theta.size
+        self._log_prior = np.maximum(log_prior - np.logaddexp.reduce(log_prior), NEVER)
+        self._known: dict[float, Nodes] = {}
+
+    def _nodes(self, zeta: float) -> Nodes:
+        known = self._known.get(zeta)
+        if known is None:
+            known = self._make_nodes(zeta)
+            if len(self._known) >= _KEPT:
+                self._known.pop(next(iter(self._known)))
+            self._known[zeta] = known
+        return known
+
+    def _logs(self, stats: Array) -> Array:
+        return np.ascontiguousarray(stats.reshape(self.columns, -1))
+
+    def prior(self) -> Array:
+        """The log prior weights."""
+        return self._log_prior.copy()
+
+    def update(self, stats: Array, x: float, zeta: float) -> Array:
+        """log weights + log p(x | theta, zeta), normalised."""
+        if zeta == 0.0:
+            return stats
+        logs = np.array(stats.reshape(self.columns, -1))
+        _reweigh(logs, self._log_likelihood(x, zeta))
+        return logs.reshape(stats.shape)
+
+    def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
+        """log of sum of weight times p(x | theta, zeta); minus infinity where no theta can produce x."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        value = _evidence(self._logs(stats), self._log_likelihood(x, zeta))
+        return np.where(value < 0.1 * NEVER, -np.inf, value).reshape(stats.shape[1:])
+
+    def _mixed(self, stats: Array, mean: Array, var: Array) -> tuple[Array, Array]:
+        """Mean and variance of the mixture over theta of what has this mean and variance for each."""
+        centre = float(np.exp(self._log_prior) @ mean)  # about it: less cancellation
+        apart = mean - centre
+        first, second = _averages(self._logs(stats), np.stack([apart, var + apart**2]))
+        return (centre + first).reshape(stats.shape[1:]), (second - first**2).reshape(stats.shape[1:])
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean and variance of theta."""
+        return self._mixed(stats, self.theta, np.zeros_like(self.theta))
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of the next x."""
+        if zeta == 0.0:
+            return self.predictive(stats)[0], np.full(stats.shape[1:], np.inf)
+        mean, var = self._moments(zeta)
+        if np.isinf(var).any():
+            return self._mixed(stats, mean, np.zeros_like(mean))[0], np.full(stats.shape[1:], np.inf)
+        return self._mixed(stats, mean, var)
+
+    def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
+        """Weights times the distribution function for each theta."""
+        below = _averages(self._logs(stats), self._below(x, zeta)[None])[0]
+        return np.minimum(below, 1.0).reshape(stats.shape[1:])
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """sum_l w_l sum_x p_l log(p_l / p), over the values or the nodes of x."""
+        if zeta == 0.0:
+            return 0.0
+        w, kept = heavy(weight, stats)
+        nodes = self._nodes(zeta)
+        each = nodes.density @ np.exp(kept)
+        told = _xlogx(each) @ w - _xlogx(each @ w)
+        return max(float(nodes.share @ told), 0.0)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x): what x is sharper by if theta is known."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        nodes = self._nodes(zeta)
+        weight = np.exp(self._logs(stats))
+        gain = nodes.sharpness @ weight - nodes.share @ _xlogx(nodes.density @ weight)
+        return np.maximum(gain, 0.0).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Var(theta) - E_x Var(theta | x) = Var_x E(theta | x)."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        nodes = self._nodes(zeta)
+        weight = np.exp(self._logs(stats))
+        centre = self.theta @ weight
+        each = nodes.density @ weight
+        moved = (nodes.density * self.theta) @ weight - each * centre
+        gain = nodes.share @ (moved**2 / np.where(each > 0.0, each, 1.0))
+        return np.asarray(gain).reshape(stats.shape[1:])
+
+
+def panels(edges: Array, nodes: int = 8) -> tuple[Array, Array]:
+    """Nodes and weights of Gauss and Legendre's rule between each two neighbours of `edges`.
+
+    >>> x, share = panels(np.array([0.0, 1.0, 3.0]))
+    >>> round(float(share @ x**2), 12)
+    9.0
+    """
+    node, share = np.polynomial.legendre.leggauss(nodes)
+    half = 0.5 * np.diff(edges)[:, None]
+    middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
+    return (middle + half * node).ravel(), (half * share).ravel()

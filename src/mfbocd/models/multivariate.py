@@ -1,0 +1,138 @@
+"""The multivariate Gaussian with known covariance and a Normal prior on its mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Array
+from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+Matrix = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[np.float64]
+"""A number or a diagonal stands for the matrix that has it on its diagonal and zeros elsewhere."""
+
+
+class MultivariateGaussian(Elliptical):
+    """Readings of d numbers, normal with known covariance `noise`, and a N(mean, var) prior on their mean.
+
+    At fidelity zeta a reading has covariance noise / zeta (`mf_gaussian`, in d dimensions). In the basis where the
+    noise is 1 and var is diagonal (found once), the d coordinates are d univariate Gaussians, exactly. Statistics of
+    a hypothesis there: the sum of zeta, and the d posterior means; coordinate i has the precision
+    1 / lambda_i + sum of zeta, with lambda_i its prior variance. Nothing depends on the data's units or axes.
+
+    Parameters
+    ----------
+    mean: d numbers, two or more.
+    var: prior covariance of the mean, (d, d); a number or d of them are its diagonal.
+    noise: covariance of a full reading, likewise.
+
+    A number more than 1e140 standard deviations off counts as exactly that far.
+
+    >>> model = MultivariateGaussian(mean=[0, 0], var=9, noise=[[1.0, 0.5], [0.5, 1.0]])
+    >>> stats = model.update(model.prior(), np.array([2.0, 2.0]), zeta=0.5)
+    >>> theta, var = model.parameter(stats)
+    >>> theta.round(4), var.round(4)
+    (array([1.5, 1.5]), array([1.575, 1.575]))
+    """
+
+    def __init__(self, mean: Sequence[float] | Array, var: Matrix = 1.0, noise: Matrix = 1.0) -> None:
+        self.mean = vector_of("MultivariateGaussian", "mean", mean)
+        self.dimension = d = self.mean.size
+        self.columns = d + 1
+        self.var = matrix_of("MultivariateGaussian", "var", var, d)
+        self.noise = matrix_of("MultivariateGaussian", "noise", noise, d)
+        # Units are divided out before anything is mixed: columns of 1e-6 and of 1e6 are then equally exact.
+        self._sd = np.sqrt(np.diag(self.noise))
+        units = np.outer(self._sd, self._sd)
+        root = np.linalg.cholesky(self.noise / units)
+        inverse = np.linalg.inv(root)
+        ratio, axes = np.linalg.eigh(inverse @ (self.var / units) @ inverse.T)
+        if ratio[0] <= 0.0:
+            raise ValueError(f"MultivariateGaussian.var must be positive definite beside noise, not {var!r}")
+        self._precision = 1.0 / ratio
+        self._into = axes.T @ inverse
+        self._back = root @ axes
+        self._log_unit = float(np.log(np.diag(root)).sum() + np.log(self._sd).sum())
+
+    def __repr__(self) -> str:
+        return f"MultivariateGaussian of {self.dimension} numbers"
+
+    def prior(self) -> Array:
+        """Nothing read, means 0."""
+        return np.zeros(self.columns)
+
+    def check(self, x: Array) -> Array:
+        """Every d finite numbers are possible."""
+        return x
+
+    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+        """Each coordinate's mean moves zeta / (precision + zeta) of the way to the reading."""
+        mean = stats[1:]
+        step = zeta / (self._precisions(stats) + zeta)
+        return np.concatenate([stats[:1] + zeta, mean + step * (self._moved(x, stats) - mean)])
+
+    def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
+        """log N(x | mu, noise / zeta + var_theta)."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        precision = self._precisions(stats)
+        k = zeta * precision / (precision + zeta)
+        away = self._moved(x, stats) - stats[1:]
+        return np.asarray(0.5 * (np.log(k) - _LOG_2PI - k * away * away).sum(axis=0) - self._log_unit)
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Posterior mean of the d means, and the diagonal of their covariance."""
+        mean = self._sd * (self._back @ stats[1:]).T + self.mean
+        return mean.T, ((self._back**2 @ (1.0 / self._precisions(stats))).T * self._sd**2).T
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean mu and the diagonal of noise / zeta + var_theta."""
+        mean, var = self.parameter(stats)
+        return mean, var + (_column(self._sd**2, stats) / zeta if zeta > 0.0 else math.inf)
+
+    def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
+        """The normal distribution function of each number."""
+        mean, variance = self.predictive(stats, zeta)
+        z = (_column(x, stats) - mean) / np.sqrt(2.0 * variance)
+        return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def components(self, stats: Array, zeta: float) -> Components:
+        """Normal, with diagonal covariances in the model's basis."""
+        variance = 1.0 / zeta + 1.0 / self._precisions(stats).T
+        shape = variance[:, :, None] * np.eye(self.dimension)
+        return Components(stats[1:].T, shape, np.full(stats.shape[1], math.inf))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(theta; x) = log det(1 + zeta var_theta / noise) / 2."""
+        return np.asarray(0.5 * np.log1p(zeta / self._precisions(stats)).sum(axis=0))
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The trace of (Cov(theta) - Cov(theta | x)) / noise: in units of the noise, summed over d directions."""
+        precision = self._precisions(stats)
+        return np.asarray((zeta / (precision * (precision + zeta))).sum(axis=0))
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """theta ~ N(mean, var), then x ~ N(theta, noise)."""
+        theta = rng.multivariate_normal(self.mean, self.var, method="cholesky")
+        return rng.multivariate_normal(theta, self.noise, ticks, method="cholesky")
+
+    def spec(self) -> dict[str, Any]:
+        """The three arguments."""
+        return {"mean": self.mean.tolist(), "var": self.var.tolist(), "noise": self.noise.tolist()}
+
+    def _precisions(self, stats: Array) -> Array:
+        return _column(self._precision, stats) + stats[0]
+
+    def _moved(self, x: Array, stats: Array) -> Array:
+        return _column(self._into @ standard(x, self.mean, self._sd), stats)
+
+
+def _column(values: Array, like: Array) -> Array:
+    """One value a row, beside however many hypotheses."""
+    return values.reshape(values.shape + (1,) * (like.ndim - 1))

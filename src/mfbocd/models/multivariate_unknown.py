@@ -1,0 +1,252 @@
+"""The multivariate Gaussian with unknown mean and covariance: a Normal-inverse-Wishart prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._kernels.beta import beta_shares
+from .._kernels.cholesky import add, full, log_determinant, squared
+from .._kernels.compile import kernel
+from .._kernels.gamma import digamma
+from .._kernels.rise import digamma_rise, log_rise, log_rises
+from .base import Array, Predictive, finite, positive, predictive_of
+from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
+from .multivariate import Matrix
+
+_LOG_PI = math.log(math.pi)
+
+
+@kernel
+def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
+    """log of Gamma_d((degrees + zeta) / 2) / Gamma_d(degrees / 2), the multivariate gamma function."""
+    out = np.zeros(degrees.size)
+    for j in range(d):
+        for k in range(degrees.size):
+            out[k] += log_rise(0.5 * (degrees[k] - j), 0.5 * zeta)
+    return out
+
+
+@kernel
+def _wishart_gain(degrees: Array, zeta: float, d: int) -> Array:
+    """`MultivariateGaussianUnknown.parameter_gain` without the part of the mean given the covariance."""
+    out = np.empty(degrees.size)
+    for k in range(degrees.size):
+        nu = degrees[k]
+        value = 0.5 * nu * digamma_rise(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d
+        for j in range(d):
+            value += 0.5 * zeta * digamma(0.5 * (nu + zeta - j)) - log_rise(0.5 * (nu - j), 0.5 * zeta)
+        out[k] = max(value, 0.0)
+    return out
+
+
+class MultivariateGaussianUnknown(Elliptical):
+    """Readings of d numbers, normal with unknown mean and covariance.
+
+    theta | C ~ N(mean, C / count), C ~ inverse-Wishart(degrees, scale). A reading at zeta counts as that part of one:
+    count += zeta, degrees += zeta, scale += zeta count / (count + zeta) (x - mean) (x - mean)^T, and the mean moves
+    zeta / (count + zeta) of the way. With c = zeta count / (count + zeta) and q = (x - mean)^T scale^-1 (x - mean)
+    the tempered likelihood integrates to something proportional to (1 + c q)^(-(degrees + zeta) / 2), and two
+    predictives are on offer (see `Bernoulli`):
+
+    - ``"paper"``: that integral as it is, no density in x at zeta < 1;
+    - ``"normalized"`` (the default): divided by its integral over x. It is Student's t about the mean with
+      degrees + zeta - d degrees of freedom, df, and the scale matrix scale / (c df).
+
+    At zeta = 1 both are the ordinary predictive. Note what tempering means here: C is learnt as if a reading at zeta
+    were that part of a reading with covariance C, not a whole one with covariance C / zeta.
+
+    Statistics, in units of the prior scale and about the prior mean: the sum of zeta, the d means, the diagonal of
+    the scale in the data's axes, and the Cholesky factor of the scale, packed row by row. Nothing depends on the
+    data's units or axes.
+
+    Parameters
+    ----------
+    mean: d numbers, two or more.
+    count: how many readings the prior mean is worth.
+    degrees: how many the prior covariance is worth, at least d; without it d + 2, for which E[C] = scale.
+    scale: (d, d); a number or d of them are its diagonal.
+
+    >>> model = MultivariateGaussianUnknown(mean=[0, 0], count=0.5, degrees=4, scale=2)
+    >>> stats = model.update(model.prior(), np.array([3.0, 0.0]), zeta=1.0)
+    >>> theta, _ = model.parameter(stats)
+    >>> theta, model.covariance(stats)
+    (array([2., 0.]), array([[2.5, 0. ],
+           [0. , 1. ]]))
+    """
+
+    def __init__(
+        self,
+        mean: Sequence[float] | Array,
+        count: float = 1.0,
+        degrees: float | None = None,
+        scale: Matrix = 1.0,
+        predictive: Predictive = "normalized",
+    ) -> None:
+        owner = "MultivariateGaussianUnknown"
+        self.mean = vector_of(owner, "mean", mean)
+        self.dimension = d = self.mean.size
+        self.columns = 1 + 2 * d + d * (d + 1) // 2
+        self.count = positive(owner, "count", count)
+        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        if self.degrees < d:
+            raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
+        self.scale = matrix_of(owner, "scale", scale, d)
+        self.kind = predictive_of(owner, predictive)
+        self._sd = np.sqrt(np.diag(self.scale))
+        self._back = np.linalg.cholesky(self.scale / np.outer(self._sd, self._sd))
+        self._into = np.linalg.inv(self._back)
+        self._log_unit = float(np.log(np.diag(self._back)).sum() + np.log(self._sd).sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"MultivariateGaussianUnknown of {self.dimension} numbers, count={self.count:g}, "
+            f"degrees={self.degrees:g}, predictive={self.kind!r}"
+        )
+
+    def prior(self) -> Array:
+        """Nothing read, means 0, scale 1."""
+        d = self.dimension
+        i, j = np.tril_indices(d)
+        return np.concatenate([np.zeros(1 + d), np.ones(d), (i == j).astype(float)])
+
+    def check(self, x: Array) -> Array:
+        """Every d finite numbers are possible."""
+        return x
+
+    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+        """count + zeta, degrees + zeta, the mean moved, the scale's factor turned by d rotations a hypothesis."""
+        d = self.dimension
+        out = np.array(stats.reshape(self.columns, -1))  # a contiguous copy: the kernel runs along its rows
+        y = standard(x, self.mean, self._sd)
+        count = self.count + out[0]
+        away = (self._into @ y)[:, None] - out[1 : 1 + d]
+        share = zeta * count / (count + zeta)
+        out[1 + d : 1 + 2 * d] += share * (y[:, None] - self._back @ out[1 : 1 + d]) ** 2
+        out[1 : 1 + d] += zeta / (count + zeta) * away
+        add(out[1 + 2 * d :], np.sqrt(share) * away)
+        out[0] += zeta
+        return out.reshape(stats.shape)
+
+    def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
+        """log of the tempered integral, or of the Student's t it is proportional to."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        count, nu = self.count + rows[0], self.degrees + rows[0]
+        factor = np.ascontiguousarray(rows[1 + 2 * d :])
+        share = zeta * count / (count + zeta)
+        away = (self._into @ standard(x, self.mean, self._sd))[:, None] - rows[1 : 1 + d]
+        tail = -0.5 * (nu + zeta) * np.log1p(share * squared(factor, away))
+        root = log_determinant(factor, d) + self._log_unit
+        if self.kind == "normalized":
+            front = log_rises(0.5 * (nu + zeta - d), 0.5 * d) + 0.5 * d * (np.log(share) - _LOG_PI) - root
+        else:
+            front = _wishart_rise(nu, zeta, d) - 0.5 * d * (zeta * _LOG_PI + np.log1p(zeta / count)) - zeta * root
+        return (front + tail).reshape(stats.shape[1:])
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean and variance of the d means; the variance is infinite up to d + 1 degrees."""
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        mean = self.mean[:, None] + self._sd[:, None] * (self._back @ rows[1 : 1 + d])
+        left = self.degrees + rows[0] - d - 1.0
+        var = self._diagonal(rows) * _reciprocal(left) / (self.count + rows[0])
+        return mean.reshape(d, *stats.shape[1:]), var.reshape(d, *stats.shape[1:])
+
+    def covariance(self, stats: Array) -> Array:
+        """E[C], shape (d, d) or (d, d, K); infinite up to d + 1 degrees."""
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        root = self._sd[:, None] * (self._back @ full(np.ascontiguousarray(rows[1 + 2 * d :]), d))
+        scale = np.moveaxis(root @ root.transpose(0, 2, 1), 0, -1)
+        return (scale * _reciprocal(self.degrees + rows[0] - d - 1.0)).reshape(d, d, *stats.shape[1:])
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variances of the Student's t; a variance is infinite up to two degrees of freedom."""
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        mean, _ = self.parameter(stats)
+        share, df = self._student(rows, zeta)
+        with np.errstate(divide="ignore"):
+            var = self._diagonal(rows) * _reciprocal(df - 2.0) / share
+        return mean, var.reshape(d, *stats.shape[1:])
+
+    def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
+        """The distribution function of Student's t, of each number."""
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        mean, _ = self.parameter(rows)
+        share, df = self._student(rows, zeta)
+        # t^2 / df, which needs no df
+        square = share * np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / self._diagonal(rows)
+        a, ones = np.broadcast_to(0.5 * df, square.shape), np.full(square.size, 0.5)
+        tail = 0.5 * beta_shares(a.ravel(), ones, (1.0 / (1.0 + square)).ravel(), (square / (1.0 + square)).ravel())
+        below = np.where(x[:, None] < mean, tail.reshape(square.shape), 1.0 - tail.reshape(square.shape))
+        return below.reshape(d, *stats.shape[1:])
+
+    def components(self, stats: Array, zeta: float) -> Components:
+        """Student's t, in units of the prior scale."""
+        d = self.dimension
+        share, df = self._student(stats, zeta)
+        root = full(np.ascontiguousarray(stats[1 + 2 * d :]), d)
+        return Components(stats[1 : 1 + d].T, root @ root.transpose(0, 2, 1) / (share * df)[:, None, None], df)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """E_x KL(theta, C given x || theta, C), x from the normalised predictive, in closed form.
+
+        Under it c q / (1 + c q) is Beta(d / 2, df / 2). So, with nu the degrees and a = (nu + zeta) / 2,
+        d/2 log(1 + zeta / count) - d/2 + zeta/2 psi_d(a) - log Gamma_d(a) / Gamma_d(nu / 2)
+        + nu/2 (psi(a) - psi(df / 2)). The part of C does not vanish with zeta: a poorer reading is expected further
+        out, and moves the scale as much.
+        """
+        rows = stats.reshape(self.columns, -1)
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        d = self.dimension
+        gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0])) + _wishart_gain(self.degrees + rows[0], zeta, d)
+        return np.asarray(gain).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The trace of (Cov(theta | C) - Cov(theta | C, x)) / C: d / count - d / (count + zeta), whatever C is."""
+        count = self.count + stats[0]
+        return np.asarray(self.dimension * zeta / (count * (count + zeta)))
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """C ~ InverseWishart(degrees, scale), theta ~ N(mean, C / count), then x ~ N(theta, C)."""
+        d = self.dimension
+        # Bartlett: the inverse of C is W W^T with W lower triangular about the Cholesky factor of the scale's inverse
+        factor = np.tril(rng.normal(size=(d, d)), -1) + np.diag(np.sqrt(rng.chisquare(self.degrees - np.arange(d))))
+        root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(self.scale)) @ factor).T
+        theta = self.mean + root @ rng.normal(size=d) / np.sqrt(self.count)
+        return np.asarray(theta + rng.normal(size=(ticks, d)) @ root.T)
+
+    def spec(self) -> dict[str, Any]:
+        """The five arguments."""
+        return {
+            "mean": self.mean.tolist(),
+            "count": self.count,
+            "degrees": self.degrees,
+            "scale": self.scale.tolist(),
+            "predictive": self.kind,
+        }
+
+    def _diagonal(self, rows: Array) -> Array:
+        """The diagonal of the scale in the data's units and axes, (d, K)."""
+        d = self.dimension
+        return self._sd[:, None] ** 2 * rows[1 + d : 1 + 2 * d]
+
+    def _student(self, rows: Array, zeta: float) -> tuple[Array, Array]:
+        """c and the degrees of freedom of the predictive, each (K,)."""
+        count = self.count + rows[0]
+        return zeta * count / (count + zeta), self.degrees + rows[0] + zeta - self.dimension
+
+
+def _reciprocal(left: Array) -> Array:
+    """1 / left; infinite where there is no such moment."""
+    with np.errstate(divide="ignore"):
+        return np.where(left > 0.0, 1.0 / left, math.inf)

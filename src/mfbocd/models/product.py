@@ -1,0 +1,224 @@
+"""Families side by side: a reading of mixed columns, independent given the regime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Array, Model
+from .elliptical import Elliptical, log_densities
+from .sampling import heavy, owners, summed, told, uniform
+from .table import Table, table_of
+
+_CELLS = 8192  # readings summed one by one; more are sampled
+
+
+class Product(Model):
+    """Columns of different kinds that change together: log p(x) is the sum over the families.
+
+    A reading is the concatenation of the families' readings. A family whose number is missing (NaN, with
+    ``missing="skip"``) contributes nothing at that tick and is skipped alone; one with several numbers takes all of
+    them or none. Statistics, moments and parameters are concatenated, in the order of the families.
+
+    The parameter and the variance gain are sums over the families, the latter each in its own unit. The run-length
+    gain is no sum: what one column tells, another may tell too. Up to 8192 combinations of the families' values
+    (discrete ones exact, continuous ones on a grid) are summed; beyond that 1024 fixed points (`models.sampling`).
+    Gains are of a reading with nothing missing.
+
+    Parameters
+    ----------
+    models: two families or more: of one number each, multivariate Gaussians, or products of those.
+    parts: the same as a list, of models or of tables such as ``{"kind": "Gaussian", "mean": 0, "var": 9}``.
+
+    >>> from mfbocd.models import Bernoulli, Gaussian
+    >>> model = Product(Gaussian(0, 9, 1), Bernoulli(1, 1))
+    >>> stats = model.update(model.prior(), np.array([2.0, np.nan]), zeta=1.0)
+    >>> model.predictive(stats)[0]
+    array([1.8, 0.5])
+    """
+
+    partial = True
+
+    def __init__(self, *models: Model, parts: Sequence[Model | Mapping[str, Any]] | None = None) -> None:
+        if models and parts is not None:
+            raise TypeError("Product takes its families as arguments or as parts, not both")
+        given = [_model_of(i, part) for i, part in enumerate(models if parts is None else parts)]
+        flat = [one for part in given for one in (part.parts if isinstance(part, Product) else [part])]
+        if len(flat) < 2:
+            raise ValueError(f"Product.parts must be two families or more, not {flat!r}")
+        self.parts: list[Model] = flat
+        self.dimension = sum(part.dimension for part in flat)
+        self.columns = sum(part.columns for part in flat)
+        ends = np.cumsum([0, *(part.columns for part in flat)]).tolist()
+        self._rows = [slice(a, b) for a, b in pairwise(ends)]
+        ends = np.cumsum([0, *(part.dimension for part in flat)]).tolist()
+        self._cells = [slice(a, b) for a, b in pairwise(ends)]
+
+    def __repr__(self) -> str:
+        return f"Product({', '.join(repr(part) for part in self.parts)})"
+
+    def prior(self) -> Array:
+        """The families' priors, one after another."""
+        return np.concatenate([part.prior() for part in self.parts])
+
+    def born(self, live: Array) -> Array:
+        """As each family begins."""
+        return np.concatenate([part.born(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
+
+    def skip(self, stats: Array) -> Array:
+        """As each family lets time pass."""
+        return np.concatenate([part.skip(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
+
+    def check(self, x: Array) -> Array:
+        """What each family can have produced; an error names the first number of the one that cannot."""
+        for part, cells in zip(self.parts, self._cells, strict=True):
+            own = x[cells]
+            gone = np.isnan(own)
+            if gone.any() and not gone.all():
+                raise ValueError(f"x[{cells.start}:{cells.stop}] = {own}: {part!r} takes all of its numbers or none")
+            if not gone.any():
+                try:
+                    part.check(_own(part, own))
+                except ValueError as error:
+                    raise ValueError(f"x[{cells.start}]: {error}") from None
+        return x
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Those every family can have produced."""
+        ok = np.ones(len(x), dtype=np.bool_)
+        for part, cells in zip(self.parts, self._cells, strict=True):
+            ok &= part.possible(x[:, cells] if part.dimension > 1 else x[:, cells.start])
+        return ok
+
+    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+        """Each family's update by its own numbers, or its skip where they are missing."""
+        out = []
+        for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
+            own = x[cells]
+            missing = np.isnan(own).any()
+            out.append(part.skip(stats[rows]) if missing else part.update(stats[rows], _own(part, own), zeta))
+        return np.concatenate(out)
+
+    def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
+        """The sum over the families that were read."""
+        total = np.zeros(stats.shape[1:])
+        for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
+            own = x[cells]
+            if not np.isnan(own).any():
+                total = total + part.log_predictive(stats[rows], _own(part, own), zeta)
+        return total
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """The families' parameters, one after another."""
+        pairs = [part.parameter(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
+        return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """The families' means and variances, one after another."""
+        pairs = [part.predictive(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)]
+        return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
+
+    def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
+        """Each number's own distribution function."""
+        found = [
+            part.predictive_cdf(stats[rows], _own(part, x[cells]), zeta)
+            for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
+        ]
+        return _stacked(found, stats)
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
+        if zeta == 0.0:
+            return 0.0
+        w, kept = heavy(weight, stats)
+        if w.size == 1:
+            return 0.0
+        own = [(part, kept[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
+        tables = [table_of(part, rows, zeta) for part, rows in own if not isinstance(part, Elliptical)]
+        if len(tables) == len(own) and math.prod(len(table) for table in tables) <= _CELLS:
+            logs = tables[0]
+            for table in tables[1:]:
+                logs = (logs[:, None, :] + table[None, :, :]).reshape(-1, w.size)
+            return summed(w, logs)
+        owner = owners(w)
+        logs = np.zeros((owner.size, w.size))
+        column = 0
+        for table in tables:
+            logs += table[_drawn(table, uniform(owner.size, column + 1)[:, column], owner)]
+            column += 1
+        for part, rows in own:
+            if isinstance(part, Elliptical):
+                logs += log_densities(w, part.components(rows, zeta), owner, column)
+                column += part.dimension + 1
+        return told(w, logs, owner)
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """The sum over the families: they are independent given the regime."""
+        return np.sum(
+            [part.parameter_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)],
+            axis=0,
+        )
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The sum over the families, each in its own unit."""
+        return np.sum(
+            [part.variance_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)], axis=0
+        )
+
+    def nearest(self, x: Array) -> Array:
+        """Each family's nearest value."""
+        near = [part.nearest(_own(part, x[cells])) for part, cells in zip(self.parts, self._cells, strict=True)]
+        return np.concatenate([np.atleast_1d(value) for value in near])
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Each part's own."""
+        return np.hstack([part.sample(rng, ticks).reshape(ticks, -1) for part in self.parts])
+
+    def spec(self) -> dict[str, Any]:
+        """The families, each as its kind and its own arguments."""
+        return {"parts": [{"kind": type(part).__name__, **part.spec()} for part in self.parts]}
+
+
+def _model_of(i: int, part: object) -> Model:
+    """A family from itself or from a table that names it."""
+    if isinstance(part, Mapping):
+        arguments = dict(part)
+        kind = arguments.pop("kind", None)
+        room = import_module(__package__)
+        plain = {name.lower(): name for name in room.__all__ if name != "Model"}
+        name = plain.get(str(kind).replace("_", "").lower())
+        if name is None:
+            raise ValueError(f"Product.parts[{i}].kind must be one of {', '.join(plain.values())}, not {kind!r}")
+        part = getattr(room, name)(**arguments)
+    if not isinstance(part, Model):
+        raise TypeError(f"Product.parts[{i}] must be a model or a table that names one, not {part!r}")
+    if part.dimension > 1 and not isinstance(part, (Elliptical, Product)):
+        raise ValueError(
+            f"Product.parts[{i}] must be of one number, a multivariate Gaussian or a Product, not {part!r}"
+        )
+    return part
+
+
+def _own(part: Model, x: Array) -> Any:
+    return float(x[0]) if part.dimension == 1 else x
+
+
+def _stacked(found: list[Array], stats: Array) -> Array:
+    """One row a number, in front of however many hypotheses."""
+    return np.concatenate([np.asarray(values).reshape(-1, *stats.shape[1:]) for values in found])
+
+
+def _drawn(table: Table, u: Array, owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of the table at each point's quantile, under the hypothesis that owns the point."""
+    below = np.cumsum(np.exp(table), axis=0)
+    out = np.empty(owner.size, dtype=np.int64)
+    for k in np.unique(owner).tolist():
+        at = owner == k
+        out[at] = np.searchsorted(below[:, k], u[at] * below[-1, k])
+    return np.minimum(out, len(table) - 1)

@@ -1,0 +1,396 @@
+"""Bayesian linear regression, and what it shares with the trend and the autoregression."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.beta import beta_shares
+from .._kernels.cholesky import add, full
+from .._kernels.compile import kernel
+from .._kernels.gamma import digamma
+from .._kernels.mixture import information
+from .._kernels.rise import digamma_rise, half_rises, log_rise
+from .._kernels.tails import STUDENT, tail_information
+from .base import Array, Model, finite, positive
+
+FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
+_LOG_2PI = math.log(2.0 * math.pi)
+_erfc = np.vectorize(math.erfc, otypes=[float])
+
+
+@kernel
+def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
+    """u . coefficients and u . precision^-1 u of each hypothesis; `u`, shape (p, K), is used up."""
+    p, n = u.shape
+    last = p * (p + 1) // 2
+    centre = np.zeros(n)
+    spread = np.zeros(n)
+    for j in range(p):
+        v = u[j]
+        diagonal = factor[j * (j + 1) // 2 + j]
+        z = factor[last + j]
+        for k in range(n):
+            v[k] /= diagonal[k]
+            centre[k] += z[k] * v[k]
+            spread[k] += v[k] * v[k]
+        for i in range(j + 1, p):
+            below = factor[i * (i + 1) // 2 + j]
+            w = u[i]
+            for k in range(n):
+                w[k] -= below[k] * v[k]
+    return centre, spread
+
+
+@kernel
+def covariance_gain(degrees: Array, zeta: float, d: int) -> Array:
+    """What a reading of d numbers at zeta is expected to tell of an unknown noise covariance (`parameter_gain`)."""
+    out = np.empty(degrees.size)
+    for k in range(degrees.size):
+        nu = degrees[k]
+        value = 0.5 * nu * digamma_rise(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d
+        for j in range(d):
+            value += 0.5 * zeta * digamma(0.5 * (nu + zeta - j)) - log_rise(0.5 * (nu - j), 0.5 * zeta)
+        out[k] = max(value, 0.0)
+    return out
+
+
+def counts_of(owner: str, value: Any, size: int) -> Array:
+    """`size` positive numbers from one or from all of them, or an error that names the field."""
+    given = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
+    if len(given) not in (1, size):
+        raise ValueError(f"{owner}.count must be one number or {size}, one a coefficient, not {value!r}")
+    numbers = [positive(owner, "count", v, 1e18) for v in given]
+    return np.broadcast_to(np.array(numbers), (size,)).copy()
+
+
+class Regression(Model):
+    """x = sum of coefficients times regressors, plus normal noise; zeta weighs a reading's squares and products.
+
+    Given the noise variance s2 a coefficient is N(its prior mean, s2 / count): the prior is worth `count` readings
+    whose regressor is 1. s2 is known (`noise`), or InverseGamma(shape, scale). With u the regressors, P the
+    precision of the coefficients in units of 1 / s2, m their mean, d = x - u . m and q = 1 / zeta + u . P^-1 u:
+
+        P += zeta u u^T,  m += P^-1 u d / q (with the old P),  shape += zeta / 2,  scale += d^2 / (2 q)
+
+    (`mf_posterior`). The next reading is N(u . m, s2 q) if s2 is known; else, normalised over x, Student's t about
+    u . m with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`.
+
+    Statistics, about the prior means and in units of the prior noise: the Cholesky factor of
+    [P, P m; m P, m P m + 2 scale], packed row by row, which a reading moves by rotations alone; the sum of zeta; and
+    what a kind of regression adds.
+    """
+
+    def _set(self, mean: Array, count: Any, shape: float | None, scale: float | None, noise: float | None) -> None:
+        owner = type(self).__name__
+        self._size = mean.size
+        self._mean = mean
+        self._count = counts_of(owner, count, self._size)
+        self._rows = (self._size + 1) * (self._size + 2) // 2
+        self.noise = None if noise is None else positive(owner, "noise", noise)
+        if self.noise is not None and not (shape is None and scale is None):
+            raise ValueError(f"{owner}: noise = {noise!r} is known: shape and scale are for noise that is not")
+        self.shape = positive(owner, "shape", 1.0 if shape is None else shape, 1e9)
+        if self.shape <= 0.5:
+            raise ValueError(f"{owner}.shape must exceed 1/2, not {shape!r}: readings would have no mean")
+        self.scale = positive(owner, "scale", 1.0 if scale is None else scale)
+        self._unit = math.sqrt(self.scale if self.noise is None else self.noise)
+        self._units = np.full(self._size, self._unit)
+        self.columns = self._rows + 1
+
+    def _noise(self) -> dict[str, float]:
+        """What `spec` tells of the noise."""
+        return {"shape": self.shape, "scale": self.scale} if self.noise is None else {"noise": self.noise}
+
+    def _counts(self) -> float | list[float]:
+        """What `spec` tells of the counts."""
+        same = bool((self._count == self._count[0]).all())
+        return float(self._count[0]) if same else self._count.tolist()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self.spec().items())})"
+
+    @abstractmethod
+    def _coming(self, rows: Array) -> tuple[Array, Array]:
+        """The regressors (p, K) of the coming tick, and the prior mean of its reading (K,)."""
+
+    def _standard(self, x: Any, offset: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return np.clip((x - offset) / self._unit, -FAR, FAR)
+
+    def _at(self, rows: Array, x: Any) -> tuple[Array, Array]:
+        """The regressors (p, K) of the reading x, and the reading, standardised, (K,)."""
+        u, offset = self._coming(rows)
+        return u, self._standard(x, offset)
+
+    def _moved(self, rows: Array, x: Any) -> None:
+        """Move, in place, what a kind of regression adds: x was read, or nothing was (None)."""
+
+    def prior(self) -> Array:
+        """The square roots of the counts, no reading, scale 1."""
+        out = np.zeros(self.columns)
+        for j in range(self._size):
+            out[j * (j + 1) // 2 + j] = math.sqrt(self._count[j])
+        out[self._rows - 1] = math.sqrt(2.0)
+        return out
+
+    def check(self, x: Any) -> Any:
+        """Every finite number is possible."""
+        return x
+
+    def skip(self, stats: Array) -> Array:
+        """Nothing is learnt; what moves with time moves."""
+        rows = np.array(stats.reshape(self.columns, -1))
+        self._moved(rows, None)
+        return rows.reshape(stats.shape)
+
+    def update(self, stats: Array, x: Any, zeta: float) -> Array:
+        """Add zeta u u^T, zeta u x and zeta x^2 by rotating sqrt(zeta) (u, x) into the factor (`mf_posterior`)."""
+        if zeta == 0.0:
+            return self.skip(stats)
+        rows = np.array(stats.reshape(self.columns, -1))
+        u, y = self._at(rows, x)
+        factor = rows[: self._rows].copy()
+        add(factor, math.sqrt(zeta) * np.concatenate([u, y[None]]))
+        self._moved(rows, x)
+        rows[: self._rows] = factor
+        rows[self._rows] += zeta
+        return rows.reshape(stats.shape)
+
+    def _forecast(self, rows: Array, u: Array) -> tuple[Array, Array, Array, Array]:
+        """u . m, u . P^-1 u, shape and scale of each hypothesis, standardised."""
+        centre, spread = _forecast(np.ascontiguousarray(rows[: self._rows]), np.array(u))
+        return centre, spread, self.shape + 0.5 * rows[self._rows], 0.5 * rows[self._rows - 1] ** 2
+
+    def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
+        """log of the normal, or of Student's t."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        rows = stats.reshape(self.columns, -1)
+        u, y = self._at(rows, x)
+        centre, spread, shape, scale = self._forecast(rows, u)
+        q = 1.0 / zeta + spread
+        lift = 0.5 * (y - centre) ** 2 / q
+        if self.noise is None:
+            rise = half_rises(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
+            value = rise - (shape + 0.5 * zeta) * np.log1p(lift / scale)
+        else:
+            value = -lift
+        return np.asarray(value - 0.5 * (_LOG_2PI + np.log(q)) - math.log(self._unit)).reshape(stats.shape[1:])
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Mean and variance of each coefficient, (p, K); unknown noise of shape <= 1 leaves them no variance."""
+        rows = stats.reshape(self.columns, -1)
+        inner = np.linalg.inv(full(np.ascontiguousarray(rows[: self._rows]), self._size))
+        z = rows[self._rows - 1 - self._size : self._rows - 1]
+        mean = np.einsum("kji,jk->ik", inner, z)
+        var = np.einsum("kji,kji->ik", inner, inner)
+        if self.noise is None:
+            _, _, shape, scale = self._forecast(rows, self._coming(rows)[0])
+            var = var * ratio(scale, shape - 1.0)
+        units = self._units[:, None]
+        ends = (self._size, *stats.shape[1:])
+        return (self._mean[:, None] + units * mean).reshape(ends), (units**2 * var).reshape(ends)
+
+    def _expected(self, rows: Array, zeta: float) -> tuple[Array, Array]:
+        """Mean and variance of the coming reading, (K,) each."""
+        u, offset = self._coming(rows)
+        centre, spread, shape, scale = self._forecast(rows, u)
+        mean = offset + self._unit * centre
+        if zeta == 0.0:
+            return mean, np.full_like(mean, np.inf)
+        var = self._unit**2 * (1.0 / zeta + spread)
+        if self.noise is None:
+            var = 2.0 * var * ratio(scale, 2.0 * shape + zeta - 3.0)
+        return mean, var
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variance of the coming reading; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
+        mean, var = self._expected(stats.reshape(self.columns, -1), zeta)
+        return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
+
+    def _below(self, rows: Array, x: float, zeta: float) -> Array:
+        """P(coming reading <= x), (K,)."""
+        u, offset = self._coming(rows)
+        centre, spread, shape, scale = self._forecast(rows, u)
+        d = self._standard(x, offset) - centre
+        q = 1.0 / zeta + spread
+        if self.noise is not None:
+            return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
+        t = 0.5 * d * d / (q * scale)
+        df = 2.0 * shape + zeta - 1.0
+        tail = 0.5 * beta_shares(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
+        return np.where(d > 0.0, 1.0 - tail, tail)
+
+    def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
+        """The normal distribution function, or Student's."""
+        return self._below(stats.reshape(self.columns, -1), x, zeta).reshape(stats.shape[1:])
+
+    def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
+        if zeta == 0.0:
+            return 0.0
+        u, offset = self._coming(stats)
+        centre, spread, shape, scale = self._forecast(stats, u)
+        # about that of a regime that begins now: large offsets would cost digits
+        centre = centre + (offset - offset[-1]) / self._unit
+        q = 1.0 / zeta + spread
+        if self.noise is not None:
+            return float(information(np.array(weight), centre, q))
+        df = 2.0 * shape + zeta - 1.0
+        return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """I(coefficients, s2; x) = E_x KL: log(1 + zeta u . P^-1 u) / 2, and for unknown noise with a = shape also
+
+        zeta psi(a + zeta/2) / 2 - log(Gamma(a + zeta/2) / Gamma(a)) + a (psi(a + zeta/2) - psi(a + zeta/2 - 1/2))
+        - 1/2.
+        """
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        rows = stats.reshape(self.columns, -1)
+        _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
+        gain = 0.5 * np.log1p(zeta * spread)
+        if self.noise is None:
+            gain = gain + covariance_gain(2.0 * shape, zeta, 1)
+        return np.asarray(gain).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The fall of the variance of u . coefficients, the level of the coming tick, in units of s2.
+
+        With s = u . P^-1 u it is s - s / (1 + zeta s), whatever x is, and whatever the units of the regressors.
+        """
+        rows = stats.reshape(self.columns, -1)
+        _, spread, _, _ = self._forecast(rows, self._coming(rows)[0])
+        return np.asarray(zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
+
+
+def ratio(top: Array, bottom: Array) -> Array:
+    """top / bottom; infinite where bottom is not positive."""
+    some = bottom > 0.0
+    return np.where(some, top / np.where(some, bottom, 1.0), np.inf)
+
+
+class LinearRegression(Regression):
+    """x = intercept + coefficients . covariates + noise, where every reading brings its own covariates.
+
+    A reading is (y, u_1, ..., u_q), of which y alone is random: given u it is normal about a line. A change is one of
+    the coefficients or of the noise. `Regression` has the formulas; the noise is unknown unless told.
+
+    The covariates of the coming tick are not known before it comes. Where a prediction is asked for (mean, interval,
+    gains) it is made for those of the last reading, zero before the first; of the covariates it repeats the last
+    with variance 0.
+
+    Parameters
+    ----------
+    covariates: how many, q, at most 1e50 in size each.
+    mean: prior means: of the intercept, then of the coefficients; or one number for the intercept, the others 0.
+    count: how many readings with covariate 1 the prior of each is worth; one number or one each.
+    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
+    noise: the noise variance, if it is known.
+    intercept: False leaves it out; `mean` and `count` then begin with the coefficients.
+
+    >>> model = LinearRegression(1, count=0.01, noise=1)
+    >>> stats = model.prior()
+    >>> for u in (0.0, 1.0, 2.0, 3.0):
+    ...     stats = model.update(stats, np.array([5 + 2 * u, u]), zeta=1.0)
+    >>> model.parameter(stats)[0].round(2)
+    array([4.97, 2.01])
+    >>> model.predictive(stats)[0].round(2)
+    array([11., 3.])
+    """
+
+    def __init__(
+        self,
+        covariates: int,
+        mean: float | Sequence[float] | Array = 0.0,
+        count: float | Sequence[float] | Array = 1.0,
+        shape: float | None = None,
+        scale: float | None = None,
+        noise: float | None = None,
+        intercept: bool = True,
+    ) -> None:
+        owner = "LinearRegression"
+        self.covariates = whole(owner, "covariates", covariates, 1)
+        if not isinstance(intercept, bool):
+            raise TypeError(f"{owner}.intercept must be True or False, not {intercept!r}")
+        self.intercept = intercept
+        size = self.covariates + intercept
+        given = np.atleast_1d(np.asarray(mean, dtype=object)).tolist()
+        means = [finite(owner, "mean", v) for v in given]
+        if len(means) == 1:
+            means += [0.0] * (size - 1)
+        if len(means) != size:
+            raise ValueError(f"{owner}.mean must be one number or {size}, not {mean!r}")
+        self._set(np.array(means), count, shape, scale, noise)
+        self.dimension = 1 + self.covariates
+        self.columns += self.covariates
+
+    def spec(self) -> dict[str, Any]:
+        """The arguments that were given."""
+        prior = {"covariates": self.covariates, "mean": self._mean.tolist(), "count": self._counts()}
+        return {**prior, **self._noise(), "intercept": self.intercept}
+
+    def check(self, x: Array) -> Array:
+        """Every finite y; covariates of at most 1e50."""
+        if (np.abs(x[1:]) > FAR).any():
+            raise self.outside(x.tolist(), "covariates must be at most 1e50 in size")
+        return x
+
+    def possible(self, x: Array) -> NDArray[np.bool_]:
+        """Those with finite numbers and covariates of at most 1e50."""
+        finite_ = np.isfinite(x).all(axis=1)
+        return np.asarray(finite_ & (np.abs(np.where(np.isfinite(x), x, 0.0)[:, 1:]) <= FAR).all(axis=1))
+
+    def born(self, live: Array) -> Array:
+        """The prior, with the last covariates."""
+        out = self.prior()
+        if live.shape[1]:
+            out[self._rows + 1 :] = live[self._rows + 1 :, -1]
+        return out
+
+    def _line(self, covariates: Array, k: int) -> tuple[Array, Array]:
+        """Regressors (p, K) and prior mean (K,) where the covariates are (q, K) or (q, 1)."""
+        u = np.broadcast_to(covariates, (self.covariates, k))
+        if self.intercept:
+            u = np.concatenate([np.ones((1, k)), u])
+        return u, self._mean @ u
+
+    def _coming(self, rows: Array) -> tuple[Array, Array]:
+        return self._line(rows[self._rows + 1 :], rows.shape[1])
+
+    def _at(self, rows: Array, x: Any) -> tuple[Array, Array]:
+        u, offset = self._line(np.asarray(x, dtype=float)[1:, None], rows.shape[1])
+        return u, self._standard(float(x[0]), offset)
+
+    def _moved(self, rows: Array, x: Any) -> None:
+        if x is not None:
+            rows[self._rows + 1 :] = np.asarray(x)[1:, None]
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Of y at the last covariates; the covariates themselves with variance 0."""
+        rows = stats.reshape(self.columns, -1)
+        mean, var = self._expected(rows, zeta)
+        last = rows[self._rows + 1 :]
+        ends = (self.dimension, *stats.shape[1:])
+        both = np.concatenate([mean[None], last]), np.concatenate([var[None], np.zeros_like(last)])
+        return both[0].reshape(ends), both[1].reshape(ends)
+
+    def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
+        """Of y the normal's or Student's at the last covariates; of those a step."""
+        rows = stats.reshape(self.columns, -1)
+        step = (rows[self._rows + 1 :] <= np.asarray(x)[1:, None]).astype(np.float64)
+        below = np.concatenate([self._below(rows, float(x[0]), zeta)[None], step])
+        return below.reshape((self.dimension, *stats.shape[1:]))
+
+
+def whole(owner: str, field: str, value: Any, least: int) -> int:
+    """Return `value` as a whole number of at least `least`, or raise an error that names it."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{owner}.{field} must be a whole number of at least {least}, not {value!r}")
+    return int(value)

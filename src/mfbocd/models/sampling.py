@@ -1,0 +1,146 @@
+"""I(r; x) where no formula and no grid reaches: fixed points, shared by all fidelities.
+
+With x drawn from hypothesis l with probability w_l, I(r; x) = E_x KL(P(r | x) || w). Every point's share is at least
+zero, so the sum is; and since the points are the same at every call, gains of several fidelities err alike.
+
+The points are one Kronecker sequence of the roots of primes, in antithetic pairs. The hypotheses draw runs of it: by
+weight, by the root of it (a light one tells much where it is the true one), and most for that of a change now, which
+the others differ from most. A point counts for every hypothesis that could have drawn it.
+
+Measured with 1024 points on 120 states of detectors in 2, 3 and 10 dimensions, each at two fidelities, against 60 000
+points: the median error is below 1 % of the gain, the largest 6 % (0.012 nats). In 50 dimensions, on 12 states
+against 8192 points, the median is 2 % with known and 0.4 % with unknown covariance.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Array
+
+Owners = NDArray[np.int64]
+
+POINTS = 1024
+LIGHT = 1e-6  # hypotheses below this are left out: a hundred of them hold 1.4e-3 nats at most
+
+
+def uniform(n: int, d: int) -> Array:
+    """n points in (0, 1)^d: u_j = frac(1/2 + i sqrt(p_j)) for the j-th prime p_j, and 1 - u after each u.
+
+    >>> uniform(4, 2).round(3)
+    array([[0.914, 0.232],
+           [0.086, 0.768],
+           [0.328, 0.964],
+           [0.672, 0.036]])
+    """
+    return _uniform(_room(n), d)[:n]
+
+
+def normal(n: int, d: int) -> Array:
+    """`uniform`, as standard normal numbers."""
+    return _normal(_room(n), d)[:n]
+
+
+def _room(n: int) -> int:
+    """A power of two, so that few sequences are kept: each begins with every shorter one."""
+    return max(POINTS, 1 << (n - 1).bit_length())
+
+
+@lru_cache(maxsize=16)
+def _uniform(n: int, d: int) -> Array:
+    steps = np.sqrt(np.array(_primes(d), dtype=np.float64))
+    u = np.clip((0.5 + np.arange(1, n // 2 + 1)[:, None] * steps) % 1.0, 1e-12, 1.0 - 1e-12)
+    return _frozen(np.stack([u, 1.0 - u], axis=1).reshape(n, d))
+
+
+@lru_cache(maxsize=16)
+def _normal(n: int, d: int) -> Array:
+    inverse = NormalDist().inv_cdf
+    return _frozen(np.array([[inverse(v) for v in row] for row in _uniform(n, d).tolist()]))
+
+
+def _frozen(points: Array) -> Array:
+    points.flags.writeable = False  # one copy serves every model
+    return points
+
+
+def _primes(n: int) -> list[int]:
+    found: list[int] = []
+    candidate = 2
+    while len(found) < n:
+        if all(candidate % p for p in found if p * p <= candidate):
+            found.append(candidate)
+        candidate += 1
+    return found
+
+
+def heavy(weight: Array, stats: Array) -> tuple[Array, Array]:
+    """The hypotheses that count, as a distribution of their own."""
+    kept = weight > LIGHT
+    return weight[kept] / weight[kept].sum(), stats[:, kept]
+
+
+def owners(weight: Array, points: int = POINTS) -> Owners:
+    """The hypothesis each point is drawn from, an even number of points each; the last is that of a change now.
+
+    >>> np.bincount(owners(np.array([0.81, 0.18, 0.01]), 20)).tolist()
+    [10, 4, 6]
+    """
+    share = 0.5 * weight + 0.5 * np.sqrt(weight) / np.sqrt(weight).sum()
+    share[-1] += 0.3
+    pairs = np.ceil(0.5 * points * share / share.sum()).astype(np.int64)
+    while pairs.sum() > points // 2 and pairs.max() > 1:  # rounding up gave too many: the richest give some back
+        pairs[np.argmax(pairs)] -= 1
+    return np.repeat(np.arange(weight.size), 2 * pairs)
+
+
+def told(weight: Array, logs: Array, owner: Owners) -> float:
+    """I(r; x) from the log density of each point under each hypothesis, shape (points, K).
+
+    A point stands for p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have drawn it.
+    """
+    drawn = np.bincount(owner, minlength=weight.size).astype(np.float64)
+    share, mixed, density = _shares(weight, logs)
+    mass = mixed / (density @ drawn)
+    return max(float(mass @ share / mass.sum()), 0.0)
+
+
+def summed(weight: Array, logs: Array) -> float:
+    """I(r; x) from the log probability of every value of x under each hypothesis, shape (values, K)."""
+    share, mixed, _ = _shares(weight, logs)
+    return max(float((mixed * np.exp(logs.max(axis=1))) @ share), 0.0)
+
+
+def _shares(weight: Array, logs: Array) -> tuple[Array, Array, Array]:
+    """KL(P(r | x) || w) of each x; p(x) and p_k(x), both in units of the largest p_k(x)."""
+    logs = logs - logs.max(axis=1, keepdims=True)
+    density = np.exp(logs)
+    mixed = density @ weight
+    # KL = sum_k P(k | x) log(p_k / p) = sum_k w_k p_k log p_k / p - log p, and 0 log 0 is 0
+    logs[density == 0.0] = 0.0
+    return np.einsum("nk,nk,k->n", density, logs, weight) / mixed - np.log(mixed), mixed, density
+
+
+def chi_square(u: Array, degrees: Array) -> Array:
+    """Quantiles of chi-square, `degrees` one a point: the distribution function is summed on 512 steps of log x.
+
+    >>> chi_square(np.array([0.5, 0.95]), np.array([3.0, 3.0])).round(2)
+    array([2.37, 7.82])
+    """
+    known, which = np.unique(degrees, return_inverse=True)
+    df = known[:, None]
+    low = np.log(df) - 40.0 / df - 9.2 / np.sqrt(df)
+    high = np.log(df + 40.0 + 9.0 * np.sqrt(df))
+    # few degrees have a long lower tail: finer towards the upper end
+    s = high - (high - low) * np.linspace(1.0, 0.0, 513) ** 2
+    density = np.exp(0.5 * df * (s - np.log(df)) - 0.5 * (np.exp(s) - df))
+    below = np.cumsum((density[:, 1:] + density[:, :-1]) * np.diff(s, axis=1), axis=1)
+    out = np.empty_like(u)
+    for k in range(known.size):
+        at = which == k
+        out[at] = np.exp(np.interp(u[at], np.append(0.0, below[k] / below[k, -1]), s[k]))
+    return out

@@ -1,0 +1,107 @@
+"""A family's next reading as a table: values, or cells of a grid, and their log probability for each hypothesis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .base import Array, Model
+
+Table = Array
+"""(cells, K); each column's exponentials sum to one."""
+
+_STEP = 0.25  # standard deviations between the points of a grid
+_REACH = 8.0
+_TAILS = np.geomspace(10.0, 1000.0, 10)  # standard deviations; few, for families with heavy tails
+_ODD = 0.3712345678  # no value of a discrete family
+
+
+def table_of(model: Model, stats: Array, zeta: float) -> Table:
+    """The table of a family of one number, from nothing but its moments, its support and its log predictive.
+
+    A discrete family's values are listed, if there are not too many; else, and for a continuous one, a grid follows
+    every scale there is among the hypotheses.
+
+    >>> from mfbocd.models import Bernoulli
+    >>> np.exp(table_of(Bernoulli(1, 1), np.array([[1.0, 3.0], [1.0, 1.0], [0.5, 0.25]]), 1.0)).round(2)
+    array([[0.5 , 0.25],
+           [0.5 , 0.75]])
+    """
+    mean, sd = _moments(model, stats, zeta)
+    if model.nearest(_ODD) == _ODD:
+        x = _bounded(model, _grid(mean, sd))
+        width = _widths(x)
+    else:
+        few, points = _reached(mean, sd)
+        near = np.unique([model.nearest(v) for v in points.tolist()])
+        x = near[model.possible(near)]
+        width = np.ones_like(x) if few else _widths(x)
+    logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()]) + np.log(width)[:, None]
+    return logs - np.logaddexp.reduce(logs, axis=0)
+
+
+def _moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
+    mean, var = (np.asarray(v) for v in model.predictive(stats, zeta))
+    known = np.isfinite(var)
+    # where there is no variance the distribution function says how far half of the readings lie
+    widths = [_half(model, stats[:, k : k + 1], float(mean[k]), zeta) for k in np.flatnonzero(~known)]
+    sd = np.sqrt(np.where(known, var, 0.0))
+    sd[~known] = widths
+    return mean, np.maximum(sd, 1e-300)
+
+
+def _half(model: Model, stats: Array, mean: float, zeta: float) -> float:
+    """The distance from the mean within which half of the readings lie, to a factor of two."""
+    low, high = -500, 500
+    while high - low > 1:
+        power = (low + high) // 2
+        reach = math.ldexp(1.0, power)
+        inside = model.predictive_cdf(stats, mean + reach, zeta) - model.predictive_cdf(stats, mean - reach, zeta)
+        low, high = (low, power) if float(inside[0]) >= 0.5 else (power, high)
+    return math.ldexp(1.0, high)
+
+
+def _widths(x: Array) -> Array:
+    """The share of the line each point stands for (the trapezoid rule)."""
+    return 0.5 * (np.append(np.diff(x), 0.0) + np.insert(np.diff(x), 0, 0.0))
+
+
+def _scales(mean: Array, sd: Array) -> list[tuple[float, float]]:
+    """One (mean, sd) for all hypotheses that a grid of the one serves as well as one of the other."""
+    octave = np.round(np.log2(sd))
+    place = np.round(mean / np.exp2(octave))
+    _, first = np.unique(np.stack([octave, place]), axis=1, return_index=True)
+    return [(float(mean[k]), float(sd[k])) for k in first]
+
+
+def _grid(mean: Array, sd: Array) -> Array:
+    steps = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    nodes = np.concatenate([-_TAILS[::-1], steps, _TAILS])
+    return np.unique(np.concatenate([m + s * nodes for m, s in _scales(mean, sd)]))
+
+
+def _bounded(model: Model, x: Array) -> Array:
+    """The points in the support, and finer ones towards an end of it."""
+    inside = model.possible(x)
+    kept = x[inside]
+    edges = np.flatnonzero(np.diff(inside.astype(np.int8)))
+    for i in edges.tolist():
+        out, within = (x[i + 1], x[i]) if inside[i] else (x[i], x[i + 1])
+        for _ in range(60):
+            middle = 0.5 * (out + within)
+            if model.possible(np.array([middle]))[0]:
+                within = middle
+            else:
+                out = middle
+        last = x[i] if inside[i] else x[i + 1]
+        kept = np.concatenate([kept, within + (last - within) * np.append(np.exp2(-np.arange(1.0, 30.0)), 0.0)])
+    return np.unique(kept)
+
+
+def _reached(mean: Array, sd: Array) -> tuple[bool, Array]:
+    """Whether the values of a discrete family that matter are few, and points that each of those is nearest to."""
+    low, high = float((mean - 10.0 - _REACH * sd).min()), float((mean + 10.0 + _REACH * sd).max())
+    if high - low > 2048.0:
+        return False, _grid(mean, sd)
+    return True, np.concatenate([np.arange(math.floor(low), high, 0.5), np.linspace(low, high, 512)])

@@ -1,0 +1,243 @@
+"""Readings of several numbers that lean on the ones before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._kernels.beta import beta_shares
+from .._kernels.cholesky import add, full, squared
+from .._kernels.rise import log_rises
+from .base import Array, finite
+from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
+from .multivariate import Matrix
+from .regression import FAR, counts_of, covariance_gain, ratio, whole
+
+_LOG_PI = math.log(math.pi)
+
+
+class VectorAutoregressive(Elliptical):
+    """VAR(p): x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + noise, in d dimensions.
+
+    The noise is N(0, C). With u = (1, lags), in units of the prior scale, and B all coefficients: B | C is matrix
+    normal about 0 with row covariance 1 / count and column covariance C, C ~ inverse-Wishart(degrees, scale). With P
+    the precision of B, e = x - B^T u and q = 1 / zeta + u . P^-1 u a reading at zeta gives
+
+        P += zeta u u^T,  B += P^-1 u e^T / q (with the old P),  degrees += zeta,  scale += e e^T / q
+
+    and the predictive, normalised over x, is Student's t about B^T u with degrees + zeta - d degrees of freedom, df,
+    and the scale matrix scale q / df (as for `MultivariateGaussianUnknown`, which is order 0). Lags are as in
+    `Autoregressive`: the stream's, also across the start of a regime; one that was not read counts as what its regime
+    expected there, as `mean` if it lies before the regime.
+
+    Parameters
+    ----------
+    order: how many lags, p; 0 or more.
+    mean: d numbers, two or more: what a reading is expected to be before anything is known.
+    count: how many readings the priors are worth: one number, two (of a, of every coefficient), or 1 + p d.
+    degrees: how many readings the prior covariance of the noise is worth, at least d; without it d + 2.
+    scale: (d, d); a number or d of them are its diagonal.
+
+    >>> model = VectorAutoregressive(1, mean=[0, 0], count=(100, 0.01))
+    >>> stats = model.prior()
+    >>> for x in ((8, 0), (0, 8), (-8, 0), (0, -8), (8, 0), (0, 8)):  # it turns by a quarter every tick
+    ...     stats = model.update(stats, np.array(x, dtype=float), zeta=1.0)
+    >>> model.predictive(stats)[0].round(0)
+    array([-8.,  0.])
+    """
+
+    def __init__(
+        self,
+        order: int,
+        mean: Sequence[float] | Array,
+        count: float | Sequence[float] | Array = 1.0,
+        degrees: float | None = None,
+        scale: Matrix = 1.0,
+    ) -> None:
+        owner = "VectorAutoregressive"
+        self.order = whole(owner, "order", order, 0)
+        self.mean = vector_of(owner, "mean", mean)
+        self.dimension = d = self.mean.size
+        self._lags = self.order * d
+        self._size = 1 + self._lags
+        given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
+        if len(given) == 2:
+            count = [given[0], *[given[1]] * self._lags]
+        self.count = counts_of(owner, count, self._size)
+        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        if self.degrees < d:
+            raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
+        self.scale = matrix_of(owner, "scale", scale, d)
+        self._sd = np.sqrt(np.diag(self.scale))
+        self._back = np.linalg.cholesky(self.scale / np.outer(self._sd, self._sd))
+        self._into = np.linalg.inv(self._back)
+        self._log_unit = float(np.log(np.diag(self._back)).sum() + np.log(self._sd).sum())
+        both = self._size + d
+        self._rows = both * (both + 1) // 2
+        self.columns = self._rows + 1 + 2 * self._lags
+
+    def __repr__(self) -> str:
+        return f"VectorAutoregressive of {self.dimension} numbers, order={self.order}, degrees={self.degrees:g}"
+
+    def prior(self) -> Array:
+        """The square roots of the counts, scale 1, no reading, lags at the prior mean."""
+        i, j = np.tril_indices(self._size + self.dimension)
+        out = np.zeros(self.columns)
+        out[np.flatnonzero(i == j)] = np.append(np.sqrt(self.count), np.ones(self.dimension))
+        return out
+
+    def born(self, live: Array) -> Array:
+        """The prior, with the stream's lags."""
+        out = self.prior()
+        if live.shape[1] and self._lags:
+            out[-2 * self._lags :] = np.tile(live[-self._lags :, -1], 2)
+        return out
+
+    def check(self, x: Array) -> Array:
+        """Every d finite numbers are possible."""
+        return x
+
+    def _standard(self, x: Array) -> Array:
+        return np.clip(self._into @ standard(x, self.mean, self._sd), -FAR, FAR)
+
+    def _coming(self, rows: Array) -> Array:
+        """The regressors of the coming tick, (1 + p d, K)."""
+        return np.concatenate([np.ones((1, rows.shape[1])), rows[self._rows + 1 : self._rows + 1 + self._lags]])
+
+    def _solved(self, rows: Array, y: Array) -> tuple[Array, Array]:
+        """u . P^-1 u, (K,); and the scale's factor inverted times y - B^T u, (d, K)."""
+        vector = np.concatenate([self._coming(rows), np.broadcast_to(y[:, None], (y.size, rows.shape[1]))])
+        squared(np.ascontiguousarray(rows[: self._rows]), vector)  # leaves L^-1 vector
+        return np.asarray((vector[: self._size] ** 2).sum(axis=0)), vector[self._size :]
+
+    def _forecast(self, rows: Array) -> tuple[Array, Array, Array]:
+        """B^T u, (d, K), the scale's factor, (K, d, d), and u . P^-1 u, (K,), in units of the prior scale."""
+        spread, ahead = self._solved(rows, np.zeros(self.dimension))
+        root = full(np.ascontiguousarray(rows[: self._rows]), self._size + self.dimension)
+        root = root[:, self._size :, self._size :]
+        return -np.einsum("kij,jk->ik", root, ahead), root, spread
+
+    def _moved(self, rows: Array, y: Array, read: bool) -> None:
+        """Let y, (d, K), be the newest lag."""
+        d = self.dimension
+        for first, newest in ((self._rows + 1, y), (self._rows + 1 + self._lags, y if read else np.zeros_like(y))):
+            lags = rows[first : first + self._lags]
+            lags[d:] = lags[:-d].copy()
+            lags[:d] = newest
+
+    def skip(self, stats: Array) -> Array:
+        """Nothing is learnt; the lag is what was expected."""
+        if self._lags == 0:
+            return stats
+        rows = np.array(stats.reshape(self.columns, -1))
+        self._moved(rows, np.clip(self._forecast(rows)[0], -FAR, FAR), read=False)
+        return rows.reshape(stats.shape)
+
+    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+        """Rotate sqrt(zeta) (u, x) into the factor of [P, P B; B^T P, B^T P B + scale] (`mf_posterior`)."""
+        if zeta == 0.0:
+            return self.skip(stats)
+        rows = np.array(stats.reshape(self.columns, -1))
+        y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
+        factor = rows[: self._rows].copy()
+        add(factor, math.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
+        rows[: self._rows] = factor
+        rows[self._rows] += zeta
+        if self._lags:
+            self._moved(rows, y, read=True)
+        return rows.reshape(stats.shape)
+
+    def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
+        """log of Student's t."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        d = self.dimension
+        rows = stats.reshape(self.columns, -1)
+        spread, away = self._solved(rows, self._standard(x))
+        q = 1.0 / zeta + spread
+        nu = self.degrees + rows[self._rows]
+        i, j = np.tril_indices(self._size + d)
+        root = np.log(rows[np.flatnonzero(i == j)[self._size :]]).sum(axis=0) + self._log_unit
+        front = log_rises(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
+        tail = 0.5 * (nu + zeta) * np.log1p((away**2).sum(axis=0) / q)
+        return np.asarray(front - tail).reshape(stats.shape[1:])
+
+    def _ahead(self, rows: Array, zeta: float) -> tuple[Array, Array, Array]:
+        """The mean of the coming reading, the squares of its scale times df, both (d, K), and df, (K,)."""
+        centre, root, spread = self._forecast(rows)
+        own = self._sd[:, None] * (self._back @ root)
+        with np.errstate(divide="ignore"):
+            square = (own**2).sum(axis=2).T * (np.divide(1.0, zeta) + spread)
+        mean = self.mean[:, None] + self._sd[:, None] * (self._back @ centre)
+        return mean, square, self.degrees + rows[self._rows] + zeta - self.dimension
+
+    def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Mean and variances of the Student's t; a variance is infinite up to two degrees of freedom."""
+        mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
+        ends = (self.dimension, *stats.shape[1:])
+        return mean.reshape(ends), ratio(square, np.broadcast_to(df - 2.0, square.shape)).reshape(ends)
+
+    def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
+        """The distribution function of Student's t, of each number."""
+        mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
+        t = np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / square
+        a, half = np.broadcast_to(0.5 * df, t.shape).ravel(), np.full(t.size, 0.5)
+        tail = 0.5 * beta_shares(a, half, (1.0 / (1.0 + t)).ravel(), (t / (1.0 + t)).ravel()).reshape(t.shape)
+        return np.where(x[:, None] < mean, tail, 1.0 - tail).reshape((self.dimension, *stats.shape[1:]))
+
+    def components(self, stats: Array, zeta: float) -> Components:
+        """Student's t, in units of the prior scale."""
+        centre, root, spread = self._forecast(stats)
+        df = self.degrees + stats[self._rows] + zeta - self.dimension
+        return Components(centre.T, root @ root.transpose(0, 2, 1) * ((1.0 / zeta + spread) / df)[:, None, None], df)
+
+    def parameter(self, stats: Array) -> tuple[Array, Array]:
+        """Means and variances of mean + a and then of A_1, ..., A_p row by row: d (1 + p d) numbers.
+
+        The variances are infinite up to d + 1 degrees.
+        """
+        d, rows = self.dimension, stats.reshape(self.columns, -1)
+        factor = full(np.ascontiguousarray(rows[: self._rows]), self._size + d)
+        inner = np.linalg.inv(factor[:, : self._size, : self._size])
+        # from the units of the prior scale to those of the data: u = into . lags, x = back . reading
+        back = self._sd[:, None] * self._back
+        into = np.eye(self._size)
+        into[1:, 1:] = np.kron(np.eye(self.order), self._into / self._sd)
+        mean = back @ (factor[:, self._size :, : self._size] @ inner) @ into
+        mean[:, :, 0] += self.mean
+        noise = ((back @ factor[:, self._size :, self._size :]) ** 2).sum(axis=2)
+        spread = ((inner @ into) ** 2).sum(axis=1)
+        left = self.degrees + rows[self._rows] - d - 1.0
+        var = ratio(noise[:, :, None] * spread[:, None, :], np.broadcast_to(left[:, None, None], mean.shape))
+        return self._listed(mean).reshape((-1, *stats.shape[1:])), self._listed(var).reshape((-1, *stats.shape[1:]))
+
+    def _listed(self, table: Array) -> Array:
+        """(K, d, 1 + p d) as one column a hypothesis: the first column of each, then lag by lag, row by row."""
+        k, d, _ = table.shape
+        lags = table[:, :, 1:].reshape(k, d, self.order, d).transpose(0, 2, 1, 3).reshape(k, -1)
+        return np.concatenate([table[:, :, 0], lags], axis=1).T
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """E_x KL of all coefficients and C: d/2 log(1 + zeta u . P^-1 u), and of C what is told of it by
+
+        `MultivariateGaussianUnknown`.
+        """
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        rows = stats.reshape(self.columns, -1)
+        spread, _ = self._solved(rows, np.zeros(self.dimension))
+        told = covariance_gain(self.degrees + rows[self._rows], zeta, self.dimension)
+        return np.asarray(0.5 * self.dimension * np.log1p(zeta * spread) + told).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """The fall of the covariance of B^T u, the level of the coming tick, over C: the trace, whatever x is."""
+        spread, _ = self._solved(stats.reshape(self.columns, -1), np.zeros(self.dimension))
+        return np.asarray(self.dimension * zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
+
+    def spec(self) -> dict[str, Any]:
+        """The five arguments."""
+        prior = {"order": self.order, "mean": self.mean.tolist(), "count": self.count.tolist()}
+        return {**prior, "degrees": self.degrees, "scale": self.scale.tolist()}

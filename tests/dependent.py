@@ -1,0 +1,197 @@
+"""Truths of the regressions: the registry's formulas for series that are not i.i.d. within a regime.
+
+From the normal equations of a whole segment, or its joint density, never by moving statistics reading by reading.
+`before` holds the readings of the stream before the segment, for models that remember them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+Readings = Sequence[tuple[Any, float]]
+
+COUNTS = np.array([0.7, 2.5, 1.3])
+SHAPE, SCALE, NOISE = 2.3, 1.8, 0.6
+
+
+def posterior(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray):  # type: ignore[no-untyped-def]
+    """Mean of the coefficients, their covariance over s2, shape and scale (in units of the prior scale)."""
+    precision = np.diag(count) + (u.T * zeta) @ u
+    mean = np.linalg.solve(precision, (u.T * zeta) @ y)
+    scale = 1.0 + 0.5 * (zeta @ (y - u @ mean) ** 2 + mean @ (count * mean))
+    return mean, np.linalg.inv(precision), SHAPE + 0.5 * zeta.sum(), scale
+
+
+def known_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
+    """The joint density of a segment, multivariate normal, in units of the noise."""
+    if y.size == 0:
+        return 0.0
+    covariance = (u / count) @ u.T + np.diag(1 / zeta)
+    return float(stats.multivariate_normal(np.zeros(y.size), covariance).logpdf(y))
+
+
+def unknown_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
+    """The model is DEFINED by its normalised predictives: their sum, each from the normal equations."""
+    total = 0.0
+    for t in range(y.size):
+        mean, covariance, shape, scale = posterior(u[:t], y[:t], zeta[:t], count)
+        df = 2 * shape + zeta[t] - 1
+        q = 1 / zeta[t] + u[t] @ covariance @ u[t]
+        total += float(stats.t(df, u[t] @ mean, math.sqrt(2 * scale * q / df)).logpdf(y[t]))
+    return total
+
+
+def marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray, noise: float | None) -> float:
+    """Of readings in their own units: y is already divided by the unit."""
+    kept = zeta > 0
+    of = unknown_marginal if noise is None else known_marginal
+    return of(u[kept], y[kept], zeta[kept], count) - kept.sum() * math.log(unit(noise))
+
+
+def unit(noise: float | None) -> float:
+    return math.sqrt(SCALE if noise is None else noise)
+
+
+def told(noise: float | None) -> dict[str, float]:
+    """What a model is told of the noise."""
+    return {"shape": SHAPE, "scale": SCALE} if noise is None else {"noise": noise}
+
+
+# --- trend ------------------------------------------------------------------------------------------------------
+LEVEL, SLOPE = 1.2, -0.4
+
+
+def _trend(readings: Readings, noise: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    age = np.arange(float(len(readings)))
+    u = np.stack([np.ones_like(age), age], axis=1)
+    y = np.array([x for x, _ in readings]) - LEVEL - SLOPE * age
+    return u, y / unit(noise), np.array([zeta for _, zeta in readings])
+
+
+def trend_marginal(readings: Readings, noise: float | None) -> float:
+    return marginal(*_trend(readings, noise), COUNTS[:2], noise) if readings else 0.0
+
+
+def trend_mean(readings: Readings, noise: float | None) -> float:
+    age = len(readings)
+    if age == 0:
+        return LEVEL
+    mean = posterior(*_trend(readings, noise), COUNTS[:2])[0]
+    return LEVEL + SLOPE * age + unit(noise) * float(mean @ [1.0, age])
+
+
+# --- autoregression of order 2 --------------------------------------------------------------------------------------
+ABOUT = 0.8
+
+
+def _lagged(readings: Readings, before: Readings, noise: float | None):  # type: ignore[no-untyped-def]
+    """Regressors, readings and zetas of a segment and the regressors of the tick after it, standardised."""
+    past = [0.0, 0.0] + [(x - ABOUT) / unit(noise) if zeta > 0 else 0.0 for x, zeta in before]
+    rows: list[list[float]] = []
+    values: list[float] = []
+    zetas: list[float] = []
+    for x, zeta in readings:
+        row = [1.0, past[-1], past[-2]]
+        if zeta > 0:
+            rows, values, zetas = [*rows, row], [*values, (x - ABOUT) / unit(noise)], [*zetas, zeta]
+            past.append(values[-1])
+        else:
+            mean = posterior(np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), COUNTS)[0]
+            past.append(float(mean @ row))
+    return np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), np.array([1.0, past[-1], past[-2]])
+
+
+def lagged_marginal(readings: Readings, before: Readings, noise: float | None) -> float:
+    u, y, zeta, _ = _lagged(readings, before, noise)
+    return marginal(u, y, zeta, COUNTS, noise)
+
+
+def lagged_mean(readings: Readings, before: Readings, noise: float | None) -> float:
+    u, y, zeta, row = _lagged(readings, before, noise)
+    return ABOUT + unit(noise) * float(posterior(u, y, zeta, COUNTS)[0] @ row)
+
+
+# --- regression on two covariates -----------------------------------------------------------------------------------
+LINE = np.array([0.5, -1.0, 2.0])
+
+
+def _regression(readings: Readings, noise: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    given = [(np.asarray(x, dtype=float), zeta) for x, zeta in readings if zeta > 0]
+    x = np.array([x for x, _ in given]).reshape(-1, 3)
+    u = np.column_stack([np.ones(len(given)), x[:, 1:]])
+    return u, (x[:, 0] - u @ LINE) / unit(noise), np.array([zeta for _, zeta in given])
+
+
+def regression_marginal(readings: Readings, noise: float | None) -> float:
+    return marginal(*_regression(readings, noise), COUNTS, noise)
+
+
+def regression_mean(readings: Readings, before: Readings, noise: float | None) -> np.ndarray:
+    seen = [np.asarray(x, dtype=float) for x, zeta in [*before, *readings] if zeta > 0]
+    last = seen[-1][1:] if seen else np.zeros(2)
+    u = np.append(1.0, last)
+    mean = posterior(*_regression(readings, noise), COUNTS)[0]
+    return np.append(u @ (LINE + unit(noise) * mean), last)
+
+
+def covariates(rng: np.random.Generator) -> np.ndarray:
+    u = rng.normal(size=2)
+    return np.append(1.0 + u @ [2.0, -1.0] + rng.normal(), u)
+
+
+# --- vector autoregression of order 1 ---------------------------------------------------------------------------
+CENTRE, DEGREES = np.array([0.5, -1.0]), 4.6
+SCATTER = np.array([[2.0, 0.6], [0.6, 0.9]])
+ROOT = np.linalg.cholesky(SCATTER)
+
+
+def _vectors(readings: Readings, before: Readings):  # type: ignore[no-untyped-def]
+    """Regressors, readings and zetas of a segment and the regressors of the tick after it, in units of SCATTER."""
+
+    def unit_of(x: Any) -> np.ndarray:
+        return np.linalg.solve(ROOT, np.asarray(x, dtype=float) - CENTRE)
+
+    last = unit_of(before[-1][0]) if before and before[-1][1] > 0 else np.zeros(2)
+    rows, values, zetas = np.empty((0, 3)), np.empty((0, 2)), np.empty(0)
+    for x, zeta in readings:
+        row = np.append(1.0, last)
+        last = unit_of(x) if zeta > 0 else _coefficients(rows, values, zetas)[0].T @ row
+        if zeta > 0:
+            rows, values, zetas = np.vstack([rows, row]), np.vstack([values, last]), np.append(zetas, zeta)
+    return rows, values, zetas, np.append(1.0, last)
+
+
+def _coefficients(u: np.ndarray, y: np.ndarray, zeta: np.ndarray):  # type: ignore[no-untyped-def]
+    """B (3, 2), its row covariance, degrees and scale, from the normal equations."""
+    precision = np.diag(COUNTS) + (u.T * zeta) @ u
+    b = np.linalg.solve(precision, (u.T * zeta) @ y)
+    scale = np.eye(2) + ((y - u @ b).T * zeta) @ (y - u @ b) + b.T @ np.diag(COUNTS) @ b
+    return b, np.linalg.inv(precision), DEGREES + zeta.sum(), scale
+
+
+def vectors_marginal(readings: Readings, before: Readings = ()) -> float:
+    """The model is DEFINED by its normalised predictives: their sum, each from the normal equations."""
+    u, y, zeta, _ = _vectors(readings, before)
+    total = 0.0
+    for t in range(zeta.size):
+        b, covariance, degrees, scale = _coefficients(u[:t], y[:t], zeta[:t])
+        df = degrees + zeta[t] - 2
+        q = 1 / zeta[t] + u[t] @ covariance @ u[t]
+        centre = CENTRE + ROOT @ (b.T @ u[t])
+        truth = stats.multivariate_t(centre, ROOT @ scale @ ROOT.T * q / df, df=df)
+        total += float(truth.logpdf(CENTRE + ROOT @ y[t]))
+    return total
+
+
+def vectors_mean(readings: Readings, before: Readings = ()) -> np.ndarray:
+    u, y, zeta, row = _vectors(readings, before)
+    return CENTRE + ROOT @ (_coefficients(u, y, zeta)[0].T @ row)
+
+
+def pair(rng: np.random.Generator) -> np.ndarray:
+    return CENTRE + rng.normal(0.0, 2.0, 2)

@@ -1,0 +1,102 @@
+"""Truths of the models on a grid: the registry's formulas for them, by brute force over one parameter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+Readings = Sequence[tuple[float, float]]
+
+# --- Student's t: a trapezoid twenty times finer than the model's grid, and twice as wide ------------------------
+MEAN, VAR, NOISE, DEGREES = 1.5, 4.0, 0.7, 3.5
+_LEVELS = np.linspace(MEAN - 24.0, MEAN + 24.0, 9_601)
+
+
+def _student(readings: Readings) -> tuple[np.ndarray, float]:
+    """The joint density of readings and level, and its integral."""
+    logs = stats.norm(MEAN, math.sqrt(VAR)).logpdf(_LEVELS)
+    for x, zeta in readings:
+        if zeta > 0:
+            logs = logs + stats.t(DEGREES, _LEVELS, math.sqrt(NOISE / zeta)).logpdf(x)
+    density = np.exp(logs)
+    return density, float(np.trapezoid(density, _LEVELS))
+
+
+def student_marginal(readings: Readings) -> float:
+    return math.log(_student(readings)[1])
+
+
+def student_mean(readings: Readings) -> float:
+    density, total = _student(readings)
+    return float(np.trapezoid(density * _LEVELS, _LEVELS) / total)
+
+
+# --- a classifier that misses more than it imagines ---------------------------------------------------------------
+RATES = np.linspace(0.01, 0.99, 50)
+BELIEF = RATES * (1 - RATES) ** 2
+
+
+def classifier(x, rate, zeta):  # type: ignore[no-untyped-def]
+    """The likelihood handed to the model."""
+    one = rate * (1 - 0.5 * (1 - zeta)) + (1 - rate) * 0.1 * (1 - zeta)
+    return np.where(x == 1.0, one, 1.0 - one)
+
+
+def _rates(readings: Readings) -> np.ndarray:
+    """Prior times the product of likelihoods."""
+    joint = BELIEF / BELIEF.sum()
+    for x, zeta in readings:
+        if zeta > 0:
+            hit, wolf = 0.5 + 0.5 * zeta, 0.1 - 0.1 * zeta
+            joint = joint * (
+                (hit * RATES + wolf * (1 - RATES)) if x else ((1 - hit) * RATES + (1 - wolf) * (1 - RATES))
+            )
+    return joint
+
+
+def classifier_marginal(readings: Readings) -> float:
+    return math.log(_rates(readings).sum())
+
+
+def classifier_mean(readings: Readings) -> float:
+    joint = _rates(readings)
+    return float(joint @ RATES / joint.sum())
+
+
+# --- a sensor that saturates ----------------------------------------------------------------------------------------
+POSITIONS = np.linspace(-3.0, 3.0, 25)
+LOW, CAP, SD = -50.0, 2.0, 0.5
+
+
+def sensor(x, level, zeta):  # type: ignore[no-untyped-def]
+    """The likelihood handed to the model: a normal density below the cap, at the cap what lies beyond."""
+    sd = SD / math.sqrt(zeta)
+    return np.where(x >= CAP, stats.norm.sf((CAP - level) / sd), stats.norm.pdf((x - level) / sd) / sd)
+
+
+def _positions(readings: Readings) -> np.ndarray:
+    joint = np.full(POSITIONS.size, 1 / POSITIONS.size)
+    for x, zeta in readings:
+        if zeta > 0:
+            noise = stats.norm(POSITIONS, SD / math.sqrt(zeta))
+            joint = joint * (noise.sf(CAP) if x == CAP else noise.pdf(x))
+    return joint
+
+
+def sensor_marginal(readings: Readings) -> float:
+    return math.log(_positions(readings).sum())
+
+
+def sensor_mean(readings: Readings) -> float:
+    """E min(level + noise, cap)."""
+    joint = _positions(readings)
+    a = (CAP - POSITIONS) / SD
+    mean = POSITIONS * stats.norm.cdf(a) - SD * stats.norm.pdf(a) + CAP * stats.norm.sf(a)
+    return float(joint @ mean / joint.sum())
+
+
+def saturated(rng: np.random.Generator) -> float:
+    return float(min(rng.normal(1.0, 1.5), CAP))
