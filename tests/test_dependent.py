@@ -315,6 +315,16 @@ def test_a_new_regime_leans_on_the_readings_before_it() -> None:
     np.testing.assert_array_equal(model.born(np.empty((model.columns, 0))), model.prior())
 
 
+def test_a_new_vector_regime_leans_on_the_readings_before_it() -> None:
+    model = mf.VectorAutoregressive(2, (1.0, 2.0), scale=4.0)
+    live = np.stack([model.prior()] * 2, axis=1)
+    for x in ((5.0, 2.0), (3.0, 4.0), None, (1.0, 6.0)):
+        live = model.skip(live) if x is None else model.update(live, np.array(x), 0.5)
+    assert model.born(live)[-4:].tolist() == [0.0, 2.0, 0.0, 0.0]  # (x - mean) / 2, newest first; one was missed
+    assert (live[-8:-4, 0] != live[-4:, 0]).any()  # the regime itself knows better what was missed
+    np.testing.assert_array_equal(model.born(np.empty((model.columns, 0))), model.prior())
+
+
 def test_a_new_regime_is_expected_at_the_last_covariates() -> None:
     detector = mf.Detector(mf.LinearRegression(2, (1.0, 2.0, 3.0), noise=1.0), hazard=1 - 1e-12)  # every tick is new
     detector.update([0.3, 10.0, 100.0], "full")

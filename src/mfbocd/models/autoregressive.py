@@ -57,6 +57,14 @@ class Autoregressive(Regression):
         self._units[1:] = 1.0  # phi has no unit
         self.columns += 2 * self.order
 
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Noise variance and coefficients from the prior, then readings that lean on those before, at first `mean`."""
+        beta, sd = self._regime(rng)
+        y = np.zeros(self.order + ticks)
+        for t in range(self.order, y.size):
+            y[t] = beta[0] + beta[1:] @ y[t - self.order : t][::-1] + sd * rng.normal()
+        return self.mean + self._unit * y[self.order :]
+
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}

@@ -115,6 +115,11 @@ class Regression(Model):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self.spec().items())})"
 
+    def _regime(self, rng: np.random.Generator) -> tuple[Array, float]:
+        """Coefficients about their prior means and the noise's standard deviation, in units of the prior noise."""
+        s2 = 1.0 if self.noise is not None else 1.0 / rng.gamma(self.shape)
+        return rng.normal(size=self._size) * np.sqrt(s2 / self._count), math.sqrt(s2)
+
     @abstractmethod
     def _coming(self, rows: Array) -> tuple[Array, Array]:
         """The regressors (p, K) of the coming tick, and the prior mean of its reading (K,)."""

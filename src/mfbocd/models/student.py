@@ -118,6 +118,11 @@ class StudentT(Lattice):
         """Var(theta) - E_x Var(theta | x), in units of `noise`, as for `Gaussian`."""
         return super().variance_gain(stats, zeta) / self.noise
 
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """theta ~ N(mean, var), then theta plus Student-t noise."""
+        theta = rng.normal(self.mean, math.sqrt(self.var))
+        return np.asarray(theta + self._unit * rng.standard_t(self.degrees, ticks))
+
     def spec(self) -> dict[str, Any]:
         """The five arguments."""
         prior = {"mean": self.mean, "var": self.var, "noise": self.noise}

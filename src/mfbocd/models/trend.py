@@ -50,6 +50,12 @@ class Trend(Regression):
         self._set(np.array([self.level, self.slope]), count, shape, scale, noise)
         self.columns += 1
 
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Noise variance, level and slope from the prior, then a noisy line."""
+        (level, slope), sd = self._regime(rng)
+        age = np.arange(ticks)
+        return self.level + self.slope * age + self._unit * (level + slope * age + sd * rng.normal(size=ticks))
+
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}

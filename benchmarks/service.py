@@ -1,0 +1,223 @@
+"""How many observations a service takes: one a request and many, on both databases, with 1 and with 1000 streams.
+
+Beside each stands the same service with no detector: the same requests, the same rows and blobs, nothing computed.
+What the detector costs is the ratio of the two, from one run on one machine. `python -m benchmarks.service --quick`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CONFIG = {
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
+    "policy": {"kind": "budget", "share": 0.35},
+}
+WARM = 300  # ticks before anything is measured: a state has its full size by then
+
+
+# --- the service, in a process of its own --------------------------------------------------------------------------
+
+
+def serve(db: str, port: int, blank: bool) -> None:
+    import uvicorn
+
+    from mfbocd.service import service
+    from mfbocd.service.app import create_app
+    from mfbocd.service.engine import Engine, Held, Observe
+    from mfbocd.service.opening import open_store
+    from mfbocd.service.records import Event
+    from mfbocd.service.serving import Server
+    from mfbocd.service.store import Store
+
+    class Blank(Engine):
+        """Writes what was last written once more."""
+
+        def _advance(self, held: Held, told: Observe) -> None:
+            row = held.row
+            self._work.streams.setdefault(row.id, row.tick)
+            assert row.last is not None
+            self._work.events[row.id, row.tick] = Event(row.id, row.tick, row.updated, False, row.last)
+            row.tick += 1
+            self.steps += 1
+
+    if blank:
+        service.Engine = Blank  # type: ignore[misc]
+
+    def store() -> Store:
+        return open_store(db, worker="bench", alone=True)
+
+    Server(uvicorn.Config(create_app(store), port=port, log_level="warning", access_log=False)).run()
+
+
+# --- a client that costs little ------------------------------------------------------------------------------------
+
+
+class Connection:
+    """One HTTP connection that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def open(self) -> Connection:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    async def post(self, path: str, body: Any) -> Any:
+        data = json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        top = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        length = int(top.lower().split("content-length: ")[1].split("\r\n")[0])
+        answer = json.loads(await self.reader.readexactly(length))
+        assert top.split()[1] in ("200", "201"), (top, answer)
+        return answer
+
+
+def reading(rng: np.random.Generator, fidelity: str) -> float:
+    return float(rng.normal(0.0, 1.0 if fidelity == "gps" else 3.0))
+
+
+async def batched(port: int, streams: list[str], rounds: int, size: int) -> tuple[float, list[float]]:
+    """Stream-ticks a second and seconds of each request to /observe; asking is part of the time."""
+    connection = await Connection(port).open()
+    rng = np.random.default_rng(1)
+    took: list[float] = []
+    began = time.perf_counter()
+    for _ in range(rounds):
+        for first in range(0, len(streams), size):
+            part = streams[first : first + size]
+            asked = (await connection.post("/choose", {"streams": part}))["results"]
+            told = [
+                {
+                    "stream": a["stream"],
+                    "tick": a["tick"],
+                    "fidelity": a["fidelity"],
+                    "x": reading(rng, a["fidelity"]),
+                }
+                for a in asked
+            ]
+            start = time.perf_counter()
+            found = (await connection.post("/observe", {"observations": told}))["results"]
+            took.append(time.perf_counter() - start)
+            assert all(f["status"] == 200 for f in found)
+    return rounds * len(streams) / (time.perf_counter() - began), took
+
+
+async def single(
+    port: int, streams: list[str], seconds: float, clients: int, pace: float = 0.0
+) -> tuple[float, list[float]]:
+    """Requests a second, asked and told in turn, and seconds of each request to /observe."""
+    took: list[float] = []
+    count = 0
+    until = time.perf_counter() + seconds
+
+    async def loop(i: int) -> None:
+        nonlocal count
+        connection = await Connection(port).open()
+        rng = np.random.default_rng(i)
+        mine = streams[i::clients] or [streams[0]]
+        turn = 0
+        due = time.perf_counter() + (i / clients) * (2 * clients / pace if pace else 0.0)
+        while time.perf_counter() < until:
+            stream = mine[turn % len(mine)]
+            turn += 1
+            choice = await connection.post(f"/streams/{stream}/choose", {})
+            told = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": reading(rng, choice["fidelity"])}
+            start = time.perf_counter()
+            await connection.post(f"/streams/{stream}/observe", told)
+            took.append(time.perf_counter() - start)
+            count += 2
+            if pace:
+                due += 2 * clients / pace
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+
+    began = time.perf_counter()
+    await asyncio.gather(*(loop(i) for i in range(min(clients, max(len(streams), 1)))))
+    return count / (time.perf_counter() - began), took
+
+
+def parts(took: list[float]) -> str:
+    return f"p50 {1e3 * float(np.percentile(took, 50)):6.2f} ms, p99 {1e3 * float(np.percentile(took, 99)):7.2f} ms"
+
+
+def start(db: str, port: int, blank: bool) -> subprocess.Popen[bytes]:
+    import socket
+
+    command = [sys.executable, "-m", "benchmarks.service", "--serve", db, str(port), *(["--blank"] if blank else [])]
+    process = subprocess.Popen(command)
+    for _ in range(3000):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+            return process
+        except OSError:
+            time.sleep(0.02)
+    raise TimeoutError("the service did not begin")
+
+
+def measure(db: str, count: int, quick: bool, port: int) -> None:
+    streams = [f"s{i}" for i in range(count)]
+    rounds = (3 if quick else 20) if count > 1 else (200 if quick else 1000)
+    seconds = 3.0 if quick else 10.0
+    results: dict[tuple[str, bool], tuple[float, list[float]]] = {}
+    paced: tuple[float, list[float]] | None = None
+
+    async def prepare() -> None:
+        connection = await Connection(port).open()
+        for stream in streams:
+            await connection.post("/streams", {"id": stream, "config": CONFIG})
+
+    for blank in (False, True):
+        process = start(db, port, blank)
+        try:
+            if not blank:
+                asyncio.run(prepare())
+                asyncio.run(batched(port, streams, WARM, 1000))
+            results["batched", blank] = asyncio.run(batched(port, streams, rounds, 1000))
+            results["single", blank] = asyncio.run(single(port, streams, seconds, 32))
+            if not blank:
+                half = results["single", blank][0] / 2
+                paced = asyncio.run(single(port, streams, seconds, 32, half))
+        finally:
+            process.terminate()
+            process.wait()
+    for kind, unit in (("batched", "stream-ticks/s"), ("single", "requests/s")):
+        (rate, took), (bare, _) = results[kind, False], results[kind, True]
+        print(f"  {kind:8s} {rate:8.0f} {unit:15s} {parts(took)}; no detector {bare:8.0f}, {bare / rate:.2f} times")
+    assert paced is not None
+    print(f"  half load {paced[0]:7.0f} requests/s      {parts(paced[1])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--postgres", help="postgresql://... of an empty database to measure as well")
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--blank", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.serve:
+        serve(given.serve[0], int(given.serve[1]), given.blank)
+        return
+    port = 20_000 + os.getpid() % 20_000
+    for count in (1, 1000):
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"SQLite, {count} streams", flush=True)
+            measure(str(Path(folder) / "mfbocd.db"), count, given.quick, port)
+    if given.postgres:
+        print("PostgreSQL, 100 streams", flush=True)
+        measure(given.postgres, 100, given.quick, port)
+
+
+if __name__ == "__main__":
+    main()
