@@ -80,6 +80,12 @@ def test_whole_numbers_with_an_empty_one_and_truths_are_numbers(kind: str) -> No
     assert more["tick"] == [4, 5]
 
 
+def test_a_nullable_column_of_pandas_is_read() -> None:
+    frame = pd.DataFrame({"x": pd.array([1, 0, None, 1], dtype="Int64")})
+    told = frames.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), frame)["mean"].tolist()
+    assert told == mf.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), [1, 0, np.nan, 1]).mean.tolist()
+
+
 def test_an_index_is_kept_be_it_what_it_may() -> None:
     index = pd.Index(["b", "a", "a"], name="key")
     frame = pd.DataFrame({"day": [3, 1, 2], "x": [0.1, 0.2, 5.0]}, index=index)
@@ -104,7 +110,7 @@ def test_columns_say_where_a_fidelity_stands(readings: dict[str, Any]) -> None:
         ({"columns": "x"}, ValueError, "columns must say where each of low, high stands, not just 'x'"),
         ({"columns": {"mid": "x"}}, ValueError, "columns must name fidelities, low, high, not 'mid'"),
         ({"columns": {"low": "x"}}, ValueError, "frame has no column 'x' for 'low', only when, low, high"),
-        ({"columns": {"low": "when"}}, TypeError, "column 'when' must hold numbers, not"),
+        ({"columns": {"low": "when"}}, TypeError, "column 'when' must hold numbers, not Datetime"),
         ({"time": "hour"}, ValueError, "time must name a column of the frame, when, low, high, not 'hour'"),
     ],
 )

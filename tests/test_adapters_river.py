@@ -24,13 +24,13 @@ Row = tuple[dict[str, float], int]
 
 
 def cards(rows: int, seed: int = 3) -> list[Row]:
-    """Ten columns of different scales, of one row in fifty three with numbers far out."""
+    """Six columns of different scales, of one row in fifty three with numbers far out."""
     rng = np.random.default_rng(seed)
-    scale = 10.0 ** rng.uniform(-2, 3, 10)
+    scale = 10.0 ** rng.uniform(-2, 3, 6)
     out = []
     for _ in range(rows):
         fraud = int(rng.random() < 0.02)
-        x = rng.normal(size=10)
+        x = rng.normal(size=6)
         x[:3] += 6.0 * fraud * rng.choice([-1, 1], 3)
         out.append(({f"V{j}": float(v) for j, v in enumerate(x * scale)}, fraud))
     return out
@@ -40,8 +40,8 @@ def anomaly_streams(long: bool) -> Iterator[Any]:
     """river checks anomaly detectors on CreditCard, 150 MB to download: it is used if it is here."""
     if datasets.CreditCard().is_downloaded:
         yield list(datasets.CreditCard().take(10_000 if long else 1000))
-    yield cards(2000 if long else 200)
-    yield list(synth.AnomalySine(n_samples=2000 if long else 200, n_anomalies=20, seed=4))
+    yield cards(1000 if long else 200)
+    yield list(synth.AnomalySine(n_samples=1000 if long else 200, n_anomalies=20, seed=4))
 
 
 def river_checks(model: base.Base) -> Iterator[tuple[str, Callable[[Any], None]]]:

@@ -57,7 +57,8 @@ def test_of_several_columns_one_that_changes_is_enough() -> None:
     x = levels((120, 0.0), seed=2, columns=4) * [1.0, 1e3, 1e-3, 1.0]
     x[70:, 2] += 5e-3
     segmenter = Segmenter().fit(x)
-    assert isinstance(segmenter.model_, mf.MultivariateGaussianUnknown)
+    assert isinstance(segmenter.model_, mf.Product)
+    assert [type(part) for part in segmenter.model_.parts] == [mf.Trend] * 4
     assert segmenter.starts_.tolist() == [0, 70]
     assert segmenter.n_features_in_ == 4
 
@@ -86,7 +87,7 @@ def test_predict_keeps_what_fit_learnt(x: Any) -> None:
     assert Segmenter().fit_predict(faint).tolist() == [0, 20]
     # next to the noise of x this change is nothing
     assert segmenter.predict(faint).tolist() == [0]
-    assert segmenter.predict(x[45:60]).tolist() == [0, 5]
+    assert segmenter.predict(x[30:80]).tolist() == [0, 20]
     assert segmenter.model_ is model
     assert segmenter.starts_.tolist() == [0, 50, 90]
 
@@ -124,6 +125,16 @@ def test_a_model_of_another_dimension_or_support_is_refused(x: Any) -> None:
         Segmenter(mf.MultivariateGaussianUnknown([0, 0])).fit(x)
     with pytest.raises(ValueError, match=r"row 1: .*0\.5"):
         Segmenter(mf.Bernoulli(1, 1)).fit([1, 0.5])
+
+
+def test_a_ramp_is_one_segment_and_a_kink_begins_another() -> None:
+    rng = np.random.default_rng(6)
+    ramp = 0.1 * np.arange(120) + 0.2 * rng.normal(size=120)
+    assert Segmenter().fit_predict(ramp).tolist() == [0]
+    kink = np.concatenate([ramp[:60], ramp[60] - 0.1 * np.arange(60) + 0.2 * rng.normal(size=60)])
+    starts = Segmenter().fit_predict(kink)
+    assert starts.size == 2
+    assert abs(starts[1] - 60) <= 10  # the lines cross there: a few ticks to either side look alike
 
 
 def test_the_guess_expects_the_noise_it_saw() -> None:

@@ -79,7 +79,6 @@ def test_it_goes_to_netcdf_and_back(trace: mf.Trace, tmp_path: Path) -> None:
         assert back["posterior"].attrs == data["posterior"].attrs
         assert back.attrs["spent"] == trace.spent
         assert back.attrs["fidelities"] == "low, high"
-    posterior(replace(trace, costs=())).to_netcdf(tmp_path / "costless.nc", engine="scipy")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""The segments of a finished series, with scikit-learn's manners (extra ``real``)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hazard import Hazard
+from ..models import Model
+from .series import lines_for, look_back, series_of
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import check_is_fitted
+except ImportError as error:
+    raise ImportError("mfbocd.adapters.sklearn needs scikit-learn: pip install 'mfbocd[real]'") from error
+
+Ticks = NDArray[np.int64]
+
+
+class Segmenter(BaseEstimator):  # type: ignore[misc]
+    """First ticks of the segments of a series, in the most probable history of all (max-product).
+
+    The first segment begins at 0, which is in every answer. A finished series is (T,), (T, 1), or (T, d) for
+    readings of d numbers; NaN is a missing reading.
+
+    Parameters
+    ----------
+    model: the conjugate family with its prior. Without one `fit` makes it from the readings: a noisy straight line a
+        segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; one each of several columns.
+    hazard: P(change) a tick, or a `Hazard`; learnt unless told.
+    seed: of the draws of the detector's pruning.
+
+    After `fit`: `model_`; `starts_`, the first ticks; `labels_`, the number of its segment for every tick;
+    `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
+
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> x = noise + [8.0 + e for e in noise]
+    >>> segmenter = Segmenter()
+    >>> segmenter.fit_predict(x)
+    array([ 0, 20])
+    >>> segmenter.labels_[18:22]
+    array([0, 0, 1, 1])
+    >>> segmenter.predict(x[20:] + x[:20] + x[20:])
+    array([ 0, 20, 40])
+    """
+
+    def __init__(self, model: Model | None = None, hazard: float | Hazard | None = None, seed: int = 0) -> None:
+        self.model = model
+        self.hazard = hazard
+        self.seed = seed
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the model's prior from X, if none was given, and find the segments of X; y is ignored."""
+        x = series_of(X)
+        model = lines_for(x) if self.model is None else self.model
+        back = look_back(model, x, self.hazard, self.seed)
+        self.changepoints_ = back.changepoints()
+        self.starts_ = np.array([0, *(change.at for change in self.changepoints_)], dtype=np.int64)
+        self.labels_ = np.searchsorted(self.starts_, np.arange(len(x)), side="right").astype(np.int64) - 1
+        self.n_features_in_ = x.shape[1]
+        self.model_ = model
+        return self
+
+    def predict(self, X: Any) -> Ticks:
+        """First ticks of the segments of another series, with the model that was fitted."""
+        check_is_fitted(self)
+        back = look_back(self.model_, series_of(X), self.hazard, self.seed)
+        return np.array([0, *back.segmentation()], dtype=np.int64)
+
+    def fit_predict(self, X: Any, y: Any = None) -> Ticks:
+        """First ticks of the segments of X, its model learnt from X too."""
+        starts: Ticks = self.fit(X).starts_
+        return starts

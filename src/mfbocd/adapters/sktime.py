@@ -1,0 +1,97 @@
+"""A changepoint detector of sktime (extra ``sktime``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..hazard import Hazard
+from ..hindsight import Hindsight
+from ..models import Gaussian, Model
+from .series import lines_for, look_back, series_of
+
+try:
+    from sktime.detection.base import BaseDetector
+except ImportError as error:
+    raise ImportError("mfbocd.adapters.sktime needs sktime: pip install 'mfbocd[sktime]'") from error
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class BOCD(BaseDetector):  # type: ignore[misc]
+    """Bayesian online changepoint detection, looked back on: the most probable changes of a series.
+
+    `fit` learns the prior, `predict` tells where regimes after the first begin (the first tick of each),
+    `predict_scores` how probable each change is, `transform_scores` P(a regime begins) for every tick, given the
+    whole series.
+
+    Parameters
+    ----------
+    model : mfbocd.Model, optional
+        The conjugate family with its prior. Without one `fit` makes it from the readings: a noisy straight line
+        a segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; one each of several
+        columns.
+    hazard : float or mfbocd.Hazard, optional
+        P(change) a tick; learnt unless told.
+    seed : int, default=0
+        Of the draws of the detector's pruning.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mfbocd.adapters.sktime import BOCD
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> x = pd.Series(noise + [8.0 + e for e in noise])
+    >>> detector = BOCD()
+    >>> detector.fit_predict(x)
+       ilocs
+    0     20
+    >>> detector.predict_scores(x).round(3)
+       probability
+    0          1.0
+    """
+
+    _tags: ClassVar[dict[str, Any]] = {
+        "authors": "mfbocd",
+        "maintainers": "mfbocd",
+        "task": "change_point_detection",
+        "learning_type": "unsupervised",
+        "capability:multivariate": True,
+        "capability:missing_values": True,
+        "X_inner_mtype": "pd.DataFrame",
+    }
+
+    def __init__(self, model: Model | None = None, hazard: float | Hazard | None = None, seed: int = 0) -> None:
+        self.model = model
+        self.hazard = hazard
+        self.seed = seed
+        super().__init__()
+
+    def _fit(self, X: pd.DataFrame, y: Any = None) -> BOCD:
+        self.model_ = lines_for(series_of(X)) if self.model is None else self.model
+        return self
+
+    def _back(self, X: Any) -> Hindsight:
+        return look_back(self.model_, series_of(X), self.hazard, self.seed)
+
+    def _predict(self, X: pd.DataFrame) -> pd.Series[int]:
+        import pandas as pd
+
+        return pd.Series(self._back(X).segmentation(), dtype="int64")
+
+    def _predict_scores(self, X: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"probability": [change.probability for change in self._back(X).changepoints()]}, dtype=float
+        )
+
+    def _transform_scores(self, X: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame({"scores": self._back(X).smoothed}, index=X.index)
+
+    @classmethod
+    def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
+        """Arguments sktime's own checks try."""
+        return [{}, {"model": Gaussian(mean=0.0, var=9.0, noise=1.0), "hazard": 0.05, "seed": 1}]
