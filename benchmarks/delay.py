@@ -30,8 +30,12 @@ MODELS: dict[str, mf.Model] = {
     "Bernoulli": mf.Bernoulli(1, 1),
     "Poisson": mf.Poisson(4, 1),
     "Exponential": mf.Exponential(3, 2),
+    "Gamma": mf.Gamma(3, 3, 2),
     "Binomial": mf.Binomial(10, 2, 2),
+    "Categorical": mf.Categorical([1, 1, 1, 1]),
     "StudentT": mf.StudentT(0, 4, 1, 4),
+    "Trend": mf.Trend(count=(0.25, 400), shape=5, scale=5),
+    "Autoregressive": mf.Autoregressive(1, count=(0.25, 4), shape=5, scale=5),
 }
 
 Alarms = Callable[[Array, float], list[int]]

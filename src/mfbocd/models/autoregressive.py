@@ -58,7 +58,7 @@ class Autoregressive(Regression):
         self.columns += 2 * self.order
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Noise variance and coefficients from the prior, then readings that lean on those before, at first `mean`."""
+        """Noise and coefficients from the prior, then readings that lean on those before, at first on `mean`."""
         beta, sd = self._regime(rng)
         y = np.zeros(self.order + ticks)
         for t in range(self.order, y.size):
