@@ -6,23 +6,34 @@ from pathlib import Path
 
 import click
 
+from .plain import plainly
+
 
 @click.command()
+@click.option("--simulated", is_flag=True, help="A simulated stream instead of the real one.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/demo"),
     show_default=True,
-    help="Folder the report is written to.",
+    help="Folder the report and the trace are written to.",
 )
-@click.option("--ticks", type=click.IntRange(50), default=1000, show_default=True, help="Length of the stream.")
-@click.option("--budget", type=click.FloatRange(1), default=8.0, show_default=True, help="Average cost a tick.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the stream and the choices.")
-def demo(out: Path, ticks: int, budget: float, seed: int) -> None:
-    """Run a detector over a simulated stream with a cheap and a dear sensor.
+@click.option(
+    "--budget",
+    type=click.FloatRange(1),
+    help="Average cost a tick; 2.05 of 1 to 4, simulated 8 of 1 to 40, unless told.",
+)
+@click.option("--ticks", type=click.IntRange(50), help="Length of the simulated stream; 1000 unless told.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the simulated stream.")
+def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, seed: int) -> None:
+    """Find the changes of pace in a real run, paying for good readings only where they tell.
 
-    Prints what it found and what it cost, and writes a report.
+    Prints what it found beside what people marked, and what it cost; writes a report and a table of every tick.
     """
-    from ..demo import run_demo
+    if ticks is not None and not simulated:
+        raise click.UsageError("--ticks needs --simulated: the real run has the length it has")
+    with plainly():
+        from ..demo import a_real_run, a_simulated_walk, run_demo
 
-    click.echo(run_demo(out, ticks=ticks, budget=budget, seed=seed))
+        scene = a_simulated_walk(seed, ticks or 1000, budget) if simulated else a_real_run(budget)
+        click.echo(run_demo(scene, out, seed=seed))
