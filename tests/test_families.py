@@ -569,7 +569,7 @@ def test_a_change_of_variance_alone_is_found() -> None:
         (mf.Gamma(3.0, 2, 1), lambda rng, v: rng.gamma(3.0, v), 1.0, 5.0),
         (mf.Binomial(20, 1, 1), lambda rng, v: rng.binomial(20, v), 0.2, 0.6),
     ],
-    ids=repr,
+    ids=["Poisson", "Exponential", "Gamma", "Binomial"],
 )
 def test_a_change_is_found(model: Any, draw: Callable[..., Any], low: float, high: float) -> None:
     rng = np.random.default_rng(7)
