@@ -11,7 +11,10 @@ from .detect import detect
 from .drive import drive
 from .init import init
 from .reproduce import reproduce
+from .serve import serve
+from .store import state
 from .study import study
+from .token import token
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,5 +23,5 @@ def main() -> None:
     """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
 
 
-for command in (calibrate, demo, detect, drive, init, reproduce, study):
+for command in (calibrate, demo, detect, drive, init, reproduce, serve, state, study, token):
     main.add_command(command)

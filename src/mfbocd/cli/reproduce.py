@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from .spread import spread, spread_options
+
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -40,6 +42,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="camvid: the class is there where it covers more than this of a label; 0 unless told.",
 )
 @click.option("--clips", type=FOLDER, help="mimii: folder of WAV clips, machine/id/normal|abnormal.")
+@spread_options
 def reproduce(
     name: str | None,
     listed: bool,
@@ -49,6 +52,8 @@ def reproduce(
     jobs: int,
     quick: bool,
     as_published: bool,
+    backend: str,
+    scheduler: str | None,
     **given: Path | float | None,
 ) -> None:
     """Reproduce a table or figure of the paper: NAME, or `all` of them.
@@ -85,7 +90,8 @@ def reproduce(
         mine = replace(options, out=out / each, given={key: own[key] for key in found.takes if key in own})
         click.echo(f"{each}: {found.title}", err=True)
         try:
-            result = found.run(mine)
+            with spread(backend, scheduler):
+                result = found.run(mine)
         except ImportError as error:
             raise click.ClickException(f"{error}; pip install 'mfbocd[reproduce]'") from None
         except (ValueError, OSError) as error:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
+
+from .spread import spread, spread_options
 
 
 @click.group()
@@ -25,7 +28,17 @@ def study() -> None:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="First seed of the streams.")
 @click.option("--jobs", type=int, default=-1, show_default=True, help="Processes; -1 uses every core.")
 @click.option("--quick", is_flag=True, help="20 streams, two levels, the default and the paper's rule only.")
-def study_frontier(out: Path, families: tuple[str, ...], streams: int, seed: int, jobs: int, quick: bool) -> None:
+@spread_options
+def study_frontier(
+    out: Path,
+    families: tuple[str, ...],
+    streams: int,
+    seed: int,
+    jobs: int,
+    quick: bool,
+    backend: str,
+    scheduler: str | None,
+) -> None:
     """Error against spend for every gain and rule, at 20 % to 95 % low fidelity.
 
     Compares each with a coin that spends the same on the same streams, on synthetic and real data. Needs the extras
@@ -40,20 +53,14 @@ def study_frontier(out: Path, families: tuple[str, ...], streams: int, seed: int
     if unknown:
         raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(FAMILIES)}", param_hint="--family")
     chosen = families or tuple(FAMILIES)
+    few: dict[str, Any] = {}
+    if quick:
+        few = {"rules": ("rate", "budget"), "gains": ("run_length", "joint"), "levels": (0.35, 0.65)}
     try:
-        if quick:
+        with spread(backend, scheduler):
             frontier(
-                out,
-                families=chosen,
-                rules=("rate", "budget"),
-                gains=("run_length", "joint"),
-                levels=(0.35, 0.65),
-                streams=min(streams, 20),
-                seed=seed,
-                jobs=jobs,
+                out, families=chosen, streams=min(streams, 20) if quick else streams, seed=seed, jobs=jobs, **few
             )
-        else:
-            frontier(out, families=chosen, streams=streams, seed=seed, jobs=jobs)
     except ImportError as error:
         raise click.ClickException(f"{error}; pip install 'mfbocd[study,real]'") from None
     click.echo((out / "frontier.md").read_text())

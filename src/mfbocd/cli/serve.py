@@ -1,0 +1,105 @@
+"""`mfbocd serve`."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from .plain import CONFIG, plainly, say
+
+DB = click.option(
+    "--db",
+    default="mfbocd.db",
+    show_default=True,
+    envvar="MFBOCD_DB",
+    help="A file, or postgresql://...; better in the environment as MFBOCD_DB if it holds a password.",
+)
+
+
+@click.command()
+@click.option("-c", "--config", "path", type=CONFIG, help="Config of streams made without one; [serve] holds limits.")
+@DB
+@click.option("--host", default="127.0.0.1", show_default=True, help="Elsewhere than here, tokens are required.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option("--mqtt", envvar="MFBOCD_MQTT", help="mqtt://[user:password@]host[:port] of a broker to serve as well.")
+@click.option("--keep", type=click.IntRange(1), help="Keep only so many of a stream's last steps.")
+@click.option("--lease", type=click.FloatRange(1), default=10.0, show_default=True, help="Seconds, on PostgreSQL.")
+@click.option("--advertise", help="Address at which clients reach this worker, where there are several.")
+@click.option("--rate", type=click.FloatRange(0), help="Requests a second from one client.")
+@click.option("-q", "--quiet", is_flag=True, help="No talk on stderr, only errors.")
+def serve(
+    path: Path | None,
+    db: str,
+    host: str,
+    port: int,
+    mqtt: str | None,
+    keep: int | None,
+    lease: float,
+    advertise: str | None,
+    rate: float | None,
+    quiet: bool,
+) -> None:
+    """Serve many streams over HTTP: ask what to read next, tell what was read, watch.
+
+    \b
+    Example:
+      mfbocd serve --db streams.db
+      curl -X POST localhost:8000/streams -H 'content-type: application/json' \\
+           -d '{"id": "walk", "config": {"model": {"kind": "gaussian"}}}'
+      curl -X POST localhost:8000/streams/walk/choose
+    """
+    with plainly():
+        try:
+            import uvicorn
+
+            from ..service.app import create_app
+            from ..service.serving import Server, listen
+        except ImportError as error:
+            raise ImportError(f"serving needs FastAPI and uvicorn: pip install 'mfbocd[serve]' ({error})") from None
+        from ..service.auth import is_loopback
+        from ..service.opening import open_store
+        from ..service.settings import Settings
+
+        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        here = is_loopback(host)
+        settings = Settings.load(path, rate=rate if rate is not None or here else 1000.0)
+        beside = None
+        if mqtt is not None:
+            from ..service.mqtt import bridge
+
+            beside = bridge(mqtt)
+        socket = listen(host, port)
+        port = socket.getsockname()[1]
+        shown = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+        store = open_store(db, keep=keep, worker=advertise or shown, lease=lease, alone=True)
+        try:
+            if not here and not store.tokens():
+                raise click.UsageError(
+                    f"{host} can be reached from elsewhere, so that tokens are required, and there is none: "
+                    "`mfbocd token add NAME` makes one"
+                )
+        except BaseException:
+            store.close()
+            raise
+        app = create_app(lambda: store, settings, tokens=not here, beside=beside)
+        server = Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                limit_concurrency=2000,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=10,
+                h11_max_incomplete_event_size=32_768,
+            )
+        )
+        server.said = lambda: say(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+        with suppress(KeyboardInterrupt):  # raised again after an orderly end
+            server.run(sockets=[socket])
+        if not server.started:
+            raise click.ClickException("the service could not begin; see above")

@@ -1,0 +1,85 @@
+"""`mfbocd state`: look into a service's store, and take streams out of it and in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+import click
+
+from .plain import plainly, say
+from .serve import DB
+
+if TYPE_CHECKING:
+    from ..service.store import Store
+
+
+@click.group()
+def state() -> None:
+    """Streams a service keeps: list, show, take out, take in."""
+
+
+@contextmanager
+def _opened(db: str) -> Iterator[Store]:
+    from ..service.errors import Refused
+    from ..service.opening import open_store
+
+    store = open_store(db)
+    try:
+        yield store
+    except Refused as refused:
+        raise ValueError(refused.error) from None
+    finally:
+        store.close()
+
+
+@state.command()
+@click.option("--search", default="", help="Part of a name or an id.")
+@DB
+def ls(search: str, db: str) -> None:
+    """One line a stream: id, ticks, spend, alarms, name."""
+    with plainly(), _opened(db) as store:
+        offset = 0
+        while rows := store.streams(search, "created", 1000, offset)[0]:
+            for row in rows:
+                click.echo(f"{row.id}\t{row.tick}\t{row.spent:g}\t{row.alarms}\t{row.name}")
+            offset += len(rows)
+
+
+@state.command()
+@click.argument("stream")
+@DB
+def show(stream: str, db: str) -> None:
+    """A stream as JSON."""
+    with plainly(), _opened(db) as store:
+        row = store.stream(stream)
+        if row is None:
+            raise ValueError(f"there is no stream {stream!r}")
+        click.echo(json.dumps(row.full(), indent=2, ensure_ascii=False))
+
+
+@state.command()
+@click.argument("streams", nargs=-1)
+@DB
+def export(streams: tuple[str, ...], db: str) -> None:
+    """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
+    with plainly(), _opened(db) as store:
+        from ..service.moving import exported
+
+        for line in exported(store, streams):
+            sys.stdout.write(line + "\n")
+
+
+@state.command(name="import")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@DB
+def import_(file: IO[str], db: str) -> None:
+    """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
+    with plainly(), _opened(db) as store:
+        from ..service.moving import imported
+
+        taken = imported(store, file)
+        say(f"{len(taken)} streams taken in.")

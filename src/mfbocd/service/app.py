@@ -1,0 +1,115 @@
+"""The whole of it over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import FileResponse, PlainTextResponse
+
+from .. import __version__
+from . import metrics, routes
+from .answers import REFUSALS, answer, answer_errors, service_of
+from .auth import Gate
+from .errors import Refused, absent
+from .limits import BodyLimit
+from .service import Service
+from .settings import Settings
+from .store import Store
+
+PAGE = Path(__file__).parent / "page"
+KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+parts = APIRouter()
+
+
+@parts.get("/healthz", responses={503: REFUSALS[503]})
+async def health(request: Request) -> Response:
+    """Whether the store can be read, and written, if the last write failed."""
+    service = service_of(request)
+    await asyncio.to_thread(service.store.totals)
+    if service.engine.failed:
+        await service.alone(service.engine.probe)
+    return answer({"status": "ok", "version": __version__})
+
+
+@parts.get("/metrics", response_class=PlainTextResponse)
+def all_metrics(request: Request) -> Response:
+    """Counts for Prometheus."""
+    return PlainTextResponse(metrics.written(service_of(request)), media_type="text/plain; version=0.0.4")
+
+
+@parts.get("/", include_in_schema=False)
+def page() -> Response:
+    """The live page."""
+    return _file(PAGE / "index.html")
+
+
+@parts.get("/static/plotly.min.js", include_in_schema=False)
+def plotly() -> Response:
+    """The plotting library, from the installed package."""
+    found = find_spec("plotly")
+    if found is None or found.origin is None:
+        raise Refused(404, "plotly is not installed: pip install 'mfbocd[serve]'")
+    # megabytes that change only with the package: a phone need not fetch them at every visit
+    return _file(Path(found.origin).parent / "package_data" / "plotly.min.js", "private, max-age=86400")
+
+
+@parts.get("/static/{name}", include_in_schema=False)
+def static(name: str) -> Response:
+    """A part of the page."""
+    return _file(PAGE / name)
+
+
+def _file(path: Path, cache: str = "no-cache") -> Response:
+    # a name with a slash is no part of a route, so that it can only be in the folder itself
+    if path.suffix not in KINDS or not path.is_file():
+        raise absent("file", path.name)
+    return FileResponse(path, media_type=KINDS[path.suffix], headers={"Cache-Control": cache})
+
+
+def create_app(
+    store: Callable[[], Store],
+    settings: Settings | None = None,
+    *,
+    tokens: bool = False,
+    beside: Callable[[Service], Any] | None = None,
+) -> Any:
+    """The application; `tokens` are required where others than this machine can reach it.
+
+    `store` is called when the service begins; `beside` gives what else runs as long as it does, an async context.
+    """
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service = Service(store(), settings)
+        app.state.service = service
+        try:
+            if beside is None:
+                yield
+            else:
+                async with beside(service):
+                    yield
+        finally:
+            service.close()
+
+    app = FastAPI(
+        title="mfbocd",
+        version=__version__,
+        description="Which sensor is worth reading next, and did something change? Many streams, one budget.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.include_router(routes.router)
+    app.include_router(parts)
+    answer_errors(app)
+    app.add_middleware(BodyLimit, limits=settings.limits)
+    app.add_middleware(Gate, limits=settings.limits, required=tokens)
+    return app

@@ -1,0 +1,43 @@
+"""What the service answers when it does not do what was asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Refused(Exception):  # noqa: N818 (most are a client's doing, not an error of the service)
+    """An answer that is no success: an HTTP status, what was wrong, and what was expected instead.
+
+    >>> Refused(409, "tick 3 is over", {"tick": 4}).body()
+    {'error': 'tick 3 is over', 'expected': {'tick': 4}}
+    """
+
+    def __init__(self, status: int, error: str, expected: dict[str, Any] | None = None) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.expected = expected
+
+    def body(self) -> dict[str, Any]:
+        """The answer as plain JSON values."""
+        return {"error": self.error, "expected": self.expected}
+
+
+class Unavailable(Refused):
+    """The store could not be read or written just now; nothing was changed."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(503, f"the store is not available: {error}")
+
+
+class Elsewhere(Refused):
+    """The stream belongs to another worker at present."""
+
+    def __init__(self, stream: str, worker: str) -> None:
+        super().__init__(421, f"stream {stream!r} is served by another worker at present", {"worker": worker})
+        self.worker = worker
+
+
+def absent(what: str, name: str) -> Refused:
+    """There is no such stream, group or token."""
+    return Refused(404, f"there is no {what} {name!r}")

@@ -1,0 +1,114 @@
+"""What a client may ask for: sizes, counts, rates and time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from .records import text
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one service."""
+
+    body: int = 1_048_576
+    """Bytes of a request."""
+    batch: int = 1000
+    """Commands in one request."""
+    streams: int = 10_000
+    state: int = 1_048_576
+    """Bytes of one stream's state: a config without pruning grows until then."""
+    rate: float = 0.0
+    """Requests a second from one client, on average; 0 is no bound."""
+    burst: float = 100.0
+    """How many a client may be ahead of its rate."""
+    patience: float = 15.0
+    """Seconds a request's body may take to arrive."""
+    page: int = 10_000
+    """Steps in one page of a trace."""
+    watchers: int = 200
+    """Open /events at a time."""
+
+
+class Rate:
+    """Who asks too often: a bucket a client, refilled at `rate` a second, of the last clients that asked.
+
+    >>> rate = Rate(10.0, burst=2.0)
+    >>> [rate.take("a", now) for now in (0.0, 0.0, 0.0, 0.1)]  # what is left to wait, in seconds
+    [0.0, 0.0, 0.1, 0.0]
+    """
+
+    def __init__(self, rate: float, burst: float, clients: int = 10_000) -> None:
+        self.rate, self.burst, self.clients = rate, burst, clients
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, now: float | None = None) -> float:
+        """0 if the client may go on, else the seconds until it may."""
+        if self.rate <= 0.0:
+            return 0.0
+        now = time.monotonic() if now is None else now
+        left, seen = self._left.pop(client, (self.burst, now))
+        left = min(self.burst, left + (now - seen) * self.rate)
+        wait = 0.0 if left >= 1.0 else (1.0 - left) / self.rate
+        self._left[client] = (left - (wait == 0.0), now)
+        if len(self._left) > self.clients:
+            self._left.popitem(last=False)
+        return wait
+
+
+class BodyLimit:
+    """Refuses a request whose body is too large (413) or too slow (408) before anything else reads it."""
+
+    def __init__(self, app: Any, limits: Limits) -> None:
+        self.app, self.limits = app, limits
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """One request."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not declared.isdigit() or int(declared) > self.limits.body:
+            await refuse(send, 413, f"the body must be at most {self.limits.body} bytes")
+            return
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.limits.patience):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self.limits.body:
+                        await refuse(send, 413, f"the body must be at most {self.limits.body} bytes")
+                        return
+                    if not message.get("more_body", False):
+                        break
+        except TimeoutError:
+            await refuse(send, 408, f"the body must arrive within {self.limits.patience:g} seconds")
+            return
+        whole = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        given = False
+
+        async def again() -> Any:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return whole
+
+        await self.app(scope, again, send)
+
+
+async def refuse(send: Any, status: int, error: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    """A refusal from outside the application; the connection is not used again."""
+    body = text({"error": error, "expected": None}).encode()
+    head = [(b"content-type", b"application/json"), (b"connection", b"close"), *(headers or [])]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,202 @@
+"""Streams and groups come and go; run in the writer's thread."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import Config, ConfigError
+from ..policy import Budget
+from .decide import SharedBudget, budget_of, decide
+from .engine import Engine
+from .errors import Refused, absent
+from .records import GroupRow, StreamRow, step_record, text
+
+NUMBERS = {"model": 500, "hazard": 20_000}
+"""How many numbers a part of a config may hold; any other as many as a model."""
+SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
+"""How large a number may be that says how much is computed or kept."""
+
+
+def parsed(config: Mapping[str, Any]) -> Config:
+    """A config of a size a service bears, or a refusal that names the key."""
+    for key, part in config.items():
+        most = NUMBERS.get(key, NUMBERS["model"])
+        if _count(key, part) > most:
+            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+    try:
+        return Config.parse(config)
+    except ConfigError as error:
+        raise Refused(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
+
+
+def rehearsed(config: Mapping[str, Any]) -> None:
+    """Run a config's first tick on nothing: what it cannot do shows now, and what must be compiled is.
+
+    To be called outside the writer's thread, since compiling may take seconds.
+    """
+    made = parsed(config)
+    try:
+        detector = made.detector(missing="skip")
+        first = text(decide(detector))
+        step = detector.update(None, json.loads(first)["fidelity"])
+        text([step_record(step, detector, 0.0), decide(detector)])
+        detector.to_bytes()
+    except Exception as error:
+        raise Refused(
+            422, f"config cannot be computed with: {error}", {"config": "numbers of a usual size"}
+        ) from error
+
+
+def _count(key: str, part: Any) -> int:
+    """Values in a part of a config, whose sizes are looked at as well."""
+    if isinstance(part, Mapping):
+        return 1 + sum(_count(name, value) for name, value in part.items())
+    if isinstance(part, list):
+        return 1 + sum(_count(key, value) for value in part)
+    most = SIZES.get(key)
+    if most is not None and isinstance(part, (int, float)) and part > most:
+        raise Refused(
+            422, f"config: {key} must be at most {most} in a service, not {part!r}", {key: f"at most {most}"}
+        )
+    return 1
+
+
+def add_stream(
+    engine: Engine,
+    *,
+    stream: str | None,
+    name: str,
+    config: Mapping[str, Any] | None,
+    group: str | None,
+    observers: Mapping[str, str],
+    known: Mapping[str, Any],
+    most: int,
+) -> dict[str, Any]:
+    """A stream before its first tick; of a group it has the group's config and rule."""
+    store = engine.store
+    if store.totals()["streams"] >= most:
+        raise Refused(429, f"there are {most} streams already, the most this service keeps")
+    held = None
+    if group is not None:
+        held = engine.hold_group(group)
+        if config is not None and parsed(config).digest() != parsed(json.loads(held.row.config)).digest():
+            raise Refused(
+                422, "config differs from the group's: leave it out", {"config": json.loads(held.row.config)}
+            )
+        made = parsed(json.loads(held.row.config))
+    elif config is None:
+        raise Refused(422, "config is missing, and the operator has set none", {"config": "as in the TOML"})
+    else:
+        made = parsed(config)
+    names = [f.name for f in made.fidelities] or ["full"]
+    for fidelity, observer in observers.items():
+        if fidelity not in names:
+            raise Refused(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
+        if observer not in known:
+            raise Refused(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
+    detector = made.detector(missing="skip")
+    budget = budget_of(detector)
+    if held is not None:
+        members = store.members(held.row.id) + 1
+        try:
+            shared = SharedBudget(made, members, held.row.state)
+        except ValueError as error:
+            raise Refused(409, f"group {group!r} cannot take another stream: {error}") from None
+        detector.policy = shared.rule()
+        budget = None
+    state = detector.to_bytes()
+    if len(state) > engine.largest:
+        raise Refused(422, f"config makes a state of {len(state)} bytes; {engine.largest} is the most", None)
+    now = round(time.time(), 3)
+    row = StreamRow(
+        id=stream or secrets.token_hex(8),
+        name=name,
+        config=text(made.to_dict()),
+        observers=text(dict(observers)),
+        budget=budget,
+        created=now,
+        group=group,
+        tick=0,
+        spent=0.0,
+        alarms=0,
+        alarmed=None,
+        last_alarm=None,
+        last=None,
+        next=text(decide(detector)),
+        updated=now,
+        state=state,
+    )
+    if store.stream(row.id) is not None:
+        raise Refused(409, f"there is a stream {row.id!r} already", {"id": "another, or none"})
+    store.add_stream(row)
+    engine.forget(stream=row.id, group=group)
+    return row.full()
+
+
+def remove_stream(engine: Engine, stream: str) -> None:
+    """Forget a stream and its steps."""
+    row = engine.store.stream(stream)
+    if row is None:
+        raise absent("stream", stream)
+    if row.group is not None:
+        engine.hold_group(row.group)
+    engine.store.remove_stream(stream, row.group)
+    engine.forget(stream=stream, group=row.group)
+
+
+def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """A group with no streams yet."""
+    made = parsed(config)
+    try:
+        shared = SharedBudget(made, 1, "")
+    except ValueError as error:
+        raise Refused(422, f"config: {error}", {"policy": {"kind": "budget", "share": 0.35}}) from None
+    row = GroupRow(
+        id=group or secrets.token_hex(8),
+        name=name,
+        config=text(made.to_dict()),
+        created=round(time.time(), 3),
+        version=0,
+        state=shared.state(),
+    )
+    if engine.store.group(row.id) is not None:
+        raise Refused(409, f"there is a group {row.id!r} already", {"id": "another, or none"})
+    engine.store.add_group(row)
+    return group_record(row, 0)
+
+
+def remove_group(engine: Engine, group: str) -> None:
+    """Forget a group that has no streams."""
+    engine.hold_group(group)
+    members = engine.store.members(group)
+    if members:
+        raise Refused(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
+    engine.store.remove_group(group)
+    engine.forget(group=group)
+
+
+def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
+    """A group as it is answered: its budget is what a round of one reading a stream may cost."""
+    made = Config.parse(json.loads(row.config))
+    shared = SharedBudget(made, streams, row.state)
+    policy = shared.policy
+    assert isinstance(policy, Budget)
+    if policy.per_tick is not None:
+        budget = policy.per_tick
+    else:
+        low, high = float(policy.cost.min()), float(policy.cost.max())
+        budget = policy.streams * (low + (policy.share or 0.0) * (high - low))
+    return {
+        "id": row.id,
+        "name": row.name,
+        "config": made.to_dict(),
+        "created": row.created,
+        "streams": streams,
+        "price": policy.price,
+        "budget": budget,
+        "rounds": policy.ticks,
+    }

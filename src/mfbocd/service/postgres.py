@@ -1,0 +1,146 @@
+"""The store in PostgreSQL, for several workers: a stream belongs to one of them at a time, by a lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from .errors import Refused, Unavailable
+from .records import GroupRow
+from .schema import plan
+from .store import GROUP, STREAM, Loaded, Store, stream_of
+
+_LOCK = 0x6D66626F6364  # of the one that makes or migrates the tables
+_NOW = "extract(epoch FROM clock_timestamp())"
+
+
+class PostgresStore(Store):
+    """A store in a database that others share.
+
+    `worker` is what others tell clients whose stream this worker has: its address. Without it, nothing is held.
+    """
+
+    def __init__(self, address: str, *, keep: int | None = None, worker: str = "", lease: float = 10.0) -> None:
+        try:
+            import psycopg
+            from psycopg_pool import ConnectionPool, PoolTimeout
+        except ImportError:
+            raise ImportError("PostgreSQL needs psycopg: pip install 'mfbocd[postgres]'") from None
+        self.keep, self.worker, self.lease = keep, worker, lease
+        self._errors = (psycopg.Error, PoolTimeout)
+        self._broken = psycopg.errors.IntegrityError
+        self._pool = ConnectionPool(
+            address,
+            min_size=1,
+            max_size=4,
+            timeout=5.0,
+            open=False,
+            kwargs={"autocommit": True, "connect_timeout": 5},
+            check=ConnectionPool.check_connection,
+        )
+        try:
+            self._pool.open(wait=True, timeout=10.0)
+            self._migrate()
+        except self._errors as error:
+            self._pool.close()
+            raise ValueError(f"cannot use the database: {_said(error)}") from None
+        except BaseException:
+            self._pool.close()
+            raise
+
+    def _migrate(self) -> None:
+        with self._pool.connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            there = connection.execute("SELECT to_regclass('meta')").fetchone()
+            found = None
+            if there is not None and there[0] is not None:
+                row = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+                found = None if row is None else int(row[0])
+            for statement in plan(found, postgres=True):
+                connection.execute(statement.encode())
+
+    def _q(self, sql: str) -> str:
+        return sql.replace("?", "%s")
+
+    def _owned(self) -> tuple[str, tuple[Any, ...], str, tuple[Any, ...]]:
+        return ", owner = ?, until = " + _NOW + " + ?", (self.worker, self.lease), "owner = ?", (self.worker,)
+
+    def _settled(self) -> str:
+        return " AND xact < pg_snapshot_xmin(pg_current_snapshot())"
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        """One transaction, on disk when the block ends."""
+        try:
+            with self._pool.connection() as connection, connection.transaction(), connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit = on")
+                yield cursor
+        except self._broken as error:
+            raise Refused(409, f"the store holds it already, or holds what needs it: {_said(error)}") from None
+        except self._errors as error:
+            raise Unavailable(_said(error)) from None
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A cursor that sees what is committed."""
+        try:
+            with self._pool.connection() as connection, connection.cursor() as cursor:
+                yield cursor
+        except self._errors as error:
+            raise Unavailable(_said(error)) from None
+
+    def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
+        """Lease what nobody else has: a stream of a group goes with its group.
+
+        Rows that another worker is taking at this moment are passed over, not waited for.
+        """
+        loaded = Loaded()
+        with self.writing() as cursor:
+            named = cursor.execute("SELECT id, group_id FROM streams WHERE id = ANY(%s)", (list(streams),)).fetchall()
+            wanted = sorted({group for _, group in named if group is not None} | set(groups))
+            mine = set(self._take(cursor, "stream_groups", wanted))
+            lone = [stream for stream, group in named if group is None]
+            taken = self._take(cursor, "streams", lone)
+            members = [stream for stream, group in named if group in mine]
+            for row in cursor.execute(f"{STREAM} WHERE id = ANY(%s)", ([*taken, *members],)):
+                loaded.streams[row[0]] = stream_of(row)
+            for row in cursor.execute(f"{GROUP} WHERE id = ANY(%s)", (list(mine),)):
+                loaded.groups[row[0]] = GroupRow(*row)
+            others = {group for group in wanted if group not in mine}
+            theirs = self._owners(cursor, "stream_groups", others)
+            lost = set(lone) - set(taken)
+            loaded.elsewhere = theirs | self._owners(cursor, "streams", lost)
+            loaded.elsewhere |= {stream: theirs[group] for stream, group in named if group in theirs}
+        return loaded
+
+    def _take(self, cursor: Any, table: str, ids: Sequence[str]) -> list[str]:
+        """Of these rows, those this worker now has."""
+        found = cursor.execute(
+            f"UPDATE {table} SET owner = %s, until = {_NOW} + %s WHERE id IN (SELECT id FROM {table} "
+            f"WHERE id = ANY(%s) AND (owner IS NULL OR owner = %s OR until < {_NOW}) FOR UPDATE SKIP LOCKED) "
+            "RETURNING id",
+            (self.worker, self.lease, list(ids), self.worker),
+        )
+        return [row[0] for row in found]
+
+    def _owners(self, cursor: Any, table: str, ids: set[str]) -> dict[str, str]:
+        rows = cursor.execute(f"SELECT id, coalesce(owner, '') FROM {table} WHERE id = ANY(%s)", (list(ids),))
+        return dict(rows.fetchall())
+
+    def release(self) -> None:
+        """Let other workers have what this one holds, at once rather than when the leases end."""
+        if not self.worker:
+            return
+        with suppress(Unavailable), self.writing() as cursor:  # if not, the leases end by themselves
+            for table in ("streams", "stream_groups"):
+                cursor.execute(f"UPDATE {table} SET owner = NULL, until = NULL WHERE owner = %s", (self.worker,))
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._pool.close()
+
+
+def _said(error: Exception) -> str:
+    """What a driver said, in one line; its addresses hold no password."""
+    return " ".join(str(error).split())[:300]

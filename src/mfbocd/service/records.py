@@ -1,0 +1,158 @@
+"""What is kept of a stream, a group, a step and a token; steps as plain JSON values."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..detector import Detector
+from ..tick import Step
+
+SHOWN = 16
+"""Run lengths a step lists at most,"""
+LEAST = 0.01
+"""and the least probability of one that is listed."""
+
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass
+class StreamRow:
+    """A stream as it is stored."""
+
+    id: str
+    name: str
+    config: str
+    """The config as JSON."""
+    observers: str
+    """Names of the operator's observers by fidelity, as JSON."""
+    budget: float | None
+    """The wanted average cost a tick, where the policy has one."""
+    created: float
+    group: str | None
+    tick: int
+    """The coming tick: how many there were."""
+    spent: float
+    alarms: int
+    alarmed: float | None
+    """When the last alarm was, seconds since 1970."""
+    last_alarm: str | None
+    """The last alarm's step as JSON."""
+    last: str | None
+    """The last step as JSON."""
+    next: str
+    """What is to be read at the coming tick: fidelity, gains, price, as JSON."""
+    updated: float
+    state: bytes
+    """`Detector.to_bytes` after `tick` ticks."""
+
+    def summary(self) -> dict[str, Any]:
+        """What a list of streams shows of one."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "group": self.group,
+            "tick": self.tick,
+            "spent": self.spent,
+            "budget": self.budget,
+            "alarms": self.alarms,
+            "last_alarm": None if self.last_alarm is None else json.loads(self.last_alarm),
+            "last": None if self.last is None else json.loads(self.last),
+            "next": json.loads(self.next),
+            "created": self.created,
+            "updated": self.updated,
+        }
+
+    def full(self) -> dict[str, Any]:
+        """The summary, the config and the observers."""
+        return self.summary() | {"config": json.loads(self.config), "observers": json.loads(self.observers)}
+
+
+@dataclass
+class GroupRow:
+    """Streams of one config under one budget."""
+
+    id: str
+    name: str
+    config: str
+    created: float
+    version: int
+    """Counts the writes."""
+    state: str
+    """What the budget has learnt, and the round under way, as JSON."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """A step as it is stored."""
+
+    stream: str
+    tick: int
+    at: float
+    alarm: bool
+    step: str
+    seq: int = 0
+    """Its place among the steps of all streams; 0 before it is stored."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may ask: only the hash of what they show is kept."""
+
+    name: str
+    hash: str
+    scope: str
+    created: float
+
+
+def text(value: Any) -> str:
+    """Plain values as JSON, as short as it gets.
+
+    >>> text({"x": [1.5, None]})
+    '{"x":[1.5,null]}'
+    """
+    return _encode(value)
+
+
+def number(value: Any) -> Any:
+    """A reading or a mean as JSON has it: a missing number is null.
+
+    >>> number((1.0, float("nan")))
+    [1.0, None]
+    """
+    if isinstance(value, tuple):
+        return [None if math.isnan(v) else v for v in value]
+    return value
+
+
+def step_record(step: Step, detector: Detector, at: float) -> dict[str, Any]:
+    """A step as it is answered, stored and streamed: its fields, the spend so far, the likely run lengths."""
+    return {
+        "tick": step.tick,
+        "fidelity": step.fidelity,
+        "x": number(step.x),
+        "cost": step.cost,
+        "mean": number(step.mean),
+        "run_length": step.run_length,
+        "p_change": step.p_change,
+        "alarm": step.alarm,
+        "changed_at": step.changed_at,
+        "confidence": step.confidence,
+        "spent": detector.spent,
+        "at": at,
+        "posterior": posterior(detector),
+    }
+
+
+def posterior(detector: Detector) -> list[list[float]]:
+    """[run length, probability] of the likely run lengths, shortest first: enough for a heat map."""
+    found = detector.run_length
+    weight = found.weight
+    likely = np.flatnonzero(weight >= LEAST)
+    if likely.size > SHOWN:
+        likely = np.sort(likely[np.argsort(-weight[likely], kind="stable")[:SHOWN]])
+    return [[int(found.length[i]), round(float(weight[i]), 4)] for i in likely]

@@ -1,0 +1,254 @@
+"""Streams over HTTP: make, ask, tell, read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from . import bodies, events, manage, trace
+from .answers import REFUSALS, answer, service_of
+from .engine import Answer, Ask, Observe
+from .errors import Elsewhere, Refused, absent
+from .service import Service
+
+router = APIRouter(responses=REFUSALS)
+
+After = Annotated[int, Query(ge=-1, lt=2**53, description="Only what is later than this.")]
+Offset = Annotated[int, Query(ge=0, lt=2**53)]
+Search = Annotated[str, Query(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="Part of a name or an id.")]
+
+
+@router.post("/streams", status_code=201, response_model=bodies.FullStream)
+async def new_stream(request: Request, body: bodies.NewStream) -> Response:
+    """Make a stream."""
+    service = service_of(request)
+    settings = service.settings
+    config = body.config if body.config is not None or body.group is not None else settings.config
+    if config is not None:
+        await asyncio.to_thread(manage.rehearsed, config)
+    made = await service.alone(
+        partial(
+            manage.add_stream,
+            service.engine,
+            stream=body.id,
+            name=body.name or body.id or "stream",
+            config=config,
+            group=body.group,
+            observers=body.observers,
+            known=settings.observers,
+            most=settings.limits.streams,
+        )
+    )
+    return answer(made, 201, {"Location": f"/streams/{made['id']}"})
+
+
+@router.get("/streams", response_model=bodies.Streams)
+def all_streams(
+    request: Request,
+    search: Search = "",
+    sort: Literal["alarm", "name", "updated", "spent", "created"] = "created",
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Offset = 0,
+    group: bodies.Id | None = None,
+) -> Response:
+    """Some streams; sorted by `alarm`, those with the latest alarms come first."""
+    rows, total = service_of(request).store.streams(search, sort, limit, offset, group)
+    return answer({"streams": [row.summary() for row in rows], "total": total})
+
+
+@router.get("/streams/{stream}", response_model=bodies.FullStream)
+def one_stream(request: Request, stream: bodies.Id) -> Response:
+    """A stream with its config."""
+    row = service_of(request).store.stream(stream)
+    if row is None:
+        raise absent("stream", stream)
+    return answer(row.full())
+
+
+@router.delete("/streams/{stream}", status_code=204)
+async def no_stream(request: Request, stream: bodies.Id) -> Response:
+    """Delete a stream and its steps."""
+    service = service_of(request)
+    await service.alone(partial(manage.remove_stream, service.engine, stream))
+    return Response(status_code=204)
+
+
+@router.post("/streams/{stream}/choose", response_model=bodies.Choice)
+async def choose(request: Request, stream: bodies.Id) -> Response:
+    """What to read at the coming tick. Asking changes nothing: the answer stays the same until it is observed."""
+    return answer(await service_of(request).one(Ask(stream)))
+
+
+@router.post("/streams/{stream}/observe", response_model=bodies.Step)
+async def observe(request: Request, stream: bodies.Id, body: bodies.Observation) -> Response:
+    """Tell what was read. Telling the same again is harmless: the answer is the same step."""
+    return answer(await service_of(request).one(Observe(stream, body.tick, body.fidelity, body.x)))
+
+
+@router.post("/streams/{stream}/step", response_model=bodies.Step, responses={502: {"model": bodies.Failure}})
+async def step(request: Request, stream: bodies.Id, body: bodies.Raw) -> Response:
+    """Choose, and have the operator's observer of that fidelity read `raw`; with `tick` a repeat is harmless."""
+    service = service_of(request)
+    row = await asyncio.to_thread(service.store.stream, stream)
+    if row is None:
+        raise absent("stream", stream)
+    choice = await service.one(Ask(stream))
+    tick, fidelity = choice["tick"], choice["fidelity"]
+    if body.tick is not None and body.tick != tick:
+        found = await asyncio.to_thread(service.store.event, stream, body.tick) if body.tick < tick else None
+        if found is None:
+            expected = {"tick": tick, "fidelity": fidelity}
+            raise Refused(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
+        return answer(json.loads(found.step))
+    x = await asyncio.to_thread(
+        _observed, service, json.loads(row.observers), json.loads(row.config), fidelity, body.raw
+    )
+    return answer(await service.one(Observe(stream, tick, fidelity, x)))
+
+
+def _observed(service: Service, named: dict[str, str], config: dict[str, Any], fidelity: str, raw: Any) -> Any:
+    name = named.get(fidelity)
+    if name is None:
+        if any(f["name"] == fidelity and f["zeta"] == 0 for f in config.get("fidelity", [])):
+            return None
+        raise Refused(422, f"fidelity {fidelity!r} has no observer: use choose and observe", {"observers": named})
+    observer = service.settings.observers.get(name)
+    if observer is None:
+        raise Refused(503, f"the operator has no observer {name!r} any more")
+    try:
+        x = observer(raw)
+    except Exception as error:
+        raise Refused(502, f"observer {name!r} failed: {type(error).__name__}") from error
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+@router.post("/choose", response_model=bodies.Results)
+async def choose_many(request: Request, body: bodies.Choices) -> Response:
+    """What to read next, of many streams."""
+    service = service_of(request)
+    _small(service, len(body.streams))
+    answers = await service.run([Ask(stream) for stream in body.streams])
+    return answer({"results": [_result(s, a) for s, a in zip(body.streams, answers, strict=True)]})
+
+
+@router.post("/observe", response_model=bodies.Results)
+async def observe_many(request: Request, body: bodies.Observations) -> Response:
+    """Tell what was read of many streams: one transaction; what is refused does not keep the others back."""
+    service = service_of(request)
+    _small(service, len(body.observations))
+    told = [Observe(o.stream, o.tick, o.fidelity, o.x) for o in body.observations]
+    answers = await service.run(told)
+    return answer({"results": [_result(o.stream, a) for o, a in zip(told, answers, strict=True)]})
+
+
+def _small(service: Service, count: int) -> None:
+    most = service.settings.limits.batch
+    if count > most:
+        raise Refused(413, f"a batch of {count}; {most} is the most", {"batch": most})
+
+
+def _result(stream: str, found: Answer) -> dict[str, Any]:
+    if isinstance(found, Refused):
+        if found.status == 503 and not isinstance(found, Elsewhere):
+            raise found
+        return {"stream": stream, "status": found.status, **found.body()}
+    return {"stream": stream, "status": 200, **found}
+
+
+@router.get("/streams/{stream}/trace")
+def stream_trace(
+    request: Request,
+    stream: bodies.Id,
+    format: Literal["jsonl", "csv", "parquet"] = "jsonl",
+    after: After = -1,
+    limit: Annotated[int, Query(ge=1, le=100_000)] = 1000,
+) -> Response:
+    """Steps in order. `X-Next-After`, if there are more, is the `after` of the next page."""
+    service = service_of(request)
+    if service.store.stream(stream) is None:
+        raise absent("stream", stream)
+    limit = min(limit, service.settings.limits.page)
+    found = service.store.events(stream, after, limit + 1)
+    page = found[:limit]
+    headers = {"X-Next-After": str(page[-1].tick)} if len(found) > limit else {}
+    try:
+        body = trace.written(page, format)
+    except ImportError as error:
+        raise Refused(422, str(error), {"format": ["jsonl", "csv"]}) from None
+    return Response(body, headers=headers, media_type=trace.MEDIA[format])
+
+
+LastEventId = Annotated[str | None, Header()]
+
+
+@router.get("/streams/{stream}/events", response_class=StreamingResponse)
+async def stream_events(
+    request: Request, stream: bodies.Id, last_event_id: LastEventId = None, after: After | None = None
+) -> Response:
+    """Server-sent steps of a stream: all after `Last-Event-ID` or `after`, or from now on."""
+    service = service_of(request)
+    row = await asyncio.to_thread(service.store.stream, stream)
+    if row is None:
+        raise absent("stream", stream)
+    start = row.tick - 1 if after is None else after
+    return _watched(service, stream, events.place_of(last_event_id, start))
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def all_events(request: Request, last_event_id: LastEventId = None, after: After | None = None) -> Response:
+    """Server-sent steps of all streams, with their `stream`: after `Last-Event-ID` or `after`, or from now on."""
+    service = service_of(request)
+    start = await asyncio.to_thread(service.store.end) if after is None else after
+    return _watched(service, None, events.place_of(last_event_id, start))
+
+
+def _watched(service: Service, stream: str | None, after: int) -> Response:
+    most = service.settings.limits.watchers
+    if service.watching >= most:
+        raise Refused(429, f"{most} clients watch already, the most this service serves")
+    return StreamingResponse(
+        events.counted(service, stream, after), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+    )
+
+
+@router.post("/groups", status_code=201, response_model=bodies.Group)
+async def new_group(request: Request, body: bodies.NewGroup) -> Response:
+    """Make a group: streams of one config under one budget."""
+    service = service_of(request)
+    await asyncio.to_thread(manage.rehearsed, body.config)
+    made = await service.alone(
+        partial(
+            manage.add_group, service.engine, group=body.id, name=body.name or body.id or "group", config=body.config
+        )
+    )
+    return answer(made, 201, {"Location": f"/groups/{made['id']}"})
+
+
+@router.get("/groups", response_model=bodies.Groups)
+def all_groups(request: Request) -> Response:
+    """All groups."""
+    store = service_of(request).store
+    return answer({"groups": [manage.group_record(row, store.members(row.id)) for row in store.groups()]})
+
+
+@router.get("/groups/{group}", response_model=bodies.Group)
+def one_group(request: Request, group: bodies.Id) -> Response:
+    """A group."""
+    store = service_of(request).store
+    row = store.group(group)
+    if row is None:
+        raise absent("group", group)
+    return answer(manage.group_record(row, store.members(group)))
+
+
+@router.delete("/groups/{group}", status_code=204)
+async def no_group(request: Request, group: bodies.Id) -> Response:
+    """Delete a group that has no streams."""
+    service = service_of(request)
+    await service.alone(partial(manage.remove_group, service.engine, group))
+    return Response(status_code=204)

@@ -1,0 +1,166 @@
+"""The store in one file, for one process: SQLite with a write-ahead log, synced at every commit."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from .errors import Refused, Unavailable
+from .records import GroupRow
+from .schema import plan
+from .store import GROUP, STREAM, Loaded, Store, stream_of
+
+
+class SqliteStore(Store):
+    """A store in a file.
+
+    `alone` takes the file for this process, as the service must: two of them would each hold the streams in memory.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = SqliteStore(f"{folder}/mfbocd.db")
+    ...     print(store.totals()["streams"])
+    ...     store.close()
+    0.0
+    """
+
+    def __init__(self, path: str | Path, *, keep: int | None = None, alone: bool = False) -> None:
+        self.path = Path(path)
+        self.keep = keep
+        self._guard = _taken(self.path) if alone else None
+        self._reader_lock = threading.Lock()
+        self._writer = self._reader = None
+        try:
+            self._writer = self._open()
+            self._migrate()
+            self._reader = self._open()
+        except sqlite3.Error as error:
+            self.close()
+            raise ValueError(f"{self.path}: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        connection.execute("PRAGMA page_size = 16384")  # of a new file: a state is some kilobytes
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        return connection
+
+    def _migrate(self) -> None:
+        assert self._writer is not None
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            tables = {name for (name,) in self._writer.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            found = None
+            if "meta" in tables:
+                found = int(self._writer.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
+            elif tables:
+                raise ValueError(f"{self.path} holds other tables than mfbocd's: {', '.join(sorted(tables))}")
+            for statement in plan(found, postgres=False):
+                self._writer.execute(statement)
+            self._writer.execute("COMMIT")
+        except BaseException:
+            self._writer.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Cursor]:
+        """One transaction, synced when the block ends."""
+        try:
+            if self._writer is None:
+                self._writer = self._open()
+            cursor = self._writer.cursor()
+            cursor.execute("BEGIN IMMEDIATE")
+            yield cursor
+            self._writer.execute("COMMIT")
+        except sqlite3.IntegrityError as error:
+            self._undo()
+            raise Refused(409, f"the store holds it already, or holds what needs it: {error}") from None
+        except sqlite3.Error as error:
+            self._undo()
+            raise Unavailable(str(error)) from None
+        except BaseException:
+            self._undo()
+            raise
+
+    def _undo(self) -> None:
+        """Roll back; a connection that cannot is not used again."""
+        connection = self._writer
+        if connection is None:
+            return
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._writer = None
+            connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Any]:
+        """A cursor of the connection that only reads."""
+        with self._reader_lock:
+            try:
+                if self._reader is None:
+                    self._reader = self._open()
+                yield self._reader.cursor()
+            except sqlite3.Error as error:
+                raise Unavailable(str(error)) from None
+
+    def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
+        """There is one worker: whatever is there is its own."""
+        loaded = Loaded()
+        wanted = set(groups)
+        with self.reading() as cursor:
+            for stream in streams:
+                found = cursor.execute(f"{STREAM} WHERE id = ?", (stream,)).fetchone()
+                if found is not None:
+                    row = loaded.streams[stream] = stream_of(found)
+                    wanted |= {row.group} if row.group is not None else set()
+            for group in wanted:
+                found = cursor.execute(f"{GROUP} WHERE id = ?", (group,)).fetchone()
+                if found is not None:
+                    loaded.groups[group] = GroupRow(*found)
+        return loaded
+
+    def release(self) -> None:
+        """There is nobody to let have them."""
+
+    def close(self) -> None:
+        """Let go of the file."""
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        self._reader = self._writer = None
+        if self._guard is not None:
+            self._guard.close()
+            self._guard = None
+
+
+def _taken(path: Path) -> IO[str]:
+    """A locked file beside the database; the lock ends with the process, however that ends."""
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        file = beside.open("a+")
+    except OSError as error:
+        raise ValueError(f"cannot open {beside}: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        by = file.read().strip()
+        file.close()
+        raise ValueError(f"{path} is served by another process already (pid {by or 'unknown'})") from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file

@@ -1,0 +1,90 @@
+"""Steps of a stream as JSON Lines, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .records import Event
+
+COLUMNS = (
+    *("tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "confidence"),
+    *("spent", "at"),
+)
+
+MEDIA = {
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+}
+"""What each format is called in HTTP."""
+
+
+def written(events: Sequence[Event], form: str) -> bytes:
+    """The steps in a format.
+
+    >>> step = '{"tick":0,"fidelity":"imu","x":1.5,"cost":1.0,"mean":1.2,"run_length":0,"p_change":0.0,'
+    >>> step += '"alarm":false,"changed_at":null,"confidence":null,"spent":1.0,"at":0.0,"posterior":[[0,1.0]]}'
+    >>> print(written([Event("s", 0, 0.0, False, step)], "csv").decode())
+    tick,fidelity,x,cost,mean,run_length,p_change,alarm,changed_at,confidence,spent,at
+    0,imu,1.5,1.0,1.2,0,0.0,0,,,1.0,0.0
+    """
+    if form == "jsonl":
+        return "".join(f"{event.step}\n" for event in events).encode()
+    steps = [json.loads(event.step) for event in events]
+    return _csv(steps) if form == "csv" else _parquet(steps)
+
+
+def _csv(steps: list[dict[str, Any]]) -> bytes:
+    """A column for each number of a reading that has several: x_0, x_1."""
+    several = {name: _width(steps, name) for name in ("x", "mean")}
+    head = [part for name in COLUMNS for part in _parts(name, several.get(name, 0))]
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(head)
+    for step in steps:
+        row: list[Any] = []
+        for name in COLUMNS:
+            value = step[name]
+            if several.get(name):
+                row += value if isinstance(value, list) else [value] * several[name]
+            elif isinstance(value, str):
+                row.append(_plain(value))
+            else:
+                row.append(int(value) if isinstance(value, bool) else value)
+        rows.writerow(row)
+    return out.getvalue().encode()
+
+
+def _plain(value: str) -> str:
+    """A text no spreadsheet takes for a formula."""
+    return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
+
+
+def _width(steps: list[dict[str, Any]], name: str) -> int:
+    return max((len(step[name]) for step in steps if isinstance(step[name], list)), default=0)
+
+
+def _parts(name: str, several: int) -> list[str]:
+    return [f"{name}_{i}" for i in range(several)] if several else [name]
+
+
+def _parquet(steps: list[dict[str, Any]]) -> bytes:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install 'mfbocd[table]'") from None
+    float64, int64 = pa.float64(), pa.int64()
+    kinds = {"tick": int64, "fidelity": pa.string(), "run_length": int64, "alarm": pa.bool_(), "changed_at": int64}
+    columns = {}
+    for name in COLUMNS:
+        several = name in ("x", "mean") and _width(steps, name) > 0
+        kind = pa.list_(float64) if several else kinds.get(name, float64)
+        columns[name] = pa.array([step[name] for step in steps], type=kind)
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()

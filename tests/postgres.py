@@ -1,0 +1,65 @@
+"""A real PostgreSQL of the tests' own, on a free port of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .service import free_port
+
+
+def _program(name: str) -> str | None:
+    found = shutil.which(name)
+    if found is not None:
+        return found
+    versions = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return str(versions[-1]) if versions else None
+
+
+def _run(*command: str) -> None:
+    # PostgreSQL refuses to be run by root
+    before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=120, check=False, cwd="/")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a server with no database of ours yet."""
+    initdb, pg_ctl = _program("initdb"), _program("pg_ctl")
+    if initdb is None or pg_ctl is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI is set, but there is no PostgreSQL")
+        pytest.skip("there is no PostgreSQL")
+    folder = Path(tempfile.mkdtemp(prefix="mfbocd-pg-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    port = free_port()
+    try:
+        _run(initdb, "-D", f"{folder}/data", "-A", "trust", "-U", "mfbocd", "--no-instructions")
+        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+        _run(pg_ctl, "-D", f"{folder}/data", "-l", f"{folder}/log", "-w", "-o", options, "start")
+        yield f"postgresql://mfbocd@127.0.0.1:{port}"
+        _run(pg_ctl, "-D", f"{folder}/data", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres(postgres_server: str) -> Callable[[], str]:
+    """Makes fresh databases and gives their addresses."""
+    import psycopg
+
+    def fresh() -> str:
+        with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as connection:
+            name = f"t{os.getpid()}_{os.urandom(4).hex()}"
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return f"{postgres_server}/{name}"
+
+    return fresh

@@ -1,0 +1,13 @@
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO meta VALUES ('version', '1');
+CREATE TABLE streams (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL, config TEXT NOT NULL, observers TEXT NOT NULL, budget REAL,
+    created REAL NOT NULL, tick INTEGER NOT NULL, spent REAL NOT NULL,
+    alarms INTEGER NOT NULL, alarmed REAL, last_alarm TEXT, last TEXT, next TEXT NOT NULL, updated REAL NOT NULL,
+    state BLOB NOT NULL
+);
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL REFERENCES streams (id) ON DELETE CASCADE,
+    tick INTEGER NOT NULL, at REAL NOT NULL, alarm INTEGER NOT NULL, step TEXT NOT NULL, UNIQUE (stream, tick)
+);
+CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);

@@ -1,0 +1,404 @@
+"""Both databases alike: one transaction, group commit, retention, migration, leases, failures."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mfbocd.config import Config
+from mfbocd.service import manage
+from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.errors import Elsewhere, Refused, Unavailable
+from mfbocd.service.schema import VERSION
+from mfbocd.service.sqlite import SqliteStore
+from mfbocd.service.store import Changes, Store
+from mfbocd.service.writer import Writer
+
+from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .service import CONFIG, reading, replayed
+
+Make = Callable[..., Store]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Opens the same database again and again."""
+    if request.param == "sqlite":
+        return lambda **options: SqliteStore(tmp_path / "mfbocd.db", keep=options.get("keep"))
+    address = request.getfixturevalue("postgres")()
+    from mfbocd.service.postgres import PostgresStore
+
+    return lambda **options: PostgresStore(address, **({"worker": "http://one"} | options))
+
+
+def add(engine: Engine, stream: str, **more: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {
+        "name": stream,
+        "config": CONFIG,
+        "group": None,
+        "observers": {},
+        "known": {},
+        "most": 99,
+    }
+    return manage.add_stream(engine, stream=stream, **(given | more))
+
+
+def tick(engine: Engine, stream: str, number: int = 0) -> dict[str, Any]:
+    ((choice,),) = engine.run([[Ask(stream)]])
+    assert isinstance(choice, dict), choice
+    told = Observe(stream, choice["tick"], choice["fidelity"], reading(number, choice["tick"], choice["fidelity"]))
+    ((step,),) = engine.run([[told]])
+    assert isinstance(step, dict), step
+    return step
+
+
+def test_what_was_answered_is_in_the_store(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    add(engine, "a")
+    steps = [tick(engine, "a") for _ in range(50)]
+    kept = [json.loads(event.step) for event in store.events("a", -1, 1000)]
+    assert kept == steps
+    row = store.stream("a")
+    assert row is not None
+    assert (row.tick, row.spent) == (50, steps[-1]["spent"])
+    assert row.state == replayed(CONFIG, steps)
+    assert [event.tick for event in store.events("a", 46, 2)] == [47, 48]
+    assert [event.tick for event in store.tail(0, 1000)] == list(range(50))
+    assert store.end() == store.tail(0, 1000)[-1].seq
+    store.close()
+    store = make()
+    engine = Engine(store, held=1)
+    assert tick(engine, "a")["tick"] == 50
+    add(engine, "b")
+    assert tick(engine, "b")["tick"] == 0  # a is no longer in memory
+    assert engine.held == 1
+    assert tick(engine, "a")["tick"] == 51
+    store.close()
+
+
+def test_a_transaction_is_all_or_nothing(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    for stream in ("a", "b"):
+        add(engine, stream)
+        tick(engine, stream)
+    a, b = store.load(["a", "b"]).streams.values()
+    event = store.events("b", -1, 1)[0]
+    moved = replace(a, tick=2)
+    with pytest.raises(Refused):  # b's event is there already
+        store.commit(Changes(streams=[(moved, 1)], events=[event]))
+    with pytest.raises(Unavailable, match="another worker"):  # b is not at tick 5
+        store.commit(Changes(streams=[(moved, 1), (replace(b, tick=6), 5)]))
+    found = store.stream("a")
+    assert found is not None
+    assert found.tick == 1
+    store.close()
+
+
+def test_what_waits_together_is_committed_together(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    streams = [f"s{i}" for i in range(40)]
+    for stream in streams:
+        add(engine, stream)
+    hold = threading.Event()
+    writer = Writer(engine)
+    first = writer.alone(hold.wait)
+    waiting = [writer.submit([Observe(s, 0, choice_of(store, s), 0.5)]) for s in streams]
+    hold.set()
+    first.result(30)
+    assert [f.result(30)[0]["tick"] for f in waiting] == [0] * 40  # type: ignore[index]
+    assert engine.commits == 1
+    writer.close()
+    with pytest.raises(Unavailable, match="stopping"):
+        writer.submit([Ask("s0")]).result(30)
+    store.close()
+
+
+def choice_of(store: Store, stream: str) -> str:
+    row = store.stream(stream)
+    assert row is not None
+    return str(json.loads(row.next)["fidelity"])
+
+
+def test_old_steps_are_forgotten_and_their_ticks_refused(make: Make) -> None:
+    store = make(keep=100)
+    engine = Engine(store)
+    add(engine, "a", config={"model": {"kind": "bernoulli"}})
+    for t in range(520):
+        ((step,),) = engine.run([[Observe("a", t, "full", t % 2)]])
+        assert isinstance(step, dict)
+    kept = [event.tick for event in store.events("a", -1, 1000)]
+    assert kept == list(range(412, 520))  # swept at 512
+    ((repeat,),) = engine.run([[Observe("a", 3, "full", 1)]])
+    assert isinstance(repeat, Refused)
+    assert (repeat.status, repeat.expected) == (409, {"tick": 520, "fidelity": "full"})
+    store.close()
+
+
+def test_a_group_shares_one_budget(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    config = CONFIG | {"policy": {"kind": "budget", "per_tick": 60.0}}
+    manage.add_group(engine, group="g", name="g", config=config)
+    for i in range(4):
+        made = add(engine, f"s{i}", config=None, group="g")
+        assert made["group"] == "g"
+    spent = 0.0
+    for t in range(400):
+        asked = engine.run([[Ask(f"s{i}") for i in range(4)]])[0]
+        told = [Observe(f"s{i}", t, a["fidelity"], reading(i, t, a["fidelity"])) for i, a in enumerate(asked)]  # type: ignore[index]
+        spent += sum(step["cost"] for step in engine.run([told])[0]) / 400  # type: ignore[index]
+    assert spent == pytest.approx(60.0, rel=0.05)  # of the four together, a round
+    record = manage.group_record(store.groups()[0], 4)
+    assert (record["rounds"], record["budget"], record["streams"]) == (400, 60.0, 4)
+    chosen = [engine.run([[Ask(f"s{i}")]])[0][0] for i in range(4)]
+    store.close()
+    store = make()
+    again = Engine(store)
+    assert [again.run([[Ask(f"s{i}")]])[0][0] for i in range(4)] == chosen
+    assert manage.group_record(store.groups()[0], 4) == record
+    step = tick(again, "s0")
+    with pytest.raises(Refused, match="has 4 streams"):
+        manage.remove_group(again, "g")
+    for i in range(4):
+        manage.remove_stream(again, f"s{i}")
+    manage.remove_group(again, "g")
+    assert store.groups() == []
+    assert step["tick"] == 400
+    store.close()
+
+
+def test_a_groups_choice_stays_when_others_spend(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    manage.add_group(engine, group="g", name="g", config=CONFIG)
+    for i in range(3):
+        add(engine, f"s{i}", config=None, group="g")
+    for _ in range(30):
+        ((before,),) = engine.run([[Ask("s0")]])
+        price = engine.hold_group("g").budget.policy.price
+        for _ in range(2):  # more than a round together
+            tick(engine, "s1", 1)
+            tick(engine, "s2", 2)
+        assert engine.hold_group("g").budget.policy.price != price
+        ((after,),) = engine.run([[Ask("s0")]])
+        assert before == after
+        tick(engine, "s0")
+    store.close()
+
+
+def test_a_group_refuses_what_it_cannot_hold(make: Make) -> None:
+    store = make()
+    engine = Engine(store)
+    net = CONFIG | {"policy": {"kind": "net", "price": 0.01}}
+    with pytest.raises(Refused, match="must be a budget"):
+        manage.add_group(engine, group="g", name="g", config=net)
+    capped = CONFIG | {"policy": {"kind": "budget", "per_tick": 60.0, "cap": [5000, 20]}}
+    with pytest.raises(Refused, match="takes no cap"):
+        manage.add_group(engine, group="g", name="g", config=capped)
+    tight = CONFIG | {"policy": {"kind": "budget", "per_tick": 2.5}}
+    manage.add_group(engine, group="g", name="g", config=tight)
+    add(engine, "s0", config=None, group="g")
+    add(engine, "s1", config=tight, group="g")
+    with pytest.raises(Refused, match="cannot take another stream") as refused:
+        add(engine, "s2", config=None, group="g")
+    assert refused.value.status == 409
+    with pytest.raises(Refused, match="differs from the group's"):
+        add(engine, "s2", config=CONFIG, group="g")
+    with pytest.raises(Refused, match="no group 'h'"):
+        add(engine, "s2", config=None, group="h")
+    store.close()
+
+
+# --- SQLite ------------------------------------------------------------------------------------------------------
+
+VERSION_1 = (Path(__file__).parent / "service_schema_1.sql").read_text()
+
+
+def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    detector = Config.parse(CONFIG).detector(missing="skip")
+    steps = []
+    for t in range(20):
+        name = detector.choose().name
+        steps.append(detector.update(reading(0, t, name), name))
+    old = sqlite3.connect(path)
+    old.executescript(VERSION_1)
+    config = Config.parse(CONFIG).to_dict()
+    following = json.dumps({"fidelity": detector.choose().name, "gains": {}, "price": None})
+    old.execute(
+        "INSERT INTO streams (id, name, config, observers, created, tick, spent, alarms, next, updated, state) "
+        "VALUES ('old', 'old', ?, '{}', 1, 20, ?, 0, ?, 1, ?)",
+        (json.dumps(config), detector.spent, following, detector.to_bytes()),
+    )
+    for step in steps:
+        record = json.dumps({"tick": step.tick, "fidelity": step.fidelity, "x": step.x})
+        old.execute(
+            "INSERT INTO events (stream, tick, at, alarm, step) VALUES ('old', ?, 1, 0, ?)", (step.tick, record)
+        )
+    old.commit()
+    old.close()
+    store = SqliteStore(path)
+    engine = Engine(store)
+    assert tick(engine, "old")["tick"] == 20
+    ((again,),) = engine.run([[Observe("old", 7, str(steps[7].fidelity), steps[7].x)]])
+    assert again == {"tick": 7, "fidelity": steps[7].fidelity, "x": steps[7].x}
+    manage.add_group(engine, group="g", name="g", config=CONFIG)
+    add(engine, "new", config=None, group="g")
+    tick(engine, "new")
+    store.close()
+    found = sqlite3.connect(path)
+    assert found.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
+    assert columns(found) == columns(fresh(tmp_path))
+    found.close()
+
+
+def columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {t: {row[1] for row in connection.execute(f"PRAGMA table_info({t})")} for t in tables}
+
+
+def fresh(folder: Path) -> sqlite3.Connection:
+    SqliteStore(folder / "fresh.db").close()
+    return sqlite3.connect(folder / "fresh.db")
+
+
+def test_a_database_of_another_kind_or_time_is_left_alone(tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "other.db")
+    other.execute("CREATE TABLE cats (name TEXT)")
+    other.close()
+    with pytest.raises(ValueError, match="holds other tables than mfbocd's: cats"):
+        SqliteStore(tmp_path / "other.db")
+    SqliteStore(tmp_path / "new.db").close()
+    new = sqlite3.connect(tmp_path / "new.db")
+    new.execute("UPDATE meta SET value = '3'")
+    new.commit()
+    new.close()
+    with pytest.raises(ValueError, match="schema version 3; this mfbocd knows versions 1 to 2"):
+        SqliteStore(tmp_path / "new.db")
+    (tmp_path / "text.db").write_text("not a database at all, but long enough to be read as one " * 20)
+    with pytest.raises(ValueError, match="not a database"):
+        SqliteStore(tmp_path / "text.db")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend"),
+    [
+        ("PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000"),
+        ("PRAGMA query_only = ON", "PRAGMA query_only = OFF"),
+    ],
+    ids=["full", "read-only"],
+)
+def test_a_store_that_cannot_write_changes_nothing_and_recovers(tmp_path: Path, spoil: str, mend: str) -> None:
+    store = SqliteStore(tmp_path / "mfbocd.db")
+    engine = Engine(store)
+    add(engine, "a")
+    add(engine, "b")
+    steps = [tick(engine, "a") for _ in range(3)]
+    assert store._writer is not None
+    store._writer.execute(spoil)
+    failures = 0
+    for _ in range(200):  # until what space there was is used up
+        ((choice,),) = engine.run([[Ask("a")]])
+        assert isinstance(choice, dict)
+        told = Observe("a", choice["tick"], choice["fidelity"], 0.5)
+        answers = engine.run([[told], [Observe("b", 9, "imu", 0.5)]])
+        if isinstance(answers[0][0], Unavailable):
+            failures += 1
+            assert isinstance(answers[1][0], Unavailable)
+            assert engine.failed
+            if failures == 3:
+                break
+        else:
+            steps.append(answers[0][0])
+    assert failures == 3
+    store._writer.execute(mend)
+    engine.probe()
+    assert engine.failed == ""
+    steps.append(tick(engine, "a"))
+    assert [s["tick"] for s in steps] == list(range(len(steps)))
+    row = store.stream("a")
+    assert row is not None
+    assert row.state == replayed(CONFIG, steps)
+    store.close()
+
+
+# --- PostgreSQL --------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[[], str]) -> None:  # noqa: F811
+    from mfbocd.service.postgres import PostgresStore
+
+    address = postgres()
+    one = PostgresStore(address, worker="http://one", lease=1.0)
+    two = PostgresStore(address, worker="http://two", lease=1.0)
+    first, second = Engine(one), Engine(two)
+    add(first, "a")
+    manage.add_group(first, group="g", name="g", config=CONFIG)
+    add(first, "member", config=None, group="g")
+    steps = [tick(first, "a"), tick(first, "a")]
+    tick(first, "member")
+    for stream in ("a", "member"):
+        ((answer,),) = second.run([[Ask(stream)]])
+        assert isinstance(answer, Elsewhere)
+        assert answer.worker == "http://one"
+    with pytest.raises(Elsewhere):
+        manage.remove_stream(second, "member")
+    threading.Event().wait(1.2)  # the first is silent for longer than a lease
+    steps.append(tick(second, "a"))
+    tick(second, "member")
+    # what the first still has in memory is not what is stored: it must notice, however sure it is
+    first._streams["a"].until = first._streams["member"].until = first._groups["g"].until = float("inf")
+    for stream in ("a", "member"):
+        held = first._streams[stream]
+        told = Observe(stream, held.row.tick, held.next["fidelity"], 0.25)
+        ((answer,),) = first.run([[told]])
+        assert isinstance(answer, Unavailable)
+        ((answer,),) = first.run([[Ask(stream)]])
+        assert isinstance(answer, Elsewhere)
+        assert answer.worker == "http://two"
+    two.release()
+    steps.append(tick(first, "a"))
+    row = one.stream("a")
+    assert row is not None
+    assert row.state == replayed(CONFIG, steps)
+    one.close()
+    two.close()
+
+
+def test_many_workers_take_each_stream_once(postgres: Callable[[], str]) -> None:  # noqa: F811
+    from mfbocd.service.postgres import PostgresStore
+
+    address = postgres()
+    stores = [PostgresStore(address, worker=f"http://{i}", lease=60.0) for i in range(4)]
+    maker = Engine(stores[0])
+    names = [f"s{i}" for i in range(30)]
+    for name in names:
+        add(maker, name)
+    taken: list[set[str]] = [set() for _ in stores]
+    ready = threading.Barrier(4)
+
+    def grab(i: int) -> None:
+        ready.wait()
+        for _ in range(5):
+            for name in names:
+                taken[i] |= set(stores[i].load([name]).streams)
+
+    threads = [threading.Thread(target=grab, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert set.union(*taken) == set(names)
+    assert sum(map(len, taken)) == len(names)
+    for store in stores:
+        store.close()
