@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check lint bench clean
+.PHONY: help demo docs test check lint bench bench-accuracy bench-spark clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -23,8 +23,19 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[bench]"
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.core ## run a detector over a built-in stream and write a report
-	$(BIN)/mfbocd demo
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[demo]"
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[docs]"
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.demo ## find the changes of pace in a real run and write a report
+	@$(BIN)/mfbocd demo
+
+docs: $(VENV)/.docs ## the site, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: $(VENV)/.test ## style, types and the order of the rooms
 	$(BIN)/ruff check .
@@ -35,12 +46,22 @@ lint: $(VENV)/.test ## style, types and the order of the rooms
 check: $(VENV)/.test ## the fast tests, under two minutes
 	$(BIN)/pytest -q -n 2 -m "not slow"
 
-test: $(VENV)/.test lint ## everything: lint and all tests
+test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
 	$(BIN)/pytest -q -n 2
 
 bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.pruning
 
+bench-service: $(VENV)/.test ## observations a second the service takes, with and without the detector
+	$(BIN)/python -m benchmarks.service
+
+bench-spark: $(VENV)/.test ## what the detectors add to a Spark job that keeps the same state and does nothing
+	$(BIN)/python -m benchmarks.spark
+
+bench-accuracy: $(VENV)/.bench $(VENV)/.test ## annotated real series, and delays at one rate of false alarms
+	$(BIN)/python -m benchmarks.accuracy
+	$(BIN)/python -m benchmarks.delay
+
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis out

@@ -466,3 +466,13 @@ def test_no_such_category(x: float) -> None:
         mf.Detector(model).update(x)
     assert not model.possible(np.array([x, 0.0])).all()
     assert model.check(3.0) == 3.0
+
+
+def test_one_number_for_several_is_refused_and_changes_nothing() -> None:
+    detector = mf.Detector(mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0))
+    detector.update([0.1, 0.2])
+    before = detector.to_bytes()
+    for bad in (1.5, 2, [1.0, 2.0, 3.0], "ab"):
+        with pytest.raises((TypeError, ValueError), match="x must be 2 numbers"):
+            detector.update(bad)
+    assert detector.to_bytes() == before

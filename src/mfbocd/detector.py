@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -97,6 +98,7 @@ class Detector:
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
         self._nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
+        self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
         self._tick = -1
@@ -128,7 +130,7 @@ class Detector:
             known = self._resolve(fidelity, x, raw)
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf:
-            value: Any = self.model.check(x)
+            value: Any = self._checked(x)
         else:
             value = reading(self.model, x, self.missing)
         cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)

@@ -1,0 +1,206 @@
+"""What the detectors add to a Spark job: the same job, data, state and answer with a function that does nothing.
+
+Both jobs read the same files of JSON, shuffle by key, read each stream's record, write one and answer a row a
+reading; the other computes nothing. Every stream begins from a state of full size. They take turns in one session,
+and the first micro-batch of each query (workers start, kernels load) is left out. `make bench-spark`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mfbocd import Detector, Fleet, Gaussian, Step
+from mfbocd.adapters.spark import detect_stream, follow, session
+from mfbocd.adapters.spark import stream as on_spark
+from mfbocd.adapters.spark.record import REMEMBERED, pack
+from mfbocd.config import Config
+
+CONFIG = Config.parse(
+    {
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
+        "policy": {"kind": "budget", "share": 0.35},
+    }
+)
+TICKS = (1, 10, 40)
+WARM = 300  # ticks of a detector whose record is of full size
+
+
+def a_state() -> bytes:
+    """A detector after many ticks."""
+    detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
+    rng = np.random.default_rng(1)
+    for raw in rng.normal(size=(WARM, 2)).tolist():
+        detector.step(raw)
+    return detector.to_bytes()
+
+
+def a_record() -> bytes:
+    """A stream's record after many ticks."""
+    return pack(CONFIG.digest(), range(REMEMBERED), a_state())
+
+
+class Idle(on_spark.Follower):
+    """The operator, with nothing computed."""
+
+    step = Step(0, "gps", 0.0, 40.0, 0.0, 0, 0.0, False, None, None)
+
+    def __init__(self, job: follow.Job, prices: str | None) -> None:
+        super().__init__(job, prices)
+        self.record = a_record()
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
+        """Read, write, answer."""
+        self._record.get()
+        self._record.update((self.record,))
+        told = [follow.Told(key[0], row["time"], self.step, None) for row in rows]
+        return iter([on_spark._ROW(*on_spark.values(row)) for row in told])
+
+
+def write(folder: Path, streams: int, batches: int, ticks: int) -> None:
+    rng = np.random.default_rng(2)
+    folder.mkdir()
+    for batch in range(batches):
+        path = folder / f"{batch:03d}.json"
+        with path.open("w") as file:
+            for at in range(batch * ticks, (batch + 1) * ticks):
+                imu, gps = rng.normal(size=(2, streams))
+                for i in range(streams):
+                    file.write(json.dumps({"stream": i, "at": at, "imu": imu[i], "gps": gps[i]}) + "\n")
+        os.utime(path, (1_700_000_000 + batch, 1_700_000_000 + batch))
+
+
+def worked() -> float:
+    """CPU seconds this process, Spark's Java and all of its Python workers have used so far."""
+    used: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        pid = int(stat.parent.name)
+        used[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")  # its own and its ended children's
+        children.setdefault(int(fields[1]), []).append(pid)
+    tree = [os.getpid()]
+    for pid in tree:
+        tree += children.get(pid, [])
+    return sum(used[pid] for pid in tree)
+
+
+def took(spark: Any, folder: Path, streams: int, operator: type[on_spark.Follower]) -> list[tuple[float, float]]:
+    """Wall and CPU seconds of each micro-batch but the first."""
+    kept = on_spark.Follower
+    on_spark.Follower = operator  # type: ignore[misc]
+    try:
+        files = spark.readStream.schema("stream LONG, at LONG, imu DOUBLE, gps DOUBLE")
+        df = files.option("maxFilesPerTrigger", 1).json(str(folder))
+        state = bytearray(a_state())
+        begin = spark.createDataFrame([(i, state) for i in range(streams)], "stream LONG, state BINARY")
+        answer = detect_stream(df, "stream", "at", None, CONFIG, start=begin)
+    finally:
+        on_spark.Follower = kept  # type: ignore[misc]
+    marks = []
+
+    def sink(frame: Any, batch: int) -> None:
+        frame.write.format("noop").mode("overwrite").save()
+        marks.append((time.perf_counter(), worked()))
+
+    with tempfile.TemporaryDirectory() as checkpoint:
+        writer = answer.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks)]
+
+
+def rate(work: Callable[[int], Any], ticks: int, times: int) -> float:
+    """Stream-ticks a CPU second, where each call makes `ticks` of them; the first few calls warm up."""
+    for i in range(times // 4):
+        work(i)
+    begin = time.process_time()
+    for i in range(times // 4, times):
+        work(i)
+    return ticks * (times - times // 4) / (time.process_time() - begin)
+
+
+def engine() -> None:
+    """What one core does with no Spark around it."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(4000, 2)).tolist()
+    detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
+    single = Detector(Gaussian(0, 9, 1))
+    streams = rng.normal(size=(400, 1000))
+    fleet, plain = CONFIG.fleet(1000, threads=1), Fleet(1000, Gaussian(0, 9, 1), threads=1)
+    print("| one core, no Spark | stream-ticks a second |\n|---|---|")
+    print(f"| detector.step, two fidelities | {rate(lambda i: detector.step(x[i]), 1, 4000):,.0f} |")
+    print(f"| detector.update, one fidelity | {rate(lambda i: single.update(x[i][0]), 1, 4000):,.0f} |")
+    print(f"| a fleet of 1000, two fidelities | {rate(lambda i: fleet.update(streams[i]), 1000, 100):,.0f} |")
+    print(f"| a fleet of 1000, one fidelity | {rate(lambda i: plain.update(streams[i]), 1000, 400):,.0f} |")
+    for ticks in TICKS:
+        worker = follow.Worker(follow.Job("bench", CONFIG.to_dict(), ("imu", "gps"), {}))
+        held = [a_record()]
+
+        def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, held: list[Any] = held) -> None:
+            rows = [follow.Given(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
+            held[0] = worker.follow("s", rows, held[0])[1]
+
+        print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer streams and one round: to see that it runs")
+    parser.add_argument("--streams", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--ticks", type=int, nargs="+", default=TICKS, help="of a stream a micro-batch")
+    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    streams, rounds, batches = (200, 1, 3) if given.quick else (given.streams, given.rounds, 5)
+    spark = session(
+        "bench",
+        f"local[{given.cores}]",
+        spark__ui__enabled=False,
+        spark__ui__showConsoleProgress=False,
+        spark__sql__shuffle__partitions=given.cores,
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    print(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
+    print(
+        "| ticks of a stream a micro-batch | idle: stream-ticks/s, a CPU second | detectors | overhead: wall, CPU |"
+    )
+    print("|---|---|---|---|")
+    for ticks in given.ticks:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name) / "in"
+            write(folder, streams, batches, ticks)
+            found: dict[type[on_spark.Follower], list[tuple[float, float]]] = {Idle: [], on_spark.Follower: []}
+            for _ in range(rounds):
+                for operator, times in found.items():
+                    times += took(spark, folder, streams, operator)
+        (wall, cpu), (full_wall, full_cpu) = (
+            [statistics.median(column) for column in zip(*times, strict=True)] for times in found.values()
+        )
+        rows = streams * ticks
+        cells = [
+            str(ticks),
+            f"{rows / wall:,.0f}, {rows / cpu:,.0f}",
+            f"{rows / full_wall:,.0f}, {rows / full_cpu:,.0f}",
+        ]
+        print("|", " | ".join([*cells, f"{full_wall / wall - 1:.0%}, {full_cpu / cpu - 1:.0%}"]), "|", flush=True)
+    print()
+    engine()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

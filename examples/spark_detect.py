@@ -1,0 +1,91 @@
+"""Follow every stream of a folder of JSON lines, or of a Kafka topic, with one config. Ready for spark-submit.
+
+    python examples/spark_detect.py --config detector.toml --input readings/ --out steps/ --checkpoint state/
+    spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0 examples/spark_detect.py \\
+        --config detector.toml --kafka broker:9092 --topic readings --out steps/ --checkpoint state/
+
+A message is one JSON object: {"stream": "press 7", "at": 12, "imu": 0.3, "gps": 0.1}, a reading for each column the
+config names. The source of files is what the tests run; the one of Kafka is configured here and run by no test.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from mfbocd.adapters.spark import GroupBudget, detect_stream, problems, session, steps
+from mfbocd.config import Config
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", required=True, help="a detector's TOML file")
+    parser.add_argument("--out", required=True, help="folder for the steps and problems, as parquet")
+    parser.add_argument("--checkpoint", required=True, help="folder for Spark's state; the same again goes on")
+    parser.add_argument("--input", help="folder that JSON lines arrive in")
+    parser.add_argument("--kafka", help="bootstrap servers, instead of --input")
+    parser.add_argument("--topic", default="readings", help="of --kafka")
+    parser.add_argument("--group", action="store_true", help="one budget for all streams together")
+    parser.add_argument("--files-a-batch", type=int, default=100, help="of --input")
+    parser.add_argument("--forever", action="store_true", help="wait for more, instead of ending at the last row")
+    parser.add_argument("--master", help="such as local[2]; left to spark-submit unless told")
+    parser.add_argument("--partitions", type=int, default=200, help="of the state; fixed by the first run")
+    return parser.parse_args()
+
+
+def source(spark: SparkSession, given: argparse.Namespace, config: Config) -> DataFrame:
+    """The messages, one row each; what is no such JSON has empty columns and ends in the problems."""
+    columns = [f.column for f in config.fidelities] or ["full"]
+    schema = ", ".join(["stream STRING", "at LONG", *(f"`{name}` DOUBLE" for name in columns)])
+    if given.kafka is None:
+        files = spark.readStream.schema(schema).option("maxFilesPerTrigger", given.files_a_batch)
+        return files.json(given.input)
+    from pyspark.sql import functions as sql
+
+    messages = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", given.kafka)
+        .option("subscribe", given.topic)
+        .option("startingOffsets", "earliest")
+        .load()
+    )
+    return messages.select(sql.from_json(sql.col("value").cast("string"), schema).alias("message")).select(
+        "message.*"
+    )
+
+
+def main() -> None:
+    """Run until the source has no more, or for ever."""
+    given = arguments()
+    if (given.input is None) == (given.kafka is None):
+        raise SystemExit("give --input or --kafka, one of the two")
+    config = Config.load(given.config)
+    spark = session("mfbocd", given.master, spark__sql__shuffle__partitions=given.partitions)
+    group = GroupBudget(f"{given.checkpoint}/prices", config) if given.group else None
+    answer = detect_stream(source(spark, given, config), "stream", "at", None, config, group=group)
+
+    def write(frame: DataFrame, batch: int) -> None:
+        # A folder a micro-batch, written over: done again after a crash, it is the same folder.
+        steps(frame).write.mode("overwrite").parquet(f"{given.out}/steps/batch={batch}")
+        problems(frame).write.mode("overwrite").parquet(f"{given.out}/problems/batch={batch}")
+
+    def kept(frame: DataFrame, batch: int) -> None:
+        frame = frame.persist()  # written twice, followed once
+        try:
+            write(frame, batch)
+        finally:
+            frame.unpersist()
+
+    writer = answer.writeStream.foreachBatch(group.each(write) if group else kept)
+    writer = writer.option("checkpointLocation", given.checkpoint)
+    if not given.forever:
+        writer = writer.trigger(availableNow=True)
+    writer.start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main()

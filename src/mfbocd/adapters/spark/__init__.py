@@ -1,0 +1,36 @@
+"""The same detectors on Apache Spark, one a key, with state that Spark keeps and restores (extra ``spark``).
+
+`detect_stream` follows a stream of Structured Streaming, `detect_batch` its history; both give the same rows.
+`session` starts a Spark that can do so, and says what is missing where it cannot. docs/scale.md tells when that is
+worth it.
+"""
+
+from __future__ import annotations
+
+try:
+    import google.protobuf  # type: ignore[import-untyped]  # noqa: F401
+    import pandas  # noqa: F401 (both are what Spark asks for only once a query runs)
+    import pyarrow  # noqa: F401
+    import pyspark  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"mfbocd.adapters.spark needs pyspark, pandas, pyarrow and protobuf, but {error}: pip install 'mfbocd[spark]'"
+    ) from error
+
+from .batch import detect_batch
+from .cache import Cache, FolderCache
+from .frame import problems, steps
+from .group import GroupBudget
+from .java import session
+from .stream import detect_stream
+
+__all__ = [
+    "Cache",
+    "FolderCache",
+    "GroupBudget",
+    "detect_batch",
+    "detect_stream",
+    "problems",
+    "session",
+    "steps",
+]

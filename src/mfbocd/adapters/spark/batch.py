@@ -1,0 +1,51 @@
+"""Streams that have ended: the same rows from a finished frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ...config import Config
+from .cache import Cache
+from .follow import Given, Observers, worker_of
+from .frame import OWN, Readings, inner_schema, job_of, named, plain, taken, values
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+
+
+def detect_batch(
+    df: DataFrame,
+    key: str,
+    time: str,
+    readings: Readings,
+    config: Config,
+    observers: Observers | Callable[[], Observers] | None = None,
+    *,
+    cache: Cache | None = None,
+    keys: Iterable[Any] | None = None,
+) -> DataFrame:
+    """Follow every stream of a finished frame from its first tick to its last; all else is as in `detect_stream`.
+
+    Gives what the stream gives, row for row, if no row came late there: here all are put in order first. Each
+    stream's rows are in the memory of one worker.
+    """
+    if df.isStreaming:
+        raise ValueError("df must be a finished frame, of spark.read; detect_stream takes a streaming one")
+    job, places = job_of(df, key, time, readings, config, observers, cache, keys, shared=False)
+
+    def follow(named_by: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
+        import pandas as pd
+
+        raws = [frame[f"raw_{i}"].tolist() for i in range(len(places))]
+        payloads = zip(*raws, strict=True) if job.columns else map(plain, raws[0])
+        rows = [Given(at, raw) for at, raw in zip(frame["time"].tolist(), payloads, strict=True)]
+        name = named_by[0]
+        name = name.item() if hasattr(name, "item") else name
+        told, _ = worker_of(job).follow(None if name != name else name, rows, None)
+        answer = pd.DataFrame([values(row) for row in told], columns=["key", "time", *OWN], dtype=object)
+        return answer.where(answer.notna(), None) if answer.size else answer
+
+    grouped = taken(df, key, time, places).groupBy("key")
+    return named(grouped.applyInPandas(follow, inner_schema(df, key, config)), df, key, time)
