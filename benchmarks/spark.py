@@ -160,8 +160,8 @@ def engine() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer streams and one round: to see that it runs")
-    parser.add_argument("--streams", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--streams", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--ticks", type=int, nargs="+", default=TICKS, help="of a stream a micro-batch")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()

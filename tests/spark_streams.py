@@ -32,7 +32,8 @@ def streams(count: int, ticks: int, seed: int) -> Tables:
     tables = {}
     for i in range(count):
         change = int(rng.integers(1, ticks))
-        level = np.where(np.arange(ticks) < change, *rng.normal(0.0, 3.0, 2))
+        before, after = rng.normal(0.0, 3.0, 2)
+        level = np.where(np.arange(ticks) < change, before, after)
         noise = rng.normal(size=(ticks, 2)) * [10.0**0.5, 1.0]
         tables[f"s{i}"] = (level[:, None] + noise).tolist()
     return tables

@@ -104,7 +104,7 @@ def test_a_thousand_streams_of_forty_ticks_equal_detectors_in_process_to_the_bit
     rng = np.random.default_rng(2)
     for first in (0, 25):
         rows = messages(tables, range(first, min(first + 25, 40)))
-        rng.shuffle(rows)  # type: ignore[arg-type]
+        rng.shuffle(rows)
         place.send(rows)
     answer = on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG)
     assert answer.columns == ["stream", "at", *FIELDS, "problem"]
@@ -290,15 +290,15 @@ def test_a_replay_chooses_the_same_and_pays_twice_only_without_a_cache(
     def answer() -> Any:
         return on_spark.detect_stream(place.source(), "stream", "at", "raw", CONFIG, paid, cache=cache)
 
-    first = place.go(answer())
+    rows_once = place.go(answer())
     once = [line for line in paid.noted() if line[0] != "loaded"]
     assert place.forget_last_commit() == 1
     shutil.rmtree(tmp_path / "out" / "batch=1")
-    assert sorted(map(repr, place.go(answer()))) == sorted(map(repr, first))
+    assert sorted(map(repr, place.go(answer()))) == sorted(map(repr, rows_once))
     every = [line for line in paid.noted() if line[0] != "loaded"]
     assert len(once) == 48
     assert sorted(map(repr, every[48:])) == ([] if cached else sorted(repr(c) for c in once if c[1] >= 6000))
-    by_stream = {key: [row for row in first if row["stream"] == key] for key in tables}
+    by_stream = {key: [row for row in rows_once if row["stream"] == key] for key in tables}
     for key, table in tables.items():
         mine = sorted(by_stream[key], key=lambda row: row["at"])
         assert [(row["fidelity"], row["x"], row["mean"]) for row in mine] == [
@@ -310,7 +310,7 @@ def test_a_replay_chooses_the_same_and_pays_twice_only_without_a_cache(
     assert max(loads.count(pid) for pid in loads) <= 2
     if cached:
         history = on_spark.detect_batch(place.finished(), "stream", "at", "raw", CONFIG, paid, cache=cache)
-        streamed = [row.asDict() for row in first]
+        streamed = [row.asDict() for row in rows_once]
         for row in streamed:
             del row["batch"]
         assert sorted(repr(row.asDict()) for row in history.collect()) == sorted(map(repr, streamed))

@@ -126,7 +126,7 @@ def values(told: Told) -> tuple[Any, ...]:
     step = told.step
     if step is None:
         return (told.key, told.time, *(None,) * (len(OWN) - 1), told.problem)
-    seen = (step.tick, step.fidelity, step.x or 0.0, step.cost, step.mean, step.p_change)
+    seen = (step.tick, step.fidelity, step.x, step.cost, step.mean, step.p_change)
     return (told.key, told.time, *seen, step.alarm, step.changed_at, step.confidence, None)
 
 
