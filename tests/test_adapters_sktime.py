@@ -39,10 +39,11 @@ def test_changes_are_those_of_hindsight() -> None:
     found = detector.fit_predict(series)
     assert found["ilocs"].tolist() == [c.at for c in back.changepoints()] == [80, 140]
     assert found["ilocs"].dtype == np.int64
-    assert detector.predict_scores(series)["probability"].tolist() == [c.probability for c in back.changepoints()]
+    told = [c.probability for c in back.changepoints()]
+    assert detector.predict_scores(series)["probability"].tolist() == pytest.approx(told, abs=1e-6)
     scores = detector.transform_scores(series)
     assert scores.index.equals(index)
-    assert scores["scores"].tolist() == back.smoothed.tolist()
+    np.testing.assert_allclose(scores["scores"], back.smoothed, atol=1e-6)  # pruned a little otherwise
     segments = detector.predict_segments(series)["ilocs"]
     assert [(s.left, s.right) for s in segments] == [(0, 80), (80, 140), (140, 210)]
 
