@@ -29,7 +29,8 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     model: the conjugate family with its prior. Without one `fit` makes it from the readings: a noisy straight line a
-        segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; one each of several columns.
+        segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; of several columns one
+        each.
     hazard: P(change) a tick, or a `Hazard`; learnt unless told.
     seed: of the draws of the detector's pruning.
 
