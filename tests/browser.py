@@ -21,7 +21,7 @@ class Visit:
     asked: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # closed before the next file's tests: Playwright's event loop bars any other
 def browser() -> Iterator[Any]:
     """Chromium; without it the tests are skipped, but fail on CI, where it must be."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
