@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -38,8 +39,9 @@ class _Batches(Table):
     def done(self) -> int:
         return self._read
 
+    @abstractmethod
     def _batches(self, columns: Sequence[str], rows: int) -> Iterable[Any]:
-        raise NotImplementedError
+        """These columns, a batch at a time."""
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         import pyarrow as pa
