@@ -9,7 +9,7 @@ from typing import Any
 from . import models
 from ._kernels import layout as at
 from .fidelity import Fidelity
-from .filter import state_of, table
+from .filter import Array, state_of, table
 from .hazard import Hazard, Learned
 from .models import Model
 from .policy import POLICIES
@@ -25,7 +25,6 @@ def to_bytes(detector: Any) -> bytes:
         spec = {"kind": type(detector.model).__name__, **detector.model.spec()}
     except TypeError:
         spec = {"kind": type(detector.model).__name__}
-    live = table(detector.filter.state)
     facts = {
         "model": spec,
         "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
@@ -38,12 +37,18 @@ def to_bytes(detector: Any) -> bytes:
         "seed": detector.seed,
         "missing": detector.missing,
         "spent": detector.spent,
-        "rows": live.shape[0],
+        "rows": table(detector.filter.state).shape[0],
         "learned": [h.low, h.high, h.points] if isinstance(h := detector.hazard, Learned) else None,
     }
-    head = detector.filter.state[: at.HEAD].copy()
+    return pack(facts, arrays_of(detector))
+
+
+def arrays_of(detector: Any) -> dict[str, Array]:
+    """What of the bytes moves with every tick, and the hazard beside it."""
+    state = detector.filter.state
+    head = state[: at.HEAD].copy()
     head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
-    return pack(facts, {"hazard": detector.hazard.table, "head": head, "live": live.ravel()})
+    return {"hazard": detector.hazard.table, "head": head, "live": table(state).ravel()}
 
 
 def from_bytes(

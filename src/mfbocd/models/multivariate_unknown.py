@@ -11,8 +11,8 @@ import numpy as np
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, log_determinant, squared
 from .._kernels.compile import kernel
-from .._kernels.gamma import digamma
-from .._kernels.rise import digamma_rise, log_rise, log_rises
+from .._kernels.rise import log_rise, log_rises
+from .._kernels.wishart import covariance_gain
 from .base import Array, Predictive, finite, positive, predictive_of
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
@@ -27,19 +27,6 @@ def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
     for j in range(d):
         for k in range(degrees.size):
             out[k] += log_rise(0.5 * (degrees[k] - j), 0.5 * zeta)
-    return out
-
-
-@kernel
-def _wishart_gain(degrees: Array, zeta: float, d: int) -> Array:
-    """`MultivariateGaussianUnknown.parameter_gain` without the part of the mean given the covariance."""
-    out = np.empty(degrees.size)
-    for k in range(degrees.size):
-        nu = degrees[k]
-        value = 0.5 * nu * digamma_rise(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d
-        for j in range(d):
-            value += 0.5 * zeta * digamma(0.5 * (nu + zeta - j)) - log_rise(0.5 * (nu - j), 0.5 * zeta)
-        out[k] = max(value, 0.0)
     return out
 
 
@@ -208,7 +195,7 @@ class MultivariateGaussianUnknown(Elliptical):
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         d = self.dimension
-        gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0])) + _wishart_gain(self.degrees + rows[0], zeta, d)
+        gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0])) + covariance_gain(self.degrees + rows[0], zeta, d)
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full
 from .._kernels.compile import kernel
-from .._kernels.gamma import digamma
 from .._kernels.mixture import information
-from .._kernels.rise import digamma_rise, half_rises, log_rise
+from .._kernels.rise import half_rises
 from .._kernels.tails import STUDENT, tail_information
+from .._kernels.wishart import covariance_gain
 from .base import Array, Model, finite, positive
 
 FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
@@ -45,19 +45,6 @@ def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
             for k in range(n):
                 w[k] -= below[k] * v[k]
     return centre, spread
-
-
-@kernel
-def covariance_gain(degrees: Array, zeta: float, d: int) -> Array:
-    """What a reading of d numbers at zeta is expected to tell of an unknown noise covariance (`parameter_gain`)."""
-    out = np.empty(degrees.size)
-    for k in range(degrees.size):
-        nu = degrees[k]
-        value = 0.5 * nu * digamma_rise(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d
-        for j in range(d):
-            value += 0.5 * zeta * digamma(0.5 * (nu + zeta - j)) - log_rise(0.5 * (nu - j), 0.5 * zeta)
-        out[k] = max(value, 0.0)
-    return out
 
 
 def counts_of(owner: str, value: Any, size: int) -> Array:

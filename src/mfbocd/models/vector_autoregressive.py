@@ -11,10 +11,11 @@ import numpy as np
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, squared
 from .._kernels.rise import log_rises
+from .._kernels.wishart import covariance_gain
 from .base import Array, finite
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
-from .regression import FAR, counts_of, covariance_gain, ratio, whole
+from .regression import FAR, counts_of, ratio, whole
 
 _LOG_PI = math.log(math.pi)
 

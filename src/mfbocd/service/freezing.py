@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._kernels import layout as at
 from ..detector import Detector
-from ..filter import table
 from ..saving import pack, unpack
+from ..snapshot import arrays_of
 
 
 class Freezer:
@@ -22,8 +21,7 @@ class Freezer:
     """
 
     def __init__(self, detector: Detector) -> None:
-        self._facts, arrays = unpack(detector.to_bytes())
-        self._hazard = arrays["hazard"]
+        self._facts, _ = unpack(detector.to_bytes())
         self._policy: Any = detector.policy
 
     def __call__(self, detector: Detector) -> bytes:
@@ -34,7 +32,4 @@ class Freezer:
             self._policy = policy
         facts["learnt"] = policy.state()
         facts["spent"] = detector.spent
-        state = detector.filter.state
-        head = state[: at.HEAD].copy()
-        head[at.CAP] = 0.0
-        return pack(facts, {"hazard": self._hazard, "head": head, "live": table(state).ravel()})
+        return pack(facts, arrays_of(detector))
