@@ -15,8 +15,11 @@ import mfbocd as mf
 from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout as at
 from mfbocd._kernels.prune import keep_heaviest_of, resample_of
+from mfbocd._kernels.weights import begin_tick, end_tick
+from mfbocd.filter import Filter, table
 from mfbocd.filter import observe as through_methods
-from mfbocd.filter import table
+from mfbocd.hazard import Hazard
+from mfbocd.prune import Pruning
 
 from .registry import COMPILED, ZETAS, Case
 
@@ -208,3 +211,24 @@ def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_p
     assert told(1) == "10 0"
     assert told(1) == "10 1"  # from the cache
     assert told(2) == "20 0"
+
+
+@pytest.mark.parametrize("n", [7, 9, 12])
+def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> None:
+    """LLVM vectorises a loop that stores only where the arrays lie far enough apart: no last bit may hang on that."""
+    model = mf.Categorical([1.0, 2.0, 0.5, 1.0])
+    filtering = Filter(model, Hazard(0.1), Pruning.of(None))
+    rng = np.random.default_rng(n)
+    for x in rng.integers(0, 4, size=n):
+        filtering.observe(float(x), 1.0)
+    size = filtering.state.size
+    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often comes out the same
+        seen = set()
+        for gap in (0, 1, 2, 40):  # numbers between the two, the logarithms first
+            memory = np.empty(logs.size + gap + size)
+            near, state = memory[: logs.size], memory[-size:]
+            near[:], state[:] = logs, filtering.state
+            scale = begin_tick(state, filtering.setup)
+            gained = end_tick(state, filtering.setup, scale, near)
+            seen.add((gained, state.tobytes()))
+        assert len(seen) == 1

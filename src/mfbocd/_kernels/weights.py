@@ -54,6 +54,16 @@ def lanes(state: Pointer) -> int:
 
 
 @kernel
+def scratch(n: int) -> Array:
+    """An array of n numbers, in memory at least LANES from any other.
+
+    A loop that stores to one array while it sums another is vectorised only where they lie that far apart: between
+    smaller arrays the order of the sum, so its last bit, would depend on where they happen to lie.
+    """
+    return np.empty(max(n, LANES))[:n]
+
+
+@kernel
 def hazards(setup: Pointer) -> Pointer:
     """The hazard by run length; longer runs keep the last value."""
     return shift(setup, FIRST + int(setup[PARAMS]))
@@ -177,14 +187,15 @@ def reweigh(state: Pointer, scale: float, log_predictive: Array) -> tuple[float,
         value = log_predictive[i] + (math.log(weight[i] * scale) if weight[i] > 0.0 else -np.inf)
         log_predictive[i] = value
         highest = max(highest, value)
+    for i in range(n):
+        w = exp(max(log_predictive[i] - highest, -700.0))
+        weight[i] = w if w > TINY else 0.0
+    # A loop of its own: beside stores its order would depend on where the caller's array lies (`scratch`).
     total = 0.0
     top = 0
     for i in range(n):
-        w = exp(max(log_predictive[i] - highest, -700.0))
-        w = w if w > TINY else 0.0
-        weight[i] = w
-        total += w
-        top = max(top, bits_of(w))
+        total += weight[i]
+        top = max(top, bits_of(weight[i]))
     return total, highest, top
 
 

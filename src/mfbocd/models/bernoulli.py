@@ -30,7 +30,7 @@ from .._kernels.layout import (
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, predict, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, predict, scratch, settle
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 
@@ -150,9 +150,9 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     n = int(state[COUNT]) + 1
     alive_a = column(state, STATS)
     alive_b = column(state, STATS + 1)
-    weight = np.empty(n)
-    a = np.empty(n)
-    b = np.empty(n)
+    weight = scratch(n)
+    a = scratch(n)
+    b = scratch(n)
     predict(state, setup, weight)
     for i in range(n - 1):
         a[i] = alive_a[i]

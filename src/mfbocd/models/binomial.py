@@ -34,7 +34,7 @@ from .._kernels.pointer import Pointer, pointer
 from .._kernels.rise import log_rise
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LIGHT = 1e-11  # hypotheses below this are left out of I(r; x)
@@ -247,9 +247,9 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     n = int(state[COUNT]) + 1
     alphas = column(state, STATS)
     betas = column(state, STATS + 1)
-    weight = np.empty(n)
-    a = np.empty(n)
-    b = np.empty(n)
+    weight = scratch(n)
+    a = scratch(n)
+    b = scratch(n)
     x = np.empty(room())
     share = np.empty(room())
     predict(state, setup, weight)

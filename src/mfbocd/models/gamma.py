@@ -34,7 +34,7 @@ from .._kernels.rise import digamma_rise, log1p, log_rise, log_rises
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.tails import LOGISTIC, tail_information
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
@@ -199,10 +199,10 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     n = int(state[COUNT]) + 1
     shapes = column(state, STATS)
     rates = column(state, STATS + 1)
-    weight = np.empty(n)
-    centre = np.empty(n)
-    left = np.empty(n)
-    right = np.empty(n)
+    weight = scratch(n)
+    centre = scratch(n)
+    left = scratch(n)
+    right = scratch(n)
     predict(state, setup, weight)
     inner = 0.0
     for i in range(n):

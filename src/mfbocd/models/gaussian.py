@@ -30,7 +30,7 @@ from .._kernels.mixture import information
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Report, finite, positive
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
@@ -147,9 +147,9 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     n = int(state[COUNT]) + 1
     counts = column(state, STATS)
     means = column(state, STATS + 1)
-    weight = np.empty(n)
-    mean = np.empty(n)
-    variance = np.empty(n)
+    weight = scratch(n)
+    mean = scratch(n)
+    variance = scratch(n)
     predict(state, setup, weight)
     prior = setup[FIRST + 2]
     inner = 0.0

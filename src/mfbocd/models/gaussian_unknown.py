@@ -34,7 +34,7 @@ from .._kernels.rise import digamma_rise, half_rise, half_rises, half_series, lo
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.tails import STUDENT, tail_information
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, settle
+from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Predictive, Report, finite, positive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
@@ -224,10 +224,10 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     means = column(state, STATS + 1)
     shapes = column(state, STATS + 2)
     scales = column(state, STATS + 3)
-    weight = np.empty(n)
-    mean = np.empty(n)
-    width = np.empty(n)
-    df = np.empty(n)
+    weight = scratch(n)
+    mean = scratch(n)
+    width = scratch(n)
+    df = scratch(n)
     predict(state, setup, weight)
     inner = 0.0
     for i in range(n):
