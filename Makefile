@@ -44,10 +44,10 @@ lint: $(VENV)/.test ## style, types and the order of the rooms
 	$(BIN)/lint-imports
 
 check: $(VENV)/.test ## the fast tests, under two minutes
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest -q -n 3 --dist worksteal -m "not slow"
 
 test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
-	$(BIN)/pytest -q -n 2 --dist worksteal
+	$(BIN)/pytest -q -n 3 --dist worksteal
 
 bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.speed
