@@ -232,3 +232,32 @@ def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> Non
             gained = end_tick(state, filtering.setup, scale, near)
             seen.add((gained, state.tobytes()))
         assert len(seen) == 1
+
+
+BITS = """
+import mfbocd as mf
+import numpy as np
+
+detector = mf.Detector(mf.Exponential(2.9, 1.4), [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)], 0.03)
+for x in np.random.default_rng(0).exponential(size=150).tolist():
+    detector.update(x)
+print(detector.to_bytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_the_first_process_gets_the_bits_of_those_after_it(tmp_path: Path) -> None:
+    """What is compiled here and what is found in the cache are the same code, whatever else was found there."""
+
+    def told() -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", BITS], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first = told()
+    assert told() == first
+    for file in tmp_path.glob("**/exponential._observe*"):
+        file.unlink()
+    assert told() == first

@@ -16,14 +16,21 @@ MAGIC = b"MFBOCD"
 VERSION = 1
 _HEAD = struct.Struct("<6sHI")  # magic, version, bytes of JSON
 _CHECK = struct.Struct("<I")
+encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""Facts as they stand in the bytes."""
 
 
 def pack(facts: dict[str, Any], arrays: dict[str, Array]) -> bytes:
-    """Facts (plain JSON values) and one-dimensional arrays as bytes."""
-    facts = facts | {"arrays": {name: array.size for name, array in arrays.items()}}
-    text = json.dumps(facts, separators=(",", ":"), allow_nan=False).encode()
-    body = _HEAD.pack(MAGIC, VERSION, len(text)) + text
-    body += b"".join(array.astype("<f8").tobytes() for array in arrays.values())
+    """Facts (plain JSON values) and arrays, which come back flat, as bytes."""
+    return assemble(encode(facts)[:-1], arrays)
+
+
+def assemble(facts: str, arrays: dict[str, Array]) -> bytes:
+    """`pack` of facts that are encoded already, all but the closing brace."""
+    sizes = ",".join([f'"{name}":{array.size}' for name, array in arrays.items()])
+    text = f'{facts},"arrays":{{{sizes}}}}}'.encode()
+    parts = [_HEAD.pack(MAGIC, VERSION, len(text)), text]
+    body = b"".join(parts + [array.astype("<f8", copy=False).tobytes() for array in arrays.values()])
     return body + _CHECK.pack(zlib.crc32(body))
 
 

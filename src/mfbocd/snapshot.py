@@ -48,7 +48,7 @@ def arrays_of(detector: Any) -> dict[str, Array]:
     state = detector.filter.state
     head = state[: at.HEAD].copy()
     head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
-    return {"hazard": detector.hazard.table, "head": head, "live": table(state).ravel()}
+    return {"hazard": detector.hazard.table, "head": head, "live": table(state)}
 
 
 def from_bytes(

@@ -35,8 +35,14 @@ def _watched(compiled: Any) -> Any:
 
 
 def kernel(function: F) -> F:
-    """Compile a loop over hypotheses: cached on disk, without the GIL, sums free to be reordered."""
-    return cast(F, _watched(njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE)(function)))
+    """Compile a loop over hypotheses: cached on disk, without the GIL, sums free to be reordered.
+
+    Kernels are inlined into one another. Else each that calls one would carry a copy of it, optimised once more and
+    so rounding otherwise, and which copy a process calls hangs on what it compiled and what it found in the cache:
+    the first process of all would not get the bits of those after it.
+    """
+    compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE, forceinline=True)(function)
+    return cast(F, _watched(compiled))
 
 
 def scalar(function: F) -> F:

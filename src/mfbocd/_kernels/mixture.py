@@ -14,16 +14,31 @@ import math
 
 import numpy as np
 
-from .compile import kernel
+from .compile import kernel, scalar
 from .pointer import Array
 from .scalar import exp, log
 
 LIGHT = 1e-12  # components below this are left out: a thousand of them are worth 3e-8 nats
 NEAR = 0.015  # in standard deviations: merging closer ones by moments errs by some 1e-7 nats
+SLIGHT = 0.01  # pairs lighter than this may lie further apart: what merging errs is proportional to their weight
 REACH = 7.0  # standard deviations integrated on either side
 STEP = 0.4  # of the narrowest standard deviation in the class
-_LOG_2PI_E = math.log(2.0 * math.pi * math.e)
+LOG_2PI_E = math.log(2.0 * math.pi * math.e)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
+
+
+@scalar
+def _alike(pair: float, distance: float, difference: float) -> bool:
+    """Whether two components may be merged, by their squared distance and the difference of their variances.
+
+    What merging changes begins with the third power of the distance and the second of the difference, times
+    `pair`, w1 w2 / (w1 + w2).
+    """
+    near = distance < NEAR * NEAR or (
+        distance < 1.0 and pair * pair * distance * distance * distance < SLIGHT * SLIGHT * NEAR**6
+    )
+    same = difference < NEAR or (difference < 0.5 and pair * difference * difference < SLIGHT * NEAR * NEAR)
+    return near and same
 
 
 @kernel
@@ -37,9 +52,9 @@ def merge(weight: Array, mean: Array, variance: Array) -> int:
         if m > 0:
             d = mean[i] - mean[m - 1]
             v = variance[m - 1]
-            if d * d < NEAR * NEAR * v and abs(variance[i] - v) < NEAR * v:
-                total = weight[m - 1] + w
-                share = w / total
+            total = weight[m - 1] + w
+            share = w / total
+            if _alike(weight[m - 1] * share, d * d / v, abs(variance[i] - v) / v):
                 mean[m - 1] += share * d
                 variance[m - 1] = v + share * (variance[i] - v) + share * (1.0 - share) * d * d
                 weight[m - 1] = total
@@ -133,15 +148,22 @@ def mixture_entropy(weight: Array, mean: Array, variance: Array) -> float:
 
 
 @kernel
+def kept_entropy(weight: Array, mean: Array, variance: Array) -> float:
+    """The entropy of the components that are not LIGHT, as a mixture of their own; the arrays are used up."""
+    total = 0.0
+    for i in range(weight.size):
+        total += weight[i] if weight[i] >= LIGHT else 0.0
+    return mixture_entropy(weight, mean, variance) / total + math.log(total)
+
+
+@kernel
 def information(weight: Array, mean: Array, variance: Array) -> float:
     """I(component; x) = h(mixture) - sum_l w_l h(N_l), in nats, never negative; the arrays are used up."""
     within = 0.0
     total = 0.0
     for i in range(weight.size):
-        if weight[i] >= LIGHT:
-            within += weight[i] * 0.5 * (_LOG_2PI_E + math.log(variance[i]))
-            total += weight[i]
-    # what was left out is missing from both sides: make the rest a mixture of its own
-    between = mixture_entropy(weight, mean, variance)
-    between = between / total + math.log(total)
-    return max(between - within / total, 0.0)
+        w = weight[i] if weight[i] >= LIGHT else 0.0
+        within += w * 0.5 * (LOG_2PI_E + log(variance[i]))
+        total += w
+    # what was left out is missing from both sides
+    return max(kept_entropy(weight, mean, variance) - within / total, 0.0)

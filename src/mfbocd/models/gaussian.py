@@ -26,7 +26,7 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.mixture import information
+from .._kernels.mixture import LOG_2PI_E, information, kept_entropy
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
@@ -157,13 +157,14 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         count = counts[i] if i < n - 1 else prior
         mean[i] = means[i] if i < n - 1 else 0.0
         variance[i] = 1.0 / zeta + 1.0 / count
-        if kind == JOINT:
-            inner += weight[i] * 0.5 * math.log1p(zeta / count)
-        elif kind == VARIANCE:
+        if kind == VARIANCE:
             inner += weight[i] * zeta / (count * (count + zeta))
     if kind == VARIANCE:
         return inner
-    return inner + information(weight, mean, variance)
+    if kind == JOINT:
+        # I(r, theta; x) = h(x) - h(x | theta), and the noise is the same whatever r and theta are
+        return max(kept_entropy(weight, mean, variance) - 0.5 * (LOG_2PI_E - math.log(zeta)), 0.0)
+    return information(weight, mean, variance)
 
 
 @kernel

@@ -127,7 +127,7 @@ class Budget(Policy):
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The largest net gain at the present price, of those the cap still affords."""
         net = gains - self.price * costs
-        best = np.argmax(net, axis=1)
+        best: Choices = net.argmax(axis=1)
         if self.cap is None:
             return best
         rows = np.arange(len(net))
