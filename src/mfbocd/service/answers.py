@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from .bodies import Failure
 from .errors import Elsewhere, Refused
-from .records import text
+from .records import encoded
 from .service import Service
 
 log = logging.getLogger("mfbocd.service")
@@ -42,9 +42,8 @@ def service_of(request: Request) -> Service:
 
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Plain values as JSON; a text that is no Unicode is spelt out."""
-    body = text(value).encode("utf-8", "backslashreplace")
-    return Response(body, status, headers=headers, media_type="application/json")
+    """Plain values as JSON."""
+    return Response(encoded(value), status, headers=headers, media_type="application/json")
 
 
 def _refused(request: Request, error: Exception) -> Response:

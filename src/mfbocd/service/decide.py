@@ -27,12 +27,13 @@ def decide(detector: Detector) -> dict[str, Any]:
     """
     policy = detector.policy
     names = [f.name for f in detector.fidelities]
+    price = getattr(policy, "price", None)
     if policy.gain is None or len(names) == 1:
-        return {"fidelity": detector.choose().name, "gains": {}, "price": getattr(policy, "price", None)}
+        return {"fidelity": detector.choose().name, "gains": {}, "price": price}
     gains = expected_gains(detector.filter, policy.zeta, policy.gain)
     chosen = policy.pick(gains[None], policy.cost[None], draw_uniform([detector.seed], detector.ticks))
     told = dict(zip(names, gains.tolist(), strict=True))
-    return {"fidelity": names[int(chosen[0])], "gains": told, "price": getattr(policy, "price", None)}
+    return {"fidelity": names[int(chosen[0])], "gains": told, "price": price}
 
 
 def budget_of(detector: Detector) -> float | None:

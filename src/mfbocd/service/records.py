@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import orjson
 
 from ..detector import Detector
+from ..filter import RunLength
 from ..tick import Step
 
 SHOWN = 16
@@ -18,6 +20,7 @@ LEAST = 0.01
 """and the least probability of one that is listed."""
 
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+_NUMPY = orjson.OPT_SERIALIZE_NUMPY
 
 
 @dataclass
@@ -109,13 +112,24 @@ class Token:
     created: float
 
 
-def text(value: Any) -> str:
-    """Plain values as JSON, as short as it gets.
+def encoded(value: Any) -> bytes:
+    """Plain values as JSON, as short as it gets; a text that is no Unicode is spelt out.
 
-    >>> text({"x": [1.5, None]})
-    '{"x":[1.5,null]}'
+    orjson writes a step in a tenth of the standard encoder's time, which was a third of a tick's; it has no numbers
+    of more than 64 bits.
+
+    >>> encoded({"x": [1.5, None], "y": 2**70})
+    b'{"x":[1.5,null],"y":1180591620717411303424}'
     """
-    return _encode(value)
+    try:
+        return orjson.dumps(value, option=_NUMPY)
+    except orjson.JSONEncodeError:
+        return _encode(value).encode("utf-8", "backslashreplace")
+
+
+def text(value: Any) -> str:
+    """`encoded` as a text."""
+    return encoded(value).decode()
 
 
 def number(value: Any) -> Any:
@@ -150,9 +164,8 @@ def step_record(step: Step, detector: Detector, at: float) -> dict[str, Any]:
 
 def posterior(detector: Detector) -> list[list[float]]:
     """[run length, probability] of the likely run lengths, shortest first: enough for a heat map."""
-    found = detector.run_length
-    weight = found.weight
-    likely = np.flatnonzero(weight >= LEAST)
-    if likely.size > SHOWN:
-        likely = np.sort(likely[np.argsort(-weight[likely], kind="stable")[:SHOWN]])
-    return [[int(found.length[i]), round(float(weight[i]), 4)] for i in likely]
+    found = detector.filter.likely(LEAST)
+    if len(found.length) > SHOWN:
+        kept = np.sort(np.argsort(-found.weight, kind="stable")[:SHOWN])
+        found = RunLength(found.length[kept], found.weight[kept])
+    return [[r, round(w, 4)] for r, w in zip(found.length.tolist(), found.weight.tolist(), strict=True)]
