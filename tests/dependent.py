@@ -116,6 +116,84 @@ def lagged_mean(readings: Readings, before: Readings, noise: float | None) -> fl
     return ABOUT + unit(noise) * float(posterior(u, y, zeta, COUNTS)[0] @ row)
 
 
+# --- Gaussian process of order 1 or 2 -------------------------------------------------------------------------------
+LENGTH, REACH, FIRM, LOOSE = 1.7, 4.4, 0.7, 0.4
+NOWHERE = 1e30  # the variance of a lag nothing is known of
+
+
+def waves(order: int, length: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Every wave of the documented grid, and its share of the kernel."""
+    steps = np.arange(-50.0, 51.0) * 2 * math.pi / (reach + 4 * length)
+    w = np.stack(np.meshgrid(*[steps] * order), axis=-1).reshape(-1, order)
+    w = w[np.linalg.norm(w, axis=1) <= 4 / length]
+    share = np.exp(-0.5 * length**2 * (w**2).sum(axis=1))
+    return w, share / share.sum()
+
+
+def _covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of a + f, over s2, at two lists of places (n, mean and variance, order), none in both."""
+    w, share = waves(a.shape[2], LENGTH, REACH)
+    phase = (a[:, None, 0] - b[None, :, 0]) @ w.T
+    size = np.exp(-0.5 * (a[:, None, 1] + b[None, :, 1]) @ (w**2).T)
+    return 1 / FIRM + (size * np.cos(phase)) @ share / LOOSE
+
+
+class Process:
+    """A segment, dense: one row and column a reading."""
+
+    def __init__(self, order: int, before: Readings, noise: float | None) -> None:
+        self.noise = noise
+        self.places, self.y, self.zeta = np.empty((0, 2, order)), np.empty(0), np.empty(0)
+        past = [(0.0, NOWHERE)] * order + [(x - ABOUT, 0.0) if zeta > 0 else (0.0, NOWHERE) for x, zeta in before]
+        self.place = np.array(past[: -order - 1 : -1]).T[None]  # mean and variance by lag, newest first
+
+    def covariance(self) -> np.ndarray:
+        out = _covariance(self.places, self.places)
+        np.fill_diagonal(out, 1 / FIRM + 1 / LOOSE + 1 / self.zeta)  # a reading's f has its whole variance
+        return out
+
+    def ahead(self) -> tuple[float, float, float, float]:
+        """Mean of the next reading, variance of a + f there over s2, shape and scale, standardised."""
+        across = _covariance(self.place, self.places)[0]
+        solved = np.linalg.solve(self.covariance(), np.stack([self.y, across], axis=1))
+        var = 1 / FIRM + 1 / LOOSE - across @ solved[:, 1]
+        scale = 1 + 0.5 * self.y @ solved[:, 0]
+        return float(across @ solved[:, 0]), float(var), float(SHAPE + 0.5 * self.zeta.sum()), float(scale)
+
+    def read(self, x: float, zeta: float) -> None:
+        mean, var, shape, scale = self.ahead()
+        lag = (x - ABOUT, 0.0)
+        if zeta > 0:
+            self.places = np.concatenate([self.places, self.place])
+            self.y, self.zeta = np.append(self.y, (x - ABOUT) / unit(self.noise)), np.append(self.zeta, zeta)
+        else:
+            s2 = unit(self.noise) ** 2 * (scale / (shape - 1) if self.noise is None else 1.0)
+            lag = (unit(self.noise) * mean, s2 * (1 + var))
+        self.place = np.concatenate([np.reshape(lag, (1, 2, 1)), self.place[:, :, :-1]], axis=2)
+
+
+def process_marginal(readings: Readings, before: Readings, noise: float | None, order: int) -> float:
+    segment, total = Process(order, before, noise), 0.0
+    for x, zeta in readings:
+        if zeta > 0 and noise is None:  # DEFINED by its normalised predictives
+            mean, var, shape, scale = segment.ahead()
+            df = 2 * shape + zeta - 1
+            width = math.sqrt(2 * scale * (1 / zeta + var) / df) * unit(noise)
+            total += float(stats.t(df, ABOUT + unit(noise) * mean, width).logpdf(x))
+        segment.read(x, zeta)
+    if noise is None or segment.y.size == 0:
+        return total
+    joint = stats.multivariate_normal(np.zeros(segment.y.size), segment.covariance())
+    return float(joint.logpdf(segment.y)) - segment.y.size * math.log(unit(noise))
+
+
+def process_mean(readings: Readings, before: Readings, noise: float | None, order: int) -> float:
+    segment = Process(order, before, noise)
+    for x, zeta in readings:
+        segment.read(x, zeta)
+    return ABOUT + unit(noise) * segment.ahead()[0]
+
+
 # --- regression on two covariates -----------------------------------------------------------------------------------
 LINE = np.array([0.5, -1.0, 2.0])
 

@@ -291,6 +291,18 @@ def autoregressive(noise: float | None) -> Case:
     )
 
 
+def process(noise: float | None, order: int) -> Case:
+    return Case(
+        "process" if noise is None else "process-known",
+        lambda: mf.GaussianProcess(order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.told(noise), reach=d.REACH),
+        _normal,
+        lambda r, before=(): d.process_marginal(r, before, noise, order),
+        lambda r, before=(): d.process_mean(r, before, noise, order),
+        remembers=True,
+        additive=False,
+    )
+
+
 def regression(noise: float | None) -> Case:
     return Case(
         "regression" if noise is None else "regression-known",
@@ -392,6 +404,8 @@ CASES = [
     trend(d.NOISE),
     autoregressive(None),
     autoregressive(d.NOISE),
+    process(None, 1),
+    process(d.NOISE, 2),
     Case(
         "student",
         lambda: mf.StudentT(r.MEAN, r.VAR, r.NOISE, r.DEGREES),

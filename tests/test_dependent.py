@@ -347,6 +347,10 @@ MOVED = {
         lambda a, b: mf.Autoregressive(2, a + 0.5 * b, 1.0, 1.5, 2 * b * b),
         lambda a, b: mf.Autoregressive(2, a + 0.5 * b, 1.0, noise=b * b),
     ),
+    "process": (
+        lambda a, b: mf.GaussianProcess(1, a + 0.5 * b, 2 * b, shape=1.5, scale=2 * b * b),
+        lambda a, b: mf.GaussianProcess(2, a + 0.5 * b, 2 * b, noise=b * b, reach=4 * b),
+    ),
 }
 
 
@@ -391,7 +395,7 @@ def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
     assert moved.mean[0] == pytest.approx(1e3 + 10.0 * plain.mean[0], rel=1e-10)
 
 
-@pytest.mark.parametrize("make", [mf.Trend, mf.Autoregressive, lambda: mf.Trend(noise=1.0)])
+@pytest.mark.parametrize("make", [mf.Trend, mf.Autoregressive, mf.GaussianProcess, lambda: mf.Trend(noise=1.0)])
 def test_wild_readings_and_long_gaps_leave_numbers(make) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(make(), FIDELITIES, 0.05, policy=mf.Always("high"), missing="skip")
     for x in (0.0, 1e308, -1e308, 1.0, 3.0, 9.0, *[None] * 400, 1e-308, 0.0):
@@ -460,6 +464,7 @@ def test_a_covariate_beyond_squaring_is_named_and_changes_nothing() -> None:
     [
         mf.Trend(1, 2, (3, 4), noise=5),
         mf.Autoregressive(2, 1, (2, 3)),
+        mf.GaussianProcess(2, 1, 3, (2, 0.5), noise=5, reach=9),
         mf.LinearRegression(2, 1, intercept=False),
         mf.VectorAutoregressive(2, (1, 2), (3, 4), 5, (6, 7)),
     ],

@@ -11,7 +11,7 @@ from ..calibrate.noise import noise_of, present
 from ..detector import Detector
 from ..hazard import Hazard, Learned
 from ..hindsight import Hindsight
-from ..init.model import WIDE, guess_model
+from ..init.model import WIDE, guess_plain
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
 from ..prune import DEFAULT, Threshold
 
@@ -44,8 +44,9 @@ def model_for(values: ArrayLike) -> Model:
     """A model whose prior is learnt from readings, (T,) or (T, d), whatever their offset and unit.
 
     Zeros and ones are a Bernoulli's. All else is a Gaussian's with unknown mean and variance (covariance, of several
-    numbers): its level and noise are those `mfbocd detect` guesses, but the noise is only expected, since what is
-    guessed from a few readings is not known, and a noise taken for known too low gives false alarms without end.
+    numbers), counts and waiting times too: a stream's few first readings do not tell them apart. Its level and noise
+    are those of `mfbocd detect`'s Gaussian, but the noise is only expected, since what is guessed from a few readings
+    is not known, and a noise taken for known too low gives false alarms without end.
 
     >>> model_for([20.0, 21.0, 20.5, 19.0, 20.0])
     GaussianUnknown(mean=20, count=0.111111, shape=1.5, scale=0.288951, predictive='normalized')
@@ -57,7 +58,7 @@ def model_for(values: ArrayLike) -> Model:
         if np.isnan(column).all():
             raise ValueError(f"X must hold a reading in every column, not none in column {j}")
     if x.shape[1] == 1:
-        guess = guess_model(x[:, 0]).model
+        guess = guess_plain(x[:, 0]).model
         if guess["kind"] == "bernoulli":
             return Bernoulli(guess["alpha"], guess["beta"])
         # three degrees of freedom, as few as leave the noise an expectation

@@ -28,8 +28,7 @@ def noise_of(values: ArrayLike) -> tuple[float, str]:
     steps = np.abs(np.diff(x))
     middle = float(np.median(steps)) if steps.size else 0.0
     if middle > 0.0:
-        usual = steps[steps <= _CUT * middle / _QUARTILE]
-        noise = float(usual @ usual) / usual.size / 2.0 / _LEFT
+        noise = usual_square(steps) / 2.0
         return noise, (
             f"readings next to each other differ by {middle:.3g} (median), "
             f"as noise of standard deviation {math.sqrt(noise):.3g} makes them"
@@ -42,6 +41,17 @@ def noise_of(values: ArrayLike) -> tuple[float, str]:
         )
     scale = abs(float(x[0])) / 100.0 if x.size and x[0] else 1.0
     return scale * scale, f"the readings seen never moved: {scale:.3g} squared is a placeholder, edit it"
+
+
+def usual_square(steps: Array) -> float:
+    """Mean square of the sizes of steps, but for those too large for the rest: changes of level make them.
+
+    >>> usual_square(np.array([1.0, 1.0, 1.0, 1.0, 50.0]))
+    1.0273...
+    """
+    cut = _CUT * float(np.median(steps)) / _QUARTILE
+    usual = steps[steps <= cut]
+    return float(usual @ usual) / usual.size / _LEFT
 
 
 def present(values: ArrayLike) -> Array:

@@ -99,9 +99,10 @@ class Steps:
         if self._count > SHOWN:
             lines.append(f"  ... and {self._count - SHOWN} more")
         if self._count > 3 and ticks < MANY * self._count:
+            larger = "A larger `noise`" if "noise" in self._config.model else "A gaussian with a large `noise`"
             lines.append(
                 f"That is a change every {ticks / self._count:.0f} ticks. If there are not so many: readings that "
-                "drift or swing look like changes. A larger `noise` in a config bridges them (mfbocd init --from)."
+                f"drift or swing look like changes. {larger} in a config bridges them (mfbocd init --from)."
             )
         if self._missing:
             lines.append(f"{_count(self._missing, 'reading')} missing.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..calibrate import CalibrationError, bernoulli_zeta, gaussian_zeta
 from ..calibrate.noise import noise_of
 from ..config import Config
-from .model import Guess, guess_model
+from .model import Guess, guess_model, guess_plain
 from .survey import Survey
 
 Array = NDArray[np.float64]
@@ -52,7 +52,8 @@ def template() -> tuple[Config, dict[str, str]]:
     return config, _GENERAL | {
         "": "An example to edit: a cheap, noisy sensor and a dear, precise one.\n"
         "`mfbocd init --from data.csv` guesses all of this from a table with a column for each.",
-        "model": 'What the readings look like: "gaussian" for numbers, "bernoulli" for zeros and ones.',
+        "model": 'What the readings look like: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" for '
+        "counts, and more.",
         "model.mean": "The level of a regime lies around `mean`, with variance `var`;",
         "model.noise": "readings at full fidelity scatter about it with variance `noise`.",
         "fidelity[0]": "One way to observe. Its readings stand in the column of that name (or: column = ...).",
@@ -74,9 +75,9 @@ def guess_config(found: Survey, best: str | None = None) -> tuple[Config, dict[s
     noises = {name: noise_of(values)[0] for name, values in found.readings.items()}
     quietest = min(noises, key=lambda name: noises[name])
     top = best or quietest
-    guess = guess_model(found.readings[top])
-    binary = guess.model["kind"] == "bernoulli"
-    kept = {n: v for n, v in found.readings.items() if not binary or guess_model(v).model["kind"] == "bernoulli"}
+    binary = guess_plain(found.readings[top]).model["kind"] == "bernoulli"
+    kept = {n: v for n, v in found.readings.items() if not binary or guess_plain(v).model["kind"] == "bernoulli"}
+    guess = guess_model(found.readings[top]) if len(kept) == 1 else _shared(found.readings[top])
     zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in kept.items()}
     order = sorted(kept, key=lambda n: (n == top, zetas[n][0]))
     rows: list[dict[str, Any]] = []
@@ -104,6 +105,19 @@ def guess_config(found: Survey, best: str | None = None) -> tuple[Config, dict[s
         f"\nLeft out: column {name!r}, {why}." for name, why in dropped.items()
     )
     return Config.parse(given), notes
+
+
+def _shared(best: Array) -> Guess:
+    """The model of several fidelities: of a family whose zeta can be told from readings."""
+    guess, alone = guess_plain(best), guess_model(best)
+    kind = alone.model["kind"]
+    if kind == guess.model["kind"]:
+        return alone
+    why = (
+        "what a reading is worth can be told from readings of a gaussian.\nCAREFUL: by itself the best column is of "
+        f"kind {kind}: {alone.reasons['kind']}"
+    )
+    return Guess(guess.model, guess.reasons | {"kind": why})
 
 
 def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
@@ -146,7 +160,7 @@ def _rounded(model: dict[str, Any]) -> dict[str, Any]:
     """Numbers a person would write: four digits, a mean to a hundredth of the noise."""
     given = {k: _digits(v) if isinstance(v, float) else v for k, v in model.items()}
     if "mean" in model:
-        places = 2 - math.floor(0.5 * math.log10(model["noise"]))
+        places = 2 - math.floor(0.5 * math.log10(model["noise"] if "noise" in model else model["scale"]))
         given["mean"] = round(model["mean"], places)
     return given
 

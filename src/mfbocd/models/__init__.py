@@ -9,6 +9,7 @@ from .exponential import ExponentialFamily
 from .exponential_rate import Exponential
 from .gamma import Gamma
 from .gaussian import Gaussian
+from .gaussian_process import GaussianProcess
 from .gaussian_unknown import GaussianUnknown
 from .grid import Confusion, Grid
 from .multivariate import MultivariateGaussian
@@ -30,6 +31,7 @@ __all__ = [
     "ExponentialFamily",
     "Gamma",
     "Gaussian",
+    "GaussianProcess",
     "GaussianUnknown",
     "Grid",
     "LinearRegression",

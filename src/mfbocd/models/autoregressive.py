@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from .base import Array, finite
-from .regression import FAR, Regression, whole
+from .lagged import Lagged
+from .regression import whole
 
 
-class Autoregressive(Regression):
+class Autoregressive(Lagged):
     """AR(p): x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + noise.
 
     `mean` is the prior mean of the readings, a number; a and phi are learnt in every regime anew, about 0.
@@ -55,42 +56,10 @@ class Autoregressive(Regression):
             count = [given[0], *[given[1]] * self.order]
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise)
         self._units[1:] = 1.0  # phi has no unit
-        self.columns += 2 * self.order
-
-    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Noise and coefficients from the prior, then readings that lean on those before, at first on `mean`."""
-        beta, sd = self._regime(rng)
-        y = np.zeros(self.order + ticks)
-        for t in range(self.order, y.size):
-            y[t] = beta[0] + beta[1:] @ y[t - self.order : t][::-1] + sd * rng.normal()
-        return self.mean + self._unit * y[self.order :]
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}
 
-    def born(self, live: Array) -> Array:
-        """The prior, with the stream's lags."""
-        out = self.prior()
-        if live.shape[1] and self.order:
-            lags = live[-self.order :, -1]  # the same for all
-            out[-2 * self.order :] = np.tile(lags, 2)
-        return out
-
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
-        lags = rows[self._rows + 1 : self._rows + 1 + self.order]
-        return np.concatenate([np.ones((1, rows.shape[1])), lags]), np.full(rows.shape[1], self.mean)
-
-    def _moved(self, rows: Array, x: Any) -> None:
-        if self.order == 0:
-            return
-        own = rows[self._rows + 1 : self._rows + 1 + self.order]
-        read = rows[self._rows + 1 + self.order :]
-        if x is None:
-            u, _ = self._coming(rows)
-            here = np.clip(self._forecast(rows, u)[0], -FAR, FAR)
-        else:
-            here = self._standard(x, np.full(rows.shape[1], self.mean))
-        for lags, newest in ((own, here), (read, here if x is not None else np.zeros(rows.shape[1]))):
-            lags[1:] = lags[:-1].copy()
-            lags[0] = newest
+    def _regressors(self, lags: Array) -> Array:
+        return np.concatenate([np.ones((1, lags.shape[2])), lags[0]])

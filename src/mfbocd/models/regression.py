@@ -47,11 +47,11 @@ def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
     return centre, spread
 
 
-def counts_of(owner: str, value: Any, size: int) -> Array:
+def counts_of(owner: str, value: Any, size: int, which: str = "one a coefficient") -> Array:
     """`size` positive numbers from one or from all of them, or an error that names the field."""
     given = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if len(given) not in (1, size):
-        raise ValueError(f"{owner}.count must be one number or {size}, one a coefficient, not {value!r}")
+        raise ValueError(f"{owner}.count must be one number or {size}, {which}, not {value!r}")
     numbers = [positive(owner, "count", v, 1e18) for v in given]
     return np.broadcast_to(np.array(numbers), (size,)).copy()
 
@@ -66,7 +66,8 @@ class Regression(Model):
         P += zeta u u^T,  m += P^-1 u d / q (with the old P),  shape += zeta / 2,  scale += d^2 / (2 q)
 
     (`mf_posterior`). The next reading is N(u . m, s2 q) if s2 is known; else, normalised over x, Student's t about
-    u . m with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`.
+    u . m with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading
+    whose regressors are in doubt may be worth less than zeta (`_worth`) in all but shape and df.
 
     Statistics, about the prior means and in units of the prior noise: the Cholesky factor of
     [P, P m; m P, m P m + 2 scale], packed row by row, which a reading moves by rotations alone; the sum of zeta; and
@@ -111,6 +112,10 @@ class Regression(Model):
     def _coming(self, rows: Array) -> tuple[Array, Array]:
         """The regressors (p, K) of the coming tick, and the prior mean of its reading (K,)."""
 
+    def _worth(self, rows: Array, zeta: float) -> Array | float:
+        """What a reading at zeta says of the coefficients: 1 over its variance about their line, in units of s2."""
+        return zeta
+
     def _standard(self, x: Any, offset: Array) -> Array:
         with np.errstate(over="ignore"):
             return np.clip((x - offset) / self._unit, -FAR, FAR)
@@ -148,7 +153,7 @@ class Regression(Model):
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
         factor = rows[: self._rows].copy()
-        add(factor, math.sqrt(zeta) * np.concatenate([u, y[None]]))
+        add(factor, np.sqrt(self._worth(rows, zeta)) * np.concatenate([u, y[None]]))
         self._moved(rows, x)
         rows[: self._rows] = factor
         rows[self._rows] += zeta
@@ -166,7 +171,7 @@ class Regression(Model):
         rows = stats.reshape(self.columns, -1)
         u, y = self._at(rows, x)
         centre, spread, shape, scale = self._forecast(rows, u)
-        q = 1.0 / zeta + spread
+        q = 1.0 / self._worth(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
         if self.noise is None:
             rise = half_rises(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
@@ -196,7 +201,7 @@ class Regression(Model):
         mean = offset + self._unit * centre
         if zeta == 0.0:
             return mean, np.full_like(mean, np.inf)
-        var = self._unit**2 * (1.0 / zeta + spread)
+        var = self._unit**2 * (1.0 / self._worth(rows, zeta) + spread)
         if self.noise is None:
             var = 2.0 * var * ratio(scale, 2.0 * shape + zeta - 3.0)
         return mean, var
@@ -211,7 +216,7 @@ class Regression(Model):
         u, offset = self._coming(rows)
         centre, spread, shape, scale = self._forecast(rows, u)
         d = self._standard(x, offset) - centre
-        q = 1.0 / zeta + spread
+        q = 1.0 / self._worth(rows, zeta) + spread
         if self.noise is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
@@ -231,7 +236,7 @@ class Regression(Model):
         centre, spread, shape, scale = self._forecast(stats, u)
         # about that of a regime that begins now: large offsets would cost digits
         centre = centre + (offset - offset[-1]) / self._unit
-        q = 1.0 / zeta + spread
+        q = 1.0 / self._worth(stats, zeta) + spread
         if self.noise is not None:
             return float(information(np.array(weight), centre, q))
         df = 2.0 * shape + zeta - 1.0
@@ -247,7 +252,7 @@ class Regression(Model):
             return np.zeros(stats.shape[1:])
         rows = stats.reshape(self.columns, -1)
         _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
-        gain = 0.5 * np.log1p(zeta * spread)
+        gain = 0.5 * np.log1p(self._worth(rows, zeta) * spread)
         if self.noise is None:
             gain = gain + covariance_gain(2.0 * shape, zeta, 1)
         return np.asarray(gain).reshape(stats.shape[1:])
@@ -259,7 +264,8 @@ class Regression(Model):
         """
         rows = stats.reshape(self.columns, -1)
         _, spread, _, _ = self._forecast(rows, self._coming(rows)[0])
-        return np.asarray(zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
+        worth = self._worth(rows, zeta)
+        return np.asarray(worth * spread**2 / (1.0 + worth * spread)).reshape(stats.shape[1:])
 
 
 def ratio(top: Array, bottom: Array) -> Array:

@@ -162,7 +162,7 @@ class Budget(Policy):
 
     def paid(self, costs: Array) -> None:
         """Learn from what the tick cost."""
-        spent = float(costs.sum())
+        spent = float(costs.sum() if costs.size > 1 else costs[0])  # the sum of one takes as long as all the rest
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
         excess = (spent - self._target) / self._unit

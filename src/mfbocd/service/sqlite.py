@@ -6,8 +6,9 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,10 +37,13 @@ class SqliteStore(Store):
         self._guard = _taken(self.path) if alone else None
         self._reader_lock = threading.Lock()
         self._writer = self._reader = None
+        self._mover: _Mover | None = None
         try:
             self._writer = self._open()
             self._migrate()
             self._reader = self._open()
+            if alone:
+                self._mover = _Mover(self._open())
         except sqlite3.Error as error:
             self.close()
             raise ValueError(f"{self.path}: {error}") from None
@@ -51,7 +55,7 @@ class SqliteStore(Store):
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
         connection.execute("PRAGMA page_size = 16384")  # of a new file: a state is some kilobytes
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 64 MB; `_Mover` leaves little of it to do
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
@@ -83,6 +87,8 @@ class SqliteStore(Store):
             cursor.execute("BEGIN IMMEDIATE")
             yield cursor
             self._writer.execute("COMMIT")
+            if self._mover is not None:
+                self._mover.wake.set()
         except sqlite3.IntegrityError as error:
             self._undo()
             raise Refused(409, f"the store holds it already, or holds what needs it: {error}") from None
@@ -137,6 +143,9 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Let go of the file."""
+        if self._mover is not None:
+            self._mover.stop()
+            self._mover = None
         for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
@@ -144,6 +153,37 @@ class SqliteStore(Store):
         if self._guard is not None:
             self._guard.close()
             self._guard = None
+
+
+class _Mover(threading.Thread):
+    """Moves what was committed from the log into the database, a little at a time, beside the writer.
+
+    Left to the writer, it does so once the log is full, and whoever then waits for an answer waits for all of it.
+    """
+
+    PAUSE = 0.2
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(name="mfbocd-mover", daemon=True)
+        self.wake = threading.Event()
+        self._connection = connection
+        self._stopping = False
+        self.start()
+
+    def run(self) -> None:
+        """Move, whenever there was a commit, until told to stop."""
+        while self.wake.wait() and not self._stopping:
+            self.wake.clear()
+            with suppress(sqlite3.Error):  # the writer will meet it, and say so
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            time.sleep(self.PAUSE)
+
+    def stop(self) -> None:
+        """End, once what is under way is done."""
+        self._stopping = True
+        self.wake.set()
+        self.join()
+        self._connection.close()
 
 
 def _taken(path: Path) -> IO[str]:

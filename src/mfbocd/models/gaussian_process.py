@@ -1,0 +1,186 @@
+"""Readings that follow from the ones before along a curve nobody has drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .._kernels.compile import kernel
+from .base import Array, finite, positive
+from .lagged import Lagged
+from .regression import FAR, counts_of, ratio, whole
+
+_OWNER = "GaussianProcess"
+_TAIL = 4.0  # exp(-_TAIL^2 / 2) is what is cut off the kernel, as far as `reach`, and off its spectrum
+_REACH = {1: 8.0, 2: 4.0}  # lengths, unless told: a hypothesis of order 2 has 25 times the statistics of order 1
+_MOST = 100  # features; a hypothesis then has 5000 statistics
+
+
+@kernel
+def _features(rates: Array, lags: Array, doubt: Array) -> Array:
+    """1, and the expected cosines and sines of rates . lags, whose variances are `doubt`: (1 + 2 waves, K)."""
+    waves, order = rates.shape
+    n = lags.shape[1]
+    out = np.empty((1 + 2 * waves, n))
+    for k in range(n):
+        same = k > 0  # hypotheses differ in their lags only after a tick that was not read
+        for i in range(order):
+            same = same and lags[i, k] == lags[i, k - 1] and doubt[i, k] == doubt[i, k - 1]
+        out[0, k] = 1.0
+        for j in range(waves):
+            if same:
+                out[1 + j, k] = out[1 + j, k - 1]
+                out[1 + waves + j, k] = out[1 + waves + j, k - 1]
+            else:
+                phase = 0.0
+                power = 0.0
+                for i in range(order):
+                    phase += rates[j, i] * lags[i, k]
+                    power += rates[j, i] ** 2 * doubt[i, k]
+                size = math.exp(-0.5 * power)
+                out[1 + j, k] = size * math.cos(phase)
+                out[1 + waves + j, k] = size * math.sin(phase)
+    return out
+
+
+@kernel
+def _lost(rates: Array, power: Array, doubt: Array) -> Array:
+    """The variance of f that its expected features do not have, (K,)."""
+    waves, order = rates.shape
+    out = np.zeros(doubt.shape[1])
+    for k in range(out.size):
+        known = True
+        for i in range(order):
+            known = known and doubt[i, k] == 0.0
+        if not known:
+            for j in range(waves):
+                total = 0.0
+                for i in range(order):
+                    total += rates[j, i] ** 2 * doubt[i, k]
+                out[k] -= power[j] * math.expm1(-total)
+    return out
+
+
+def _spectrum(order: int, reach: float) -> tuple[Array, Array]:
+    """The waves, one of w and -w each, (n, order), and what share of the kernel each and the constant have, (1 + n,).
+
+    In units of the length. There are more than `_MOST` features where n > `_MOST` / 2, and then not always all.
+    """
+    step = 2.0 * math.pi / (reach + _TAIL)
+    last = int(min(_TAIL * (reach + _TAIL) / (2.0 * math.pi), _MOST))
+    grid = [m for m in product(range(-last, last + 1), repeat=order) if m > (0,) * order]
+    waves = step * np.array(grid, dtype=np.float64).reshape(-1, order)
+    squares = (waves**2).sum(axis=1)
+    kept = squares <= _TAIL**2
+    share = np.append(1.0, 2.0 * np.exp(-0.5 * squares[kept]))
+    return waves[kept], share / share.sum()
+
+
+class GaussianProcess(Lagged):
+    """x_t - mean = a + f(x_{t-1}, ..., x_{t-p}) + noise, where f is any smooth function: a Gaussian process.
+
+    The lags may act in any way, not along a line alone as in `Autoregressive`; a and f are learnt in every regime
+    anew, about 0. The kernel of f is the squared exponential, exp(-d^2 / (2 length^2)) where two lags are d apart.
+    `Regression` has the formulas, in units of the prior noise; the noise is unknown unless told.
+
+    A process has as many statistics as it has readings. To have a fixed number, f is a sum of waves, a cosine and a
+    sine for each w or -w of a grid, and its kernel
+
+        k(d) = sum_w s_w cos(w . d),  s_w ~ exp(-(length |w|)^2 / 2),  sum_w s_w = 1,
+        w = 2 pi (m_1, ..., m_p) / (reach + 4 length) with whole m, |w| <= 4 / length
+
+    is within 0.001 of the squared exponential as long as no two readings of a regime are further apart than `reach`;
+    predictions are then within about 0.001 / count standard deviations of the noise of what exact regression says.
+    Beyond, k comes back with the period reach + 4 length: places that far apart are taken for the same, what was
+    learnt of one is believed of the other, and f fits worse; nothing else breaks. Only the spread within a regime
+    matters, not where the regime lies.
+
+    The lags are the stream's, also across the start of a regime, as they were read, at whatever fidelity. A lag that
+    was not read is what its regime expected there, with the variance it expected; before the regime, or before the
+    stream, nothing is known of it. Where a lag is in doubt a wave counts by its mean, and the prior variance of f
+    that is then left out is added to the noise's: such a reading says less of f.
+
+    Parameters
+    ----------
+    order: how many lags, p: 1, or 2; 3 would need hundreds of waves.
+    mean: what a reading is expected to be before anything is known.
+    length: how far apart two lags are, in units of the readings, before f at one tells little of f at the other.
+    count: how many readings the priors are worth: one number, or two (of a, of f). The prior standard deviation of
+        each is that of the noise divided by sqrt(count): unless told, once the noise for a, three times for f.
+    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
+    noise: the noise variance, if it is known.
+    reach: how far apart two readings of a regime may be, in their units; 8 lengths unless told (15 features, 141
+        numbers a hypothesis), with two lags 4 (81 and 3412). More than 100 features are refused.
+
+    >>> model = GaussianProcess(noise=1e-4, count=1e-4)
+    >>> stats, x = model.prior(), 0.3
+    >>> for _ in range(50):
+    ...     x = 1 - 2 * x * x
+    ...     stats = model.update(stats, x, zeta=1.0)
+    >>> round(float(model.predictive(stats)[0]), 2), round(1 - 2 * x * x, 2)
+    (0.47, 0.47)
+    """
+
+    _unknown = (0.0, FAR)  # a lag, and its variance
+
+    def __init__(
+        self,
+        order: int = 1,
+        mean: float = 0.0,
+        length: float = 1.0,
+        count: float | Sequence[float] | Array = (1.0, 0.1),
+        shape: float | None = None,
+        scale: float | None = None,
+        noise: float | None = None,
+        reach: float | None = None,
+    ) -> None:
+        self.order = whole(_OWNER, "order", order, 1)
+        if self.order > 2:
+            raise ValueError(f"{_OWNER}.order must be 1 or 2, not {order!r}: more lags would need hundreds of waves")
+        self.mean = finite(_OWNER, "mean", mean)
+        self.length = positive(_OWNER, "length", length)
+        self.reach = positive(_OWNER, "reach", _REACH[self.order] * self.length if reach is None else reach)
+        self.count = counts_of(_OWNER, count, 2, "of a and of f")
+        waves, share = self._waves()
+        level, f = self.count
+        counts = np.concatenate([[1.0 / (1.0 / level + share[0] / f)], np.tile(f / share[1:], 2)])
+        self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise)
+        if not self._unit <= 1e100 * self.length:
+            raise ValueError(f"{_OWNER}.length = {length!r} is nothing beside the noise, {self._unit:g}")
+        self._rates = waves * (self._unit / self.length)
+        self._power = share[1:] / f
+
+    def _waves(self) -> tuple[Array, Array]:
+        lengths = self.reach / self.length
+        if lengths < 1.0:
+            raise ValueError(f"{_OWNER}.reach must be at least the length, {self.length:g}, not {self.reach:g}")
+        waves, share = _spectrum(self.order, lengths)
+        if 1 + 2 * len(waves) > _MOST:
+            raise ValueError(
+                f"{_OWNER}.reach = {self.reach:g} is {lengths:.3g} lengths: with order = {self.order} that needs "
+                f"more than {_MOST} features; a shorter reach or a greater length needs fewer"
+            )
+        return waves, share
+
+    def spec(self) -> dict[str, Any]:
+        """The arguments that were given."""
+        prior = {"order": self.order, "mean": self.mean, "length": self.length, "count": self.count.tolist()}
+        return {**prior, **self._noise(), "reach": self.reach}
+
+    def _regressors(self, lags: Array) -> Array:
+        place, doubt = np.ascontiguousarray(lags)
+        return _features(self._rates, place, doubt)
+
+    def _blur(self, lags: Array) -> Array:
+        return _lost(self._rates, self._power, np.ascontiguousarray(lags[1]))
+
+    def _expected_lag(self, rows: Array) -> Array:
+        centre, spread, shape, scale = self._forecast(rows, self._coming(rows)[0])
+        var = 1.0 / self._worth(rows, 1.0) + spread
+        if self.noise is None:
+            var = var * ratio(scale, shape - 1.0)
+        return np.stack([np.clip(centre, -FAR, FAR), np.minimum(var, FAR)])

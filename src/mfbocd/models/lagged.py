@@ -1,0 +1,97 @@
+"""What regressions on the readings before have in common: the lags, in the statistics."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .base import Array
+from .regression import FAR, Regression
+
+
+class Lagged(Regression):
+    """A regression whose regressors are functions of the last `order` readings.
+
+    Statistics after those of `Regression`, in units of the prior noise about `mean`, newest first: the lags of the
+    hypothesis, then those of a regime that begins now. A lag is one number, or several as `_unknown` is.
+    """
+
+    order: int
+    mean: float
+    _unknown: ClassVar[tuple[float, ...]] = (0.0,)
+    """A lag that neither the regime nor one before it has read."""
+
+    def _set(self, mean: Array, count: Any, shape: float | None, scale: float | None, noise: float | None) -> None:
+        super()._set(mean, count, shape, scale, noise)
+        self._memory = len(self._unknown) * self.order
+        self.columns += 2 * self._memory
+
+    @abstractmethod
+    def _regressors(self, lags: Array) -> Array:
+        """The regressors (p, K) where the lags are (numbers of a lag, order, K)."""
+
+    def _blur(self, lags: Array) -> Array | float:
+        """Variance of the coming reading, in units of the noise's, because its lags are in doubt; (K,)."""
+        return 0.0
+
+    def _expected_lag(self, rows: Array) -> Array:
+        """What stands for the coming reading if it is not read, (numbers of a lag, K)."""
+        u, _ = self._coming(rows)
+        return np.clip(self._forecast(rows, u)[0], -FAR, FAR)[None]
+
+    def _lags(self, rows: Array) -> Array:
+        """Those of each hypothesis, (numbers of a lag, order, K)."""
+        own = rows[self._rows + 1 : self._rows + 1 + self._memory]
+        return own.reshape(len(self._unknown), self.order, rows.shape[1])
+
+    def prior(self) -> Array:
+        """That of `Regression`, and lags that are not known."""
+        out = super().prior()
+        out[self._rows + 1 :] = np.tile(np.repeat(self._unknown, self.order), 2)
+        return out
+
+    def sample(self, rng: np.random.Generator, ticks: int) -> Array:
+        """Noise and coefficients from the prior, then readings that lean on those before; the first on none."""
+        beta, sd = self._regime(rng)
+        y = np.empty(ticks)
+        lags = np.repeat(self._unknown, self.order).reshape(-1, self.order, 1)
+        for t in range(ticks):
+            width = sd * np.sqrt(1.0 + self._blur(lags))
+            y[t] = here = (beta @ self._regressors(lags) + width * rng.normal()).item()
+            _push(lags, np.array([[here], *[[0.0]] * (len(self._unknown) - 1)]))
+        return self.mean + self._unit * y
+
+    def born(self, live: Array) -> Array:
+        """The prior, with the stream's lags."""
+        out = self.prior()
+        if live.shape[1] and self.order:
+            lags = live[-self._memory :, -1]  # the same for all
+            out[-2 * self._memory :] = np.tile(lags, 2)
+        return out
+
+    def _coming(self, rows: Array) -> tuple[Array, Array]:
+        return self._regressors(self._lags(rows)), np.full(rows.shape[1], self.mean)
+
+    def _worth(self, rows: Array, zeta: float) -> Array | float:
+        return zeta / (1.0 + zeta * self._blur(self._lags(rows)))
+
+    def _moved(self, rows: Array, x: Any) -> None:
+        k = rows.shape[1]
+        here = np.zeros((len(self._unknown), k))
+        if x is None:
+            here[:] = self._expected_lag(rows)
+        else:
+            here[0] = self._standard(x, np.full(k, self.mean))
+        there = here if x is not None else np.array(self._unknown)[:, None]
+        both = rows[self._rows + 1 :].reshape(2, len(self._unknown), self.order, k)
+        for lags, newest in zip(both, (here, there), strict=True):
+            _push(lags, newest)
+
+
+def _push(lags: Array, newest: Array) -> None:
+    """Move (numbers of a lag, order, K) on by one tick."""
+    if lags.shape[1]:
+        lags[:, 1:] = lags[:, :-1].copy()
+        lags[:, 0] = newest
