@@ -43,11 +43,11 @@ lint: $(VENV)/.test ## style, types and the order of the rooms
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: $(VENV)/.test ## the fast tests, under two minutes
-	$(BIN)/pytest -q -n 3 --dist worksteal -m "not slow"
+check: $(VENV)/.test ## the engine's tests, with fewer examples: under two minutes
+	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
-	$(BIN)/pytest -q -n 3 --dist worksteal
+	$(BIN)/pytest -q -n 3 --dist loadgroup
 
 bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.speed

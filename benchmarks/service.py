@@ -253,7 +253,7 @@ def memory(ticks: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--postgres", help="postgresql://... of an empty database to measure as well")
+    parser.add_argument("--only", choices=["sqlite", "postgres", "memory"], help="one part of it")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--blank", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -261,16 +261,24 @@ def main() -> None:
         serve(given.serve[0], int(given.serve[1]), given.blank)
         return
     port = 20_000 + os.getpid() % 20_000
-    for count in (1, 1000):
-        with tempfile.TemporaryDirectory() as folder:
-            print(f"SQLite, {count} streams", flush=True)
-            measure(str(Path(folder) / "mfbocd.db"), count, given.quick, port)
-    if not given.quick:
+    parts = [given.only] if given.only else ["sqlite", "postgres", *(["memory"] if not given.quick else [])]
+    if "sqlite" in parts:
+        for count in (1, 1000):
+            with tempfile.TemporaryDirectory() as folder:
+                print(f"SQLite, {count} streams", flush=True)
+                measure(str(Path(folder) / "mfbocd.db"), count, given.quick, port)
+    if "postgres" in parts:
+        from tests.postgres import database, running
+
+        with running() as server:
+            for count in (1, 1000) if server else ():
+                print(f"PostgreSQL, {count} streams", flush=True)
+                measure(database(server), count, given.quick, port)
+            if server is None:
+                print("PostgreSQL is not installed")
+    if "memory" in parts:
         print("memory of one worker, 100 streams", flush=True)
         memory(1_000_000)
-    if given.postgres:
-        print("PostgreSQL, 100 streams", flush=True)
-        measure(given.postgres, 100, given.quick, port)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,14 +31,13 @@ def _run(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """The address of a server with no database of ours yet."""
+@contextmanager
+def running() -> Iterator[str | None]:
+    """The address of a server with no database of ours yet; None where PostgreSQL is not installed."""
     initdb, pg_ctl = _program("initdb"), _program("pg_ctl")
     if initdb is None or pg_ctl is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI is set, but there is no PostgreSQL")
-        pytest.skip("there is no PostgreSQL")
+        yield None
+        return
     folder = Path(tempfile.mkdtemp(prefix="mfbocd-pg-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
@@ -51,15 +52,28 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def database(server: str) -> str:
+    """The address of a fresh database."""
+    import psycopg
+
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        name = f"t{os.getpid()}_{os.urandom(4).hex()}"
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{server}/{name}"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """The address of a server with no database of ours yet."""
+    with running() as server:
+        if server is None:
+            if os.environ.get("CI"):
+                pytest.fail("CI is set, but there is no PostgreSQL")
+            pytest.skip("there is no PostgreSQL")
+        yield server
+
+
 @pytest.fixture
 def postgres(postgres_server: str) -> Callable[[], str]:
     """Makes fresh databases and gives their addresses."""
-    import psycopg
-
-    def fresh() -> str:
-        with psycopg.connect(f"{postgres_server}/postgres", autocommit=True) as connection:
-            name = f"t{os.getpid()}_{os.urandom(4).hex()}"
-            connection.execute(f"CREATE DATABASE {name}".encode())
-        return f"{postgres_server}/{name}"
-
-    return fresh
+    return partial(database, postgres_server)

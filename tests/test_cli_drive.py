@@ -159,6 +159,7 @@ def test_kill_9_in_the_middle_and_resume(folder: Path) -> None:
         before += steps(child.stdout.read())
     assert before == whole[: len(before)]
     assert 20 <= len(before) < 60
+    (folder / f".s.{child.pid}.new").write_bytes(b"half a st")  # as if it had been killed while it saved
     after = drive("--state", "s", *sensor(60), cwd=folder)
     assert after.returncode == 0, after.stderr
     resumed = steps(after.stdout)

@@ -9,11 +9,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from .service import free_port
+
 ROOT = Path(__file__).parents[1]
+ENV = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
 SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -27,11 +31,10 @@ def shell_sessions(page: str) -> Iterator[tuple[str, str]]:
 
 def told(command: str, folder: Path) -> str:
     """What a command says in a shell, talk and data together, the talk first."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
-        env=os.environ | {"PATH": path, "COLUMNS": "100"},
+        env=ENV,
         capture_output=True,
         text=True,
         timeout=300,
@@ -39,6 +42,72 @@ def told(command: str, folder: Path) -> str:
     )
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stderr + done.stdout
+
+
+def shell_commands(page: str) -> Iterator[tuple[str, str]]:
+    """Commands of the page's ```sh blocks, which may go over several lines, and the remark behind each."""
+    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
+        lines: list[str] = []
+        for line in block.splitlines():
+            lines.append(line)
+            if "\n".join(lines).count("'") % 2 == 0:
+                command, _, remark = "\n".join(lines).partition("  # ")
+                yield command.strip(), remark.strip()
+                lines = []
+        assert not lines, "a quote is not closed"
+
+
+@contextmanager
+def served(command: str, folder: Path) -> Iterator[None]:
+    """A service that has said that it serves."""
+    with subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=folder, env=ENV, stderr=subprocess.PIPE) as process:
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert said.startswith(b"Serving http"), said
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI is set, but there is no curl")
+        pytest.skip("there is no curl")
+    port = str(free_port())
+    before, seen = "", []
+    with ExitStack() as services:
+        for command, remark in shell_commands("docs/service.md"):
+            command = command.replace("8000", port)
+            seen.append(" ".join(command.split()[:2]))
+            if command.startswith("pip install"):
+                continue
+            if command.startswith("mfbocd serve"):
+                services.enter_context(served(f"{command} --port {port}", tmp_path))
+            elif re.match(r"\w+=", command):
+                before += f"{command}\n"
+            elif command.startswith("curl -N"):  # it ends when it is told to
+                got = told(f"{before}{command} -s --max-time 2 || test $? = 28", tmp_path)
+                assert "event: step\ndata: {" in got
+            else:
+                got = told(before + command.replace("curl", "curl -s"), tmp_path)
+                assert '"error"' not in got, f"{command}: {got}"
+                if remark.startswith("{"):
+                    assert doctest.OutputChecker().check_output(remark, got, SAME), f"{command}\n{got}"
+    assert seen.count("mfbocd state") == 3
+    assert seen.count("mfbocd token") == 3
+    assert seen.count("curl -X") == 3
+    assert "walk" in (tmp_path / "all.jsonl").read_text()
+
+
+def test_the_limits_of_the_service_are_on_its_page() -> None:
+    from mfbocd.service.limits import Limits
+
+    page = (ROOT / "docs/service.md").read_text()
+    said = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE))
+    assert {name: float(value) for name, value in said.items()} == vars(Limits())
 
 
 @pytest.mark.slow

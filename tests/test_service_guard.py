@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,78 @@ def test_slow_and_broken_clients_keep_nobody_back(tmp_path: Path) -> None:
             assert answer.status_code in (400, 422), body[:40]
             assert set(answer.json()) == {"error", "expected"}
         assert client.get("/streams/a").json()["tick"] == 0
+
+
+@pytest.mark.parametrize("kind", ["h11", "httptools"])
+def test_a_header_that_does_not_end_ends_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from uvicorn.config import HTTP_PROTOCOLS
+
+    monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS[kind])  # type: ignore[misc]
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: y\r\n\r\n"
+    with serving(tmp_path / "mfbocd.db", small(patience=1.5)) as client:
+        client.post("/streams", json={"id": "a", "config": CONFIG})
+        port = client.base_url.port or 0
+        watcher = asked(port, whole.replace(b"/healthz", b"/streams/a/events"), b"retry")
+        pair = asked(port, whole + whole, b'"ok"', 2)
+        silent, first = asked(port), asked(port)
+        later = asked(port, whole, b'"ok"')
+        slow = [
+            threading.Thread(target=ended, args=(one, sent))
+            for one, sent in ((silent, b""), (first, whole[:-4]), (later, whole[:-4]))
+        ]
+        for thread in slow:
+            thread.start()
+        for _ in range(12):  # a client that is never in a hurry, but in time, and others beside it
+            assert client.get("/healthz").status_code == 200
+            pair.sendall(whole[:20])
+            time.sleep(0.2)
+            pair.sendall(whole[20:])
+            read_until(pair, b'"ok"')
+        for thread in slow:
+            thread.join(20)
+            assert not thread.is_alive(), "a slow client holds its place"
+        client.post("/observe", json={"observations": [{"stream": "a", "tick": 0, "fidelity": "gps", "x": 0.5}]})
+        read_until(watcher, b'"tick":0')  # its own answer takes as long as it likes
+        for one in (watcher, pair):
+            one.close()
+
+
+def asked(port: int, sent: bytes = b"", wanted: bytes = b"", times: int = 1) -> socket.socket:
+    """A connection that has sent something and got what it wanted."""
+    made = socket.create_connection(("127.0.0.1", port), 20)
+    made.sendall(sent)
+    if wanted:
+        read_until(made, wanted, times)
+    return made
+
+
+def read_until(connection: socket.socket, wanted: bytes, times: int = 1) -> bytes:
+    """What a connection says, up to something that must come."""
+    found = b""
+    while found.count(wanted) < times:
+        part = connection.recv(4000)
+        assert part, found
+        found += part
+    return found
+
+
+def ended(connection: socket.socket, slowly: bytes) -> None:
+    """Send what is given, a byte now and then, until the other side ends the connection."""
+    connection.settimeout(0.1)
+    place = 0
+    while True:
+        try:
+            connection.sendall(slowly[place : place + 1])
+            place += 1
+            if not connection.recv(4000):
+                break
+        except TimeoutError:
+            continue
+        except OSError:
+            break
+    connection.close()
 
 
 def test_a_store_that_cannot_write_is_said_and_recovers(tmp_path: Path) -> None:

@@ -4,95 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
-import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import aiomqtt
 import pytest
 
-from mfbocd.service.mqtt import bridge
+from mfbocd.service import mqtt
+from mfbocd.service.errors import Unavailable
+from mfbocd.service.mqtt import _Bridge, bridge
+from mfbocd.service.service import Service
+from mfbocd.service.sqlite import SqliteStore
 
-from .service import CONFIG, free_port, reading, serving
-
-
-class Broker:
-    """mosquitto with nothing kept on disk: what it retained is gone when it restarts."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        self.program, self.port = program, free_port()
-        self.config = folder / "mosquitto.conf"
-        self.config.write_text(f"listener {self.port} 127.0.0.1\nallow_anonymous true\npersistence false\n")
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        self.process = subprocess.Popen(
-            [self.program, "-c", str(self.config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        time.sleep(0.3)
-        assert self.process.poll() is None, "mosquitto ended at once"
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
+from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
+from .service import CONFIG, reading, serving
+from .test_service_store import add
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI is set, but there is no mosquitto")
-        pytest.skip("there is no mosquitto")
-    found = Broker(program, tmp_path)
-    found.start()
-    yield found
-    found.stop()
-
-
-class Device:
-    """What a device does: wait for the next choice, read, tell."""
-
-    def __init__(self, client: aiomqtt.Client, stream: str) -> None:
-        self.client, self.stream = client, stream
-
-    async def next(self, tick: int) -> dict[str, Any]:
-        async with asyncio.timeout(30):
-            async for message in self.client.messages:
-                if not message.payload:
-                    continue
-                told = json.loads(bytes(message.payload))  # type: ignore[arg-type]
-                if message.topic.matches(f"mfbocd/{self.stream}/error"):
-                    raise AssertionError(told)
-                if told["tick"] == tick:
-                    return dict(told)
-        raise AssertionError("the broker went away")
-
-    async def tell(self, choice: dict[str, Any], times: int = 1) -> None:
-        x = reading(0, choice["tick"], choice["fidelity"])
-        told = json.dumps({"tick": choice["tick"], "fidelity": choice["fidelity"], "x": x})
-        for _ in range(times):
-            await self.client.publish(f"mfbocd/{self.stream}/obs", told, qos=1)
-
-
-@contextmanager
-def device(port: int, stream: str) -> Iterator[Callable[..., Any]]:
-    async def within(act: Callable[[Device], Any]) -> Any:
-        async with aiomqtt.Client("127.0.0.1", port) as client:
-            await client.subscribe(f"mfbocd/{stream}/next", qos=1)
-            await client.subscribe(f"mfbocd/{stream}/error", qos=1)
-            return await act(Device(client, stream))
-
-    yield lambda act: asyncio.run(within(act))
-
-
-def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_path: Path) -> None:
+def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
     address = f"mqtt://127.0.0.1:{broker.port}"
     with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
@@ -126,7 +56,7 @@ def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_p
         assert [s["x"] for s in steps] == [reading(0, t, s["fidelity"]) for t, s in enumerate(steps)]
 
 
-def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:
+def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
     address = f"mqtt://127.0.0.1:{broker.port}"
     with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
@@ -153,7 +83,85 @@ def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:
         assert client.get("/streams/walk").json()["tick"] == 1
 
 
-@pytest.mark.parametrize("address", ["http://127.0.0.1", "mqtt://", "127.0.0.1:1883"])
+def test_a_stream_that_comes_again_begins_again(
+    broker: Broker,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mqtt, "SWEEP", 1.0)
+    address = f"mqtt://127.0.0.1:{broker.port}"
+    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+        client.post("/streams", json={"id": "walk", "config": CONFIG})
+
+        async def go(device: Device) -> None:
+            for tick in range(3):
+                await device.tell(await device.next(tick))
+            await device.next(3)
+            client.delete("/streams/walk")
+            client.post("/streams", json={"id": "walk", "config": CONFIG})  # before anybody looked
+            await device.next(0)
+
+        act(go)
+
+
+def test_a_store_that_was_away_is_asked_again(
+    broker: Broker,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mqtt, "SWEEP", 0.1)
+    store = SqliteStore(tmp_path / "mfbocd.db")
+    there, asked = store.streams, 0
+
+    def away(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked < 4:
+            raise Unavailable("it is away")
+        return there(*given)
+
+    monkeypatch.setattr(store, "streams", away)
+    address = f"mqtt://127.0.0.1:{broker.port}"
+    with serving(lambda: store, beside=bridge(address)) as client, device(broker.port, "walk") as act:
+        client.post("/streams", json={"id": "walk", "config": CONFIG})
+        assert act(lambda device: device.next(0))["tick"] == 0
+    assert asked > 4
+
+
+def test_a_slow_broker_does_not_keep_streams_from_being_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mqtt, "BATCH", 2)
+    topics: list[str] = []
+
+    class Client:
+        async def publish(self, topic: str, *given: Any, **options: Any) -> None:
+            topics.append(topic)
+
+    async def counts() -> list[int]:
+        service = Service(SqliteStore(tmp_path / "mfbocd.db"))
+        for i in range(5):
+            add(service.engine, f"s{i}")
+        looking = _Bridge(service, None, {})
+        found = []
+        for _ in range(4):
+            await looking._sweep(Client(), until=0.0)
+            found.append(len(topics))
+        await asyncio.to_thread(service.close)
+        return found
+
+    assert asyncio.run(counts()) == [2, 4, 5, 5]
+    assert topics == [f"mfbocd/s{i}/next" for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("http://127.0.0.1", "mqtt://", "127.0.0.1:1883", "mqtt://:1883", "mqtt://[::1"),
+        *("mqtt://me:se/cret@host", "mqtt://me:12/cret@host", "mqtt://me:se?cret@host", "mqtt://me:pw@host:cret"),
+    ],
+)
 def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match="--mqtt must be mqtt://"):
+    with pytest.raises(ValueError, match="--mqtt must be mqtt://") as refused:
         bridge(address)
+    assert "cret" not in str(refused.value)

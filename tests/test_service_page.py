@@ -128,7 +128,7 @@ def test_alarms_come_first(shared: httpx.Client, visit: Callable[..., Visit]) ->
     states = seen.page.eval_on_selector_all(".badge", "all => all.map(one => one.textContent)")
     assert states == ["alarm", "quiet", "quiet", "quiet", "never read"]
     assert "of group Roof" in seen.page.locator("tr[data-id=tile]").inner_text()
-    assert seen.page.title() == "(1) mfbocd"
+    seen.page.wait_for_function("document.title == '(1) mfbocd'", timeout=WAIT)
     clean(seen, shared)
 
 
@@ -160,7 +160,7 @@ def test_a_vile_name_is_only_text(shared: httpx.Client, visit: Callable[..., Vis
     tell(shared, {"worse": 1}, 40)  # its name is announced as well
     seen.page.wait_for_selector("#announced:visible", timeout=WAIT)
     assert EVIL in seen.page.locator("#announced").inner_text()
-    assert seen.page.title().startswith(f"(1) {EVIL}")
+    seen.page.wait_for_function("start => document.title.startsWith(start)", arg=f"(1) {EVIL}", timeout=WAIT)
     assert seen.page.locator("main img, main script, main b, #announced img, #announced b").count() == 0
     assert seen.page.evaluate("window.hurt") is None
     assert dialogs == []

@@ -1,9 +1,8 @@
-"""Both databases alike: one transaction, group commit, retention, migration, leases, failures."""
+"""Both databases alike: one transaction, group commit, retention, leases, failures."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from mfbocd.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
 from mfbocd.service.errors import Elsewhere, Refused, Unavailable
-from mfbocd.service.schema import VERSION
 from mfbocd.service.sqlite import SqliteStore
 from mfbocd.service.store import Changes, Store
 from mfbocd.service.writer import Writer
@@ -220,74 +217,6 @@ def test_a_group_refuses_what_it_cannot_hold(make: Make) -> None:
 
 
 # --- SQLite ------------------------------------------------------------------------------------------------------
-
-VERSION_1 = (Path(__file__).parent / "service_schema_1.sql").read_text()
-
-
-def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    detector = Config.parse(CONFIG).detector(missing="skip")
-    steps = []
-    for t in range(20):
-        name = detector.choose().name
-        steps.append(detector.update(reading(0, t, name), name))
-    old = sqlite3.connect(path)
-    old.executescript(VERSION_1)
-    config = Config.parse(CONFIG).to_dict()
-    following = json.dumps({"fidelity": detector.choose().name, "gains": {}, "price": None})
-    old.execute(
-        "INSERT INTO streams (id, name, config, observers, created, tick, spent, alarms, next, updated, state) "
-        "VALUES ('old', 'old', ?, '{}', 1, 20, ?, 0, ?, 1, ?)",
-        (json.dumps(config), detector.spent, following, detector.to_bytes()),
-    )
-    for step in steps:
-        record = json.dumps({"tick": step.tick, "fidelity": step.fidelity, "x": step.x})
-        old.execute(
-            "INSERT INTO events (stream, tick, at, alarm, step) VALUES ('old', ?, 1, 0, ?)", (step.tick, record)
-        )
-    old.commit()
-    old.close()
-    store = SqliteStore(path)
-    engine = Engine(store)
-    assert tick(engine, "old")["tick"] == 20
-    ((again,),) = engine.run([[Observe("old", 7, str(steps[7].fidelity), steps[7].x)]])
-    assert again == {"tick": 7, "fidelity": steps[7].fidelity, "x": steps[7].x}
-    manage.add_group(engine, group="g", name="g", config=CONFIG)
-    add(engine, "new", config=None, group="g")
-    tick(engine, "new")
-    store.close()
-    found = sqlite3.connect(path)
-    assert found.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
-    assert columns(found) == columns(fresh(tmp_path))
-    found.close()
-
-
-def columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {t: {row[1] for row in connection.execute(f"PRAGMA table_info({t})")} for t in tables}
-
-
-def fresh(folder: Path) -> sqlite3.Connection:
-    SqliteStore(folder / "fresh.db").close()
-    return sqlite3.connect(folder / "fresh.db")
-
-
-def test_a_database_of_another_kind_or_time_is_left_alone(tmp_path: Path) -> None:
-    other = sqlite3.connect(tmp_path / "other.db")
-    other.execute("CREATE TABLE cats (name TEXT)")
-    other.close()
-    with pytest.raises(ValueError, match="holds other tables than mfbocd's: cats"):
-        SqliteStore(tmp_path / "other.db")
-    SqliteStore(tmp_path / "new.db").close()
-    new = sqlite3.connect(tmp_path / "new.db")
-    new.execute("UPDATE meta SET value = '3'")
-    new.commit()
-    new.close()
-    with pytest.raises(ValueError, match="schema version 3; this mfbocd knows versions 1 to 2"):
-        SqliteStore(tmp_path / "new.db")
-    (tmp_path / "text.db").write_text("not a database at all, but long enough to be read as one " * 20)
-    with pytest.raises(ValueError, match="not a database"):
-        SqliteStore(tmp_path / "text.db")
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,15 @@ DB = click.option(
 @DB
 @click.option("--host", default="127.0.0.1", show_default=True, help="Elsewhere than here, tokens are required.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
-@click.option("--mqtt", envvar="MFBOCD_MQTT", help="mqtt://[user:password@]host[:port] of a broker to serve as well.")
+@click.option(
+    "--mqtt",
+    envvar="MFBOCD_MQTT",
+    help="A broker to serve as well: mqtt://host[:port], or mqtts://user:password@host[:port] for TLS; better in the "
+    "environment as MFBOCD_MQTT if it holds a password.",
+)
 @click.option("--keep", type=click.IntRange(1), help="Keep only so many of a stream's last steps.")
 @click.option("--lease", type=click.FloatRange(1), default=10.0, show_default=True, help="Seconds, on PostgreSQL.")
-@click.option("--advertise", help="Address at which clients reach this worker, where there are several.")
+@click.option("--advertise", help="Address at which clients reach this worker; no two have the same.")
 @click.option("--rate", type=click.FloatRange(0), help="Requests a second from one client.")
 @click.option("-q", "--quiet", is_flag=True, help="No talk on stderr, only errors.")
 def serve(
@@ -56,7 +61,7 @@ def serve(
             import uvicorn
 
             from ..service.app import create_app
-            from ..service.serving import Server, listen
+            from ..service.serving import Server, listen, reached
         except ImportError as error:
             raise ImportError(f"serving needs FastAPI and uvicorn: pip install 'mfbocd[serve]' ({error})") from None
         from ..service.auth import is_loopback
@@ -75,7 +80,7 @@ def serve(
         port = socket.getsockname()[1]
         shown = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-        store = open_store(db, keep=keep, worker=advertise or shown, lease=lease, alone=True)
+        store = open_store(db, keep=keep, worker=advertise or reached(host, port), lease=lease, alone=True)
         try:
             if not here and not store.tokens():
                 raise click.UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 from pathlib import Path
@@ -35,10 +36,23 @@ def save(path: Path, detector: Detector, config: Config) -> None:
         os.close(folder)
 
 
+def _sweep(path: Path) -> None:
+    """Remove what a process that was killed while it saved has left beside."""
+    for beside in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
+        writer = beside.name.split(".")[-2]
+        try:
+            os.kill(int(writer), 0)
+        except ProcessLookupError:
+            beside.unlink(missing_ok=True)
+        except (ValueError, OSError):  # not ours, or alive
+            continue
+
+
 def load(path: Path, config: Config) -> Detector:
     """The saved detector; ValueError, saying why, if this is no state or belongs to another config."""
     from ..detector import Detector
 
+    _sweep(path)
     first, _, rest = path.read_bytes().partition(b"\n")
     try:
         head = json.loads(first)

@@ -107,6 +107,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
+    app.state.limits = settings.limits
     app.include_router(routes.router)
     app.include_router(parts)
     answer_errors(app)

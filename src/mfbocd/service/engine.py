@@ -13,9 +13,9 @@ from typing import Any
 
 from ..config import Config
 from ..detector import Detector
+from ..snapshot import Freezer
 from .decide import SharedBudget, decide
 from .errors import Elsewhere, Refused, Unavailable, absent
-from .freezing import Freezer
 from .records import Event, GroupRow, StreamRow, number, step_record, text
 from .store import Changes, Store
 

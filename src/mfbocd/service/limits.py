@@ -27,7 +27,7 @@ class Limits:
     burst: float = 100.0
     """How many a client may be ahead of its rate."""
     patience: float = 15.0
-    """Seconds a request's body may take to arrive."""
+    """Seconds a request's header may take to arrive, and its body then."""
     page: int = 10_000
     """Steps in one page of a trace."""
     watchers: int = 200

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -14,8 +16,8 @@ from pydantic import ValidationError
 
 from .bodies import Observation
 from .engine import Ask, Observe
-from .errors import Refused
-from .records import text
+from .errors import Elsewhere, Refused
+from .records import StreamRow, text
 from .service import Service
 
 log = logging.getLogger("mfbocd.service.mqtt")
@@ -27,6 +29,8 @@ MOST = 65_536
 """Bytes of a message at most."""
 SWEEP = 2.0
 """Seconds between looks at streams that came, went, or were observed by other ways than MQTT."""
+BATCH = 50
+"""Streams that are asked about at once."""
 
 
 def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None]]:
@@ -34,22 +38,16 @@ def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None
 
     ``mfbocd/<stream>/next`` (retained, QoS 1) says ``{"tick", "fidelity", "gains", "price"}``; an observation is
     ``{"tick", "fidelity", "x"}`` on ``mfbocd/<stream>/obs`` (QoS 1); why one was refused is said on
-    ``mfbocd/<stream>/error``. A message that comes twice is harmless, as everywhere.
+    ``mfbocd/<stream>/error``. A message that comes twice is harmless, as everywhere. Of several workers only the one
+    that has a stream speaks for it; one that takes a stream over says ``next`` again, since what was told to the
+    other may be lost.
     """
     try:
         import aiomqtt
     except ImportError:
         raise ImportError("MQTT needs aiomqtt: pip install 'mfbocd[mqtt]'") from None
-    parts = urlsplit(address)
-    if parts.scheme not in ("mqtt", "mqtts") or not parts.hostname:
-        raise ValueError("--mqtt must be mqtt://[user:password@]host[:port], or mqtts:// for TLS")
-    options: dict[str, Any] = {
-        "hostname": parts.hostname,
-        "port": parts.port or (8883 if parts.scheme == "mqtts" else 1883),
-        "username": None if parts.username is None else unquote(parts.username),
-        "password": None if parts.password is None else unquote(parts.password),
-    }
-    if parts.scheme == "mqtts":
+    options = _options(address)
+    if options.pop("tls"):
         options["tls_params"] = aiomqtt.TLSParameters()
 
     @asynccontextmanager
@@ -65,13 +63,48 @@ def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None
     return running
 
 
+def _options(address: str) -> dict[str, Any]:
+    """What an address says of a broker; a mistake is told without repeating what may be a password.
+
+    >>> _options("mqtts://me:p%40ss@host")
+    {'hostname': 'host', 'port': 8883, 'username': 'me', 'password': 'p@ss', 'tls': True}
+    """
+    try:
+        parts = urlsplit(address)
+        tls, host, port = parts.scheme == "mqtts", parts.hostname, parts.port
+    except ValueError:
+        host = None
+    # a slash, a question mark or a hash in a password ends the host where it should begin
+    if not host or parts.scheme not in ("mqtt", "mqtts") or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(
+            "--mqtt must be mqtt://[user:password@]host[:port], or mqtts:// for TLS; "
+            "in a password, / ? # @ and % are written as %2F %3F %23 %40 and %25"
+        )
+    return {
+        "hostname": host,
+        "port": port or (8883 if tls else 1883),
+        "username": None if parts.username is None else unquote(parts.username),
+        "password": None if parts.password is None else unquote(parts.password),
+        "tls": tls,
+    }
+
+
 class _Bridge:
     """One connection after another to the broker."""
 
     def __init__(self, service: Service, aiomqtt: Any, options: dict[str, Any]) -> None:
         self.service, self.aiomqtt, self.options = service, aiomqtt, options
         self._said: dict[str, int] = {}
-        """The tick last published of each stream."""
+        """The tick last published of each stream this worker has."""
+        self._made: dict[str, float] = {}
+        """When these streams were made: one that went may have come again under its name."""
+        self._due: dict[str, None] = {}
+        """Streams of which something is new, the longest known first."""
+        self._elsewhere: set[str] = set()
+        """Streams another worker had when last looked at."""
+        lease = service.store.lease
+        # twice within the half of a lease after which it is renewed
+        self._pause = SWEEP if lease is None else min(SWEEP, 0.25 * lease)
 
     async def forever(self) -> None:
         wait = WAIT[0]
@@ -79,7 +112,7 @@ class _Bridge:
             try:
                 async with self.aiomqtt.Client(**self.options) as client:
                     wait = WAIT[0]
-                    self._said = {}  # a broker that was restarted may have forgotten what it retained
+                    self._said.clear()  # a broker that was restarted may have forgotten what it retained
                     await client.subscribe(f"{PREFIX}/+/obs", qos=1)
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._publish(client))
@@ -92,14 +125,19 @@ class _Bridge:
     async def _listen(self, client: Any) -> None:
         async for message in client.messages:
             stream = str(message.topic).split("/")[1]
+            if stream in self._elsewhere:
+                continue
             try:
                 step = await self._observe(stream, bytes(message.payload or b""))
+            except Elsewhere:
+                continue
             except Refused as refused:
                 if refused.status == 503:
                     log.warning("an observation of %s was not stored: %s", stream, refused.error)
                 await client.publish(f"{PREFIX}/{stream}/error", text(refused.body()), qos=1)
                 continue
-            await self._say(client, stream, step["tick"] + 1)
+            if self._said.get(stream, -1) <= step["tick"]:
+                await self._say(client, [stream])
 
     async def _observe(self, stream: str, payload: bytes) -> dict[str, Any]:
         if len(payload) > MOST:
@@ -114,22 +152,59 @@ class _Bridge:
     async def _publish(self, client: Any) -> None:
         """Say what every stream shall read next; then what is new, whoever brought it."""
         while True:
-            offset = 0
-            there = set()
-            while rows := (await asyncio.to_thread(self.service.store.streams, "", "created", 1000, offset))[0]:
-                offset += len(rows)
-                for row in rows:
-                    there.add(row.id)
-                    await self._say(client, row.id, row.tick)
-            for gone in set(self._said) - there:
-                del self._said[gone]
-                await client.publish(f"{PREFIX}/{gone}/next", None, qos=1, retain=True)
-            await asyncio.sleep(SWEEP)
+            until = time.monotonic() + self._pause
+            try:
+                await self._sweep(client, until)
+            except Refused as refused:
+                log.warning("what to read next was not published: %s", refused.error)
+            await asyncio.sleep(until - time.monotonic())
 
-    async def _say(self, client: Any, stream: str, tick: int) -> None:
-        if self._said.get(stream, -1) >= tick:
-            return
-        with suppress(Refused):
-            choice = await self.service.one(Ask(stream))
+    async def _sweep(self, client: Any, until: float) -> None:
+        """Look at all streams, then speak until it is time to look again: leases do not wait for a slow broker."""
+        await self._look(client)
+        while self._due:
+            some = list(islice(self._due, BATCH))
+            for stream in some:
+                del self._due[stream]
+            await self._say(client, some)
+            if time.monotonic() > until:
+                break
+
+    async def _look(self, client: Any) -> None:
+        """See which streams there are, which of them this worker has, and what is new of these."""
+        offset = 0
+        there: set[str] = set()
+        while rows := (await asyncio.to_thread(self.service.store.streams, "", "created", 1000, offset))[0]:
+            offset += len(rows)
+            there |= {row.id for row in rows}
+            mine = await self._mine(rows)
+            for row in rows:
+                if row.id not in mine or self._made.get(row.id) != row.created:
+                    self._said.pop(row.id, None)
+                    self._due.pop(row.id, None)
+                if row.id not in mine:
+                    self._elsewhere.add(row.id)
+                    continue
+                self._elsewhere.discard(row.id)
+                self._made[row.id] = row.created
+                if self._said.get(row.id, -1) < row.tick:
+                    self._due[row.id] = None
+        for gone in set(self._said) - there:
+            del self._said[gone]
+            await client.publish(f"{PREFIX}/{gone}/next", None, qos=1, retain=True)
+        self._elsewhere &= there
+        self._made = {stream: made for stream, made in self._made.items() if stream in there}
+
+    async def _mine(self, rows: list[StreamRow]) -> set[str]:
+        names = [row.id for row in rows]
+        store = self.service.store
+        return set(names) if store.lease is None else await self.service.alone(lambda: store.claim(names))
+
+    async def _say(self, client: Any, streams: list[str]) -> None:
+        choices = await self.service.run([Ask(stream) for stream in streams])
+        for stream, choice in zip(streams, choices, strict=True):
+            # refused: it went meanwhile, or is looked at again; said: by the other task, meanwhile
+            if isinstance(choice, Refused) or self._said.get(stream, -1) >= choice["tick"]:
+                continue
             self._said[stream] = choice["tick"]
             await client.publish(f"{PREFIX}/{stream}/next", text(choice), qos=1, retain=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import socket
 import threading
@@ -11,6 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
+
+from .limits import Limits
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -24,6 +27,19 @@ def listen(host: str, port: int) -> socket.socket:
         found.close()
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
     return found
+
+
+def reached(host: str, port: int) -> str:
+    """Where clients find a service; one bound to all of a machine's addresses is found by the machine's name.
+
+    >>> reached("127.0.0.1", 8000), reached("::1", 8000)
+    ('http://127.0.0.1:8000', 'http://[::1]:8000')
+    >>> reached("0.0.0.0", 8000) == f"http://{socket.gethostname()}:8000"
+    True
+    """
+    if host in ("0.0.0.0", "::"):  # the same on every machine, and no address to go to
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 @contextmanager
@@ -45,6 +61,39 @@ def background(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str
         found.close()
 
 
+def patient(protocol: type[asyncio.Protocol], seconds: float) -> type[asyncio.Protocol]:
+    """One of uvicorn's HTTP protocols that ends a connection whose next header is not whole after so many seconds.
+
+    uvicorn itself waits for ever for a first request, and for the rest of one of which anything has come.
+    """
+
+    class Patient(protocol):  # type: ignore[misc, valid-type]
+        _late: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._late = self.loop.call_later(seconds, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            super().data_received(data)
+            if self.cycle is not before:  # a header is whole: uvicorn makes a cycle of it
+                self._in_time()
+            elif self._late is None and (before is None or before.response_complete):
+                self._late = self.loop.call_later(seconds, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._in_time()
+            super().connection_lost(exc)
+
+        def _in_time(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
+    return Patient
+
+
 class Server(uvicorn.Server):
     """uvicorn waits for open answers before the application may end; those to watchers end only if told."""
 
@@ -53,6 +102,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         """As ever, then say so."""
+        limits = getattr(getattr(self.config.app, "state", None), "limits", Limits())
+        self.config.http_protocol_class = patient(self.config.http_protocol_class, limits.patience)
         await super().startup(sockets=sockets)
         if threading.current_thread() is threading.main_thread():  # the process is the service's own
             # Thousands of streams in memory are looked through for rubbish, of which there is little, again and

@@ -77,6 +77,10 @@ class Store(ABC):
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """Take streams, with their groups, for this worker; what is not there is in no part of the answer."""
 
+    def claim(self, streams: Sequence[str]) -> set[str]:
+        """Of these streams, those this worker has or could take; what it has stays with it for another lease."""
+        return set(streams)
+
     @abstractmethod
     def release(self) -> None:
         """Let other workers have what this one holds."""

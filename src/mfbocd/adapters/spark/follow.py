@@ -15,6 +15,7 @@ from ...detector import Detector
 from ...filter import state_of
 from ...policy import Budget, Net
 from ...saving import unpack as unpack_blob
+from ...snapshot import Freezer
 from ...tick import Step
 from .cache import Cache
 from .record import Record, pack, unpack
@@ -85,6 +86,8 @@ class Worker:
         self.fresh = self.config.detector(self.observers)
         self._begin = self.fresh.to_bytes()
         self._lent = self.config.detector(self.observers)
+        self._freeze = Freezer(self._lent)
+        self._rule: tuple[float | None, Net | None] = (None, None)
         self._room = int(self.fresh.filter.state[at.CAP])
 
     def follow(
@@ -121,7 +124,10 @@ class Worker:
                     told.append(Told(key, time, step, None))
                     seen.append(time)
                     moved = True
-        return told, pack(self.digest, seen, detector.to_bytes()) if moved else None
+        if not moved:
+            return told, None
+        blob = self._freeze(detector) if detector is self._lent else detector.to_bytes()
+        return told, pack(self.digest, seen, blob)
 
     def _detector(self, kept: Record | None, price: float | None) -> Detector:
         """The stream's detector. All streams of a config lend one: building it takes longer than its state."""
@@ -142,10 +148,18 @@ class Worker:
                 "alarm and seed must be as they were. Use that config, or another checkpoint."
             )
         if price is not None:
+            detector.policy = self._net(price)
+        return detector
+
+    def _net(self, price: float) -> Net:
+        """What all streams of a micro-batch decide by."""
+        known, rule = self._rule
+        if rule is None or known != price:
             gain = self.fresh.policy.gain
             assert gain is not None
-            detector.policy = Net(price, gain=gain).bind(detector.fidelities)
-        return detector
+            rule = Net(price, gain=gain).bind(self.fresh.fidelities)
+            self._rule = (price, rule)
+        return rule
 
     def _match(self, detector: Detector) -> None:
         """Refuse a saved detector that this config would not have made."""

@@ -1,0 +1,257 @@
+"""MQTT with several workers, and with a broker that wants TLS and a password."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import quote
+
+import aiomqtt
+import pytest
+
+from mfbocd.service.mqtt import _Bridge, bridge
+from mfbocd.service.postgres import PostgresStore
+from mfbocd.service.service import Service
+
+from .broker import Broker, Device, broker, device, needed  # noqa: F401 (a fixture)
+from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .service import CONFIG, reading, serving
+from .test_service_cli import mfbocd, program
+from .test_service_store import add
+
+
+class Heard(threading.Thread):
+    """All that is published, in order."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.port, self.ready = port, threading.Event()
+        self.messages: list[tuple[str, bytes]] = []
+
+    def run(self) -> None:
+        with contextlib.suppress(aiomqtt.MqttError):  # the broker ends first
+            asyncio.run(self._listen())
+
+    async def _listen(self) -> None:
+        async with aiomqtt.Client("127.0.0.1", self.port) as client:
+            await client.subscribe("mfbocd/#", qos=1)
+            self.ready.set()
+            async for message in client.messages:
+                self.messages.append((str(message.topic), bytes(message.payload or b"")))  # type: ignore[arg-type]
+
+    def ticks(self, stream: str) -> list[int | None]:
+        """Of every `next` of a stream; None where it was taken back."""
+        said = [payload for topic, payload in self.messages if topic == f"mfbocd/{stream}/next"]
+        return [json.loads(payload)["tick"] if payload else None for payload in said]
+
+    def errors(self) -> list[dict[str, Any]]:
+        return [json.loads(payload) for topic, payload in self.messages if topic.endswith("/error")]
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < deadline, self.messages[-20:]
+            time.sleep(0.02)
+
+
+def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Callable[[], str]) -> None:  # noqa: F811
+    db, address = postgres(), f"mqtt://127.0.0.1:{broker.port}"
+    heard = Heard(broker.port)
+    heard.start()
+    assert heard.ready.wait(20)
+
+    def worker(name: str) -> Any:
+        return serving(lambda: PostgresStore(db, worker=name, lease=1.0), beside=bridge(address))
+
+    async def tell(stream: str, payload: str) -> None:
+        async with aiomqtt.Client("127.0.0.1", broker.port) as client:
+            await client.publish(f"mfbocd/{stream}/obs", payload, qos=1)
+
+    def observe(stream: str, tick: int) -> None:
+        said = [json.loads(payload) for topic, payload in heard.messages if topic == f"mfbocd/{stream}/next"][-1]
+        told = {"tick": tick, "fidelity": said["fidelity"], "x": reading(0, tick, said["fidelity"])}
+        asyncio.run(tell(stream, json.dumps(told)))
+
+    with worker("http://one") as one, worker("http://two") as two:
+        one.post("/groups", json={"id": "g", "config": CONFIG})
+        one.post("/streams", json={"id": "alone", "config": CONFIG})
+        two.post("/streams", json={"id": "member", "group": "g"}, follow_redirects=False)
+        streams = ["alone", "member"]
+        heard.until(lambda: all(heard.ticks(s) == [0] for s in streams))
+        time.sleep(2.5)  # leases of a second, and nothing is read: they must be renewed, not passed about
+        assert [heard.ticks(s) for s in streams] == [[0], [0]]
+        for tick in range(4):
+            for stream in streams:
+                observe(stream, tick)
+            heard.until(lambda: all(heard.ticks(s)[-1] == tick + 1 for s in streams))  # noqa: B023 (called at once)
+        assert [heard.ticks(s) for s in streams] == [[0, 1, 2, 3, 4]] * 2
+        assert heard.errors() == []
+        asyncio.run(tell("alone", "nonsense"))
+        observe("alone", 9)
+        heard.until(lambda: len(heard.errors()) >= 2)
+        two.delete("/streams/alone")
+        heard.until(lambda: heard.ticks("alone")[-1] is None)
+        assert [error["expected"]["tick"] for error in heard.errors()] == ["a whole number", 4]
+        assert heard.ticks("alone")[5:] == [None]
+        assert heard.ticks("member") == [0, 1, 2, 3, 4]
+
+
+class Said:
+    """A client to a broker that remembers what was said, and heard one observation."""
+
+    def __init__(self) -> None:
+        self.ticks: list[int] = []
+        self.messages = self._heard()
+
+    async def _heard(self) -> AsyncIterator[Any]:
+        told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+        yield SimpleNamespace(topic="mfbocd/a/obs", payload=json.dumps(told).encode())
+
+    async def publish(self, topic: str, payload: str, **options: Any) -> None:
+        self.ticks.append(json.loads(payload)["tick"])
+
+
+def test_who_takes_a_stream_over_says_it_again(postgres: Callable[[], str]) -> None:  # noqa: F811
+    async def go(stores: list[PostgresStore]) -> list[Said]:
+        services = [Service(store) for store in stores]
+        add(services[0].engine, "a")
+        bridges, said = [_Bridge(service, None, {}) for service in services], [Said(), Said()]
+
+        async def both_look(first: int) -> None:
+            for i in (first, 1 - first, first):
+                await bridges[i]._sweep(said[i], time.monotonic() + 9.0)
+
+        await bridges[0]._sweep(said[0], time.monotonic() + 9.0)
+        await bridges[1]._listen(
+            said[1]
+        )  # before it has looked: it finds that the stream is another's, and is silent
+        await both_look(0)
+        stores[0].release()
+        await both_look(1)
+        stores[1].release()
+        await both_look(0)
+        for service in services:
+            await asyncio.to_thread(service.close)
+        return said
+
+    db = postgres()
+    one, two = asyncio.run(go([PostgresStore(db, worker=name, lease=60.0) for name in ("http://one", "http://two")]))
+    assert (one.ticks, two.ticks) == ([0, 0], [0])
+
+
+def test_a_killed_workers_stream_goes_on_over_mqtt(broker: Broker, postgres: Callable[[], str]) -> None:  # noqa: F811
+    more = ("--lease", "1", "--mqtt", f"mqtt://127.0.0.1:{broker.port}")
+    db = postgres()
+    with program(db, *more) as first, program(db, *more) as second, device(broker.port, "walk") as act:
+        first[0].post("/streams", json={"id": "walk", "config": CONFIG})
+
+        async def go(device: Device) -> None:
+            for tick in range(3):
+                await device.tell(await device.next(tick))
+            choice = await device.next(3)
+            owner = first if first[0].post("/streams/walk/choose").status_code == 200 else second
+            owner[1].kill()
+            owner[1].wait()
+            await device.tell(choice)  # to nobody: the other worker does not know yet that the stream is free
+            await device.tell(await device.next(3))
+            for tick in range(4, 6):
+                await device.tell(await device.next(tick))
+            await device.next(6)
+            left = second if owner is first else first
+            assert left[0].get("/streams/walk").json()["tick"] == 6
+
+        act(go)
+
+
+PASSWORD = "s3cr/t w@rd"
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[tuple[Broker, Path]]:
+    """A broker with TLS by a certificate of its own, for one user; and the certificate."""
+    mosquitto, openssl, passwd = needed("mosquitto"), needed("openssl"), needed("mosquitto_passwd")
+    certificate, key, users = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "users"
+    for command in (
+        f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost "
+        f"-addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}".split(),
+        [passwd, "-b", "-c", str(users), "me", PASSWORD],
+    ):
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    more = f"certfile {certificate}\nkeyfile {key}\nallow_anonymous false\npassword_file {users}"
+    if os.geteuid() == 0:  # mosquitto would become another user, who cannot read the files
+        more += "\nuser root"
+    found = Broker(mosquitto, tmp_path, more)
+    found.start()
+    yield found, certificate
+    found.stop()
+
+
+def test_a_broker_with_tls_and_a_password(
+    guarded: tuple[Broker, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker, certificate = guarded  # noqa: F811
+    monkeypatch.setenv("MFBOCD_MQTT", f"mqtts://me:{quote(PASSWORD, safe='')}@127.0.0.1:{broker.port}")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    options = {"username": "me", "password": PASSWORD, "tls_params": aiomqtt.TLSParameters(ca_certs=str(certificate))}
+    with (
+        program(str(tmp_path / "mfbocd.db")) as (client, process),
+        device(broker.port, "walk", **options) as act,
+    ):
+        client.post("/streams", json={"id": "walk", "config": CONFIG})
+
+        async def go(device: Device) -> None:
+            for tick in range(3):
+                await device.tell(await device.next(tick))
+            await device.next(3)
+
+        act(go)
+        broker.stop()
+        started = Path(f"/proc/{process.pid}/cmdline").read_text()
+        time.sleep(0.5)  # it notices, and says so
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+    assert "the broker is away" in said
+    for shown in (started, said, mfbocd("serve", "--help").stdout):
+        assert "s3cr" not in shown
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # paho's socket, if the certificate does not please
+@pytest.mark.parametrize(
+    ("password", "trusted", "why"),
+    [(PASSWORD, False, "certificate verify failed"), ("s3cr-wrong", True, "not authori")],
+    ids=["unknown certificate", "wrong password"],
+)
+def test_a_broker_that_refuses_is_named_without_the_password(
+    guarded: tuple[Broker, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    password: str,
+    trusted: bool,
+    why: str,
+) -> None:
+    broker, certificate = guarded  # noqa: F811
+    caplog.set_level(logging.DEBUG)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    address = f"mqtts://me:{quote(password, safe='')}@127.0.0.1:{broker.port}"
+    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client:
+        deadline = time.monotonic() + 20
+        while why not in caplog.text.lower():
+            assert time.monotonic() < deadline, caplog.text
+            time.sleep(0.05)
+        assert client.get("/healthz").status_code == 200
+    assert "s3cr" not in caplog.text
+    gc.collect()

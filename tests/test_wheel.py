@@ -1,0 +1,39 @@
+"""What is installed holds all that the sources hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        held = set(packed.namelist())
+        (entry,) = (name for name in held if name.endswith(".dist-info/entry_points.txt"))
+        assert "mfbocd = mfbocd.cli:main" in packed.read(entry).decode()
+    source = ROOT / "src"
+    there = {
+        str(path.relative_to(source))
+        for path in (source / "mfbocd").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in held if ".dist-info/" not in name} == there
+    assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= held
+    assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in held)
