@@ -44,10 +44,10 @@ lint: $(VENV)/.test ## style, types and the order of the rooms
 	$(BIN)/lint-imports
 
 check: $(VENV)/.test ## the engine's tests, with fewer examples: under two minutes
-	$(BIN)/pytest -q -n 2 --dist loadgroup -m "not slow" --hypothesis-profile=quick
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
-	$(BIN)/pytest -q -n 3 --dist loadgroup
+	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.speed

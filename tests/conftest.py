@@ -9,13 +9,8 @@ hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, 
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("mfbocd")
 
-TOGETHER = {
-    "test_spark": "one Java session serves them all",
-    "test_service_page": "one service and one browser do",
-    "test_report": "one browser does",
-}
-"""Files whose tests one worker runs, and why."""
-
+LONG = ("test_spark", "test_service_cli", "test_service_fuzz", "test_service_page", "test_cli", "test_docs")
+"""Files that take longest, the longest first."""
 
 PROGRAMS = (
     *("test_adapters", "test_cli", "test_dask", "test_datasets", "test_docs", "test_examples", "test_init"),
@@ -27,10 +22,10 @@ PROGRAMS = (
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow ones first, so that no worker is left alone with them at the end."""
+    """Whole files go to a worker, the long ones first, so that none is left alone with them at the end."""
     for item in items:
         if item.path.stem.startswith(PROGRAMS) or item.path.parent.name == "docs":
             item.add_marker(pytest.mark.slow)
-        if item.path.stem in TOGETHER:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    rank = {name: -len(LONG) + i for i, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(item.path.stem, 0 if item.path in slow else 1))

@@ -95,6 +95,7 @@ def test_events_of_all_streams(shared: httpx.Client) -> None:
     assert "mfbocd_streams" in start
     for name in ("one", "two"):
         shared.post("/streams", json={"id": name, "config": CONFIG})
+    advance(shared, "one", 1)
     last = watched(shared, "/events?after=0", 1)[0]["id"]
     steps = []
     for _ in range(4):

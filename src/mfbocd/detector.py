@@ -143,6 +143,10 @@ class Detector:
         only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses. An
         observer with memory (`adapters.recurrent`) is fed the raws of the ticks at which it is not read.
         """
+        if self.on_error == "raise" and not self.shadow and not self._recurrent:
+            chosen = self.choose(raw)
+            paid = chosen.cost_of(raw)  # asked before it reads, as below
+            return self._tell(self._observe(chosen, raw), chosen, paid)
         wanted = self._shadowed(raw) or [self.choose(raw)]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
