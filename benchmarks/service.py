@@ -24,6 +24,7 @@ CONFIG = {
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
 }
+CLIENTS = 4  # that send batches side by side
 WARM = 300  # ticks before anything is measured: a state has its full size by then
 
 
@@ -91,15 +92,18 @@ def reading(rng: np.random.Generator, fidelity: str) -> float:
     return float(rng.normal(0.0, 1.0 if fidelity == "gps" else 3.0))
 
 
-async def batched(port: int, streams: list[str], rounds: int, size: int) -> tuple[float, list[float]]:
-    """Stream-ticks a second and seconds of each request to /observe; asking is part of the time."""
-    connection = await Connection(port).open()
-    rng = np.random.default_rng(1)
+async def batched(port: int, streams: list[str], rounds: int, clients: int = CLIENTS) -> tuple[float, list[float]]:
+    """Stream-ticks a second and seconds of each request to /observe; asking is part of the time.
+
+    Each client has its part of the streams, and asks and tells of all of them at once.
+    """
     took: list[float] = []
-    began = time.perf_counter()
-    for _ in range(rounds):
-        for first in range(0, len(streams), size):
-            part = streams[first : first + size]
+
+    async def loop(i: int) -> None:
+        part = streams[i::clients]
+        connection = await Connection(port).open()
+        rng = np.random.default_rng(i)
+        for _ in range(rounds):
             asked = (await connection.post("/choose", {"streams": part}))["results"]
             told = [
                 {
@@ -114,6 +118,10 @@ async def batched(port: int, streams: list[str], rounds: int, size: int) -> tupl
             found = (await connection.post("/observe", {"observations": told}))["results"]
             took.append(time.perf_counter() - start)
             assert all(f["status"] == 200 for f in found)
+
+    clients = min(clients, len(streams))
+    began = time.perf_counter()
+    await asyncio.gather(*(loop(i) for i in range(clients)))
     return rounds * len(streams) / (time.perf_counter() - began), took
 
 
@@ -193,11 +201,11 @@ def measure(db: str, count: int, quick: bool, port: int) -> None:
         try:
             if not blank:
                 asyncio.run(prepare())
-            asyncio.run(batched(port, streams, 1 if blank else 60 if quick else WARM, 1000))
+            asyncio.run(batched(port, streams, 1 if blank else 60 if quick else WARM))
             for kind in ("batched", "single"):
                 before = cpu(process)
                 if kind == "batched":
-                    found = asyncio.run(batched(port, streams, rounds, 1000))
+                    found = asyncio.run(batched(port, streams, rounds))
                     count_of = rounds * len(streams)
                 else:
                     found = asyncio.run(single(port, streams, seconds, 32))

@@ -30,8 +30,11 @@ def assemble(facts: str, arrays: dict[str, Array]) -> bytes:
     sizes = ",".join([f'"{name}":{array.size}' for name, array in arrays.items()])
     text = f'{facts},"arrays":{{{sizes}}}}}'.encode()
     parts = [_HEAD.pack(MAGIC, VERSION, len(text)), text]
-    body = b"".join(parts + [array.astype("<f8", copy=False).tobytes() for array in arrays.values()])
-    return body + _CHECK.pack(zlib.crc32(body))
+    parts += [array.astype("<f8", copy=False).tobytes() for array in arrays.values()]
+    check = 0
+    for part in parts:
+        check = zlib.crc32(part, check)
+    return b"".join([*parts, _CHECK.pack(check)])
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
