@@ -39,7 +39,7 @@ class SqliteStore(Store):
         self._writer = self._reader = None
         self._mover: _Mover | None = None
         try:
-            self._writer = self._open()
+            self._writer = self._open(writer=True)
             self._migrate()
             self._reader = self._open()
             if alone:
@@ -51,13 +51,15 @@ class SqliteStore(Store):
             self.close()
             raise
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self, *, writer: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
         connection.execute("PRAGMA page_size = 16384")  # of a new file: a state is some kilobytes
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 64 MB; `_Mover` leaves little of it to do
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        if writer:  # 64 MB: the pages of a large batch, which else are written out of turn and read again
+            connection.execute("PRAGMA cache_size = -65536")
         return connection
 
     def _migrate(self) -> None:
@@ -82,7 +84,7 @@ class SqliteStore(Store):
         """One transaction, synced when the block ends."""
         try:
             if self._writer is None:
-                self._writer = self._open()
+                self._writer = self._open(writer=True)
             cursor = self._writer.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             yield cursor
