@@ -154,7 +154,7 @@ def peers(name: str) -> dict[str, Alarms]:
 def readiness(alarms: Alarms, quiet: Array) -> tuple[float, float]:
     """The readiness at which false alarms come every EVERY ticks, by bisection, and how often they then came."""
     low, high = -30.0, 30.0  # log odds
-    best = (np.inf, 0.0)
+    best = (np.nan, 0.0)  # nan: at no readiness are they so few
     for _ in range(12):
         middle = 0.5 * (low + high)
         share = float(1.0 / (1.0 + np.exp(-middle)))
