@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
+from .parts import needed
 from .service import free_port, reading
 
 
@@ -39,16 +38,6 @@ class Broker:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-
-
-def needed(name: str) -> str:
-    """Where a program is; without it a test is left out, but not in CI."""
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(f"CI is set, but there is no {name}")
-        pytest.skip(f"there is no {name}")
-    return found
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .parts import absent
 
 
 @dataclass
@@ -26,9 +27,7 @@ def browser() -> Iterator[Any]:
     """Chromium; without it the tests are skipped, but fail on CI, where it must be."""
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI is set, but there is no chromium")
-        pytest.skip("there is no chromium")
+        absent("chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

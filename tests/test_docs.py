@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from .parts import needed
 from .service import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -72,10 +73,7 @@ def served(command: str, folder: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
-    if shutil.which("curl") is None:
-        if os.environ.get("CI"):
-            pytest.fail("CI is set, but there is no curl")
-        pytest.skip("there is no curl")
+    needed("curl")
     port = str(free_port())
     before, seen = "", []
     with ExitStack() as services:

@@ -25,7 +25,8 @@ from mfbocd.service.mqtt import _Bridge, bridge
 from mfbocd.service.postgres import PostgresStore
 from mfbocd.service.service import Service
 
-from .broker import Broker, Device, broker, device, needed  # noqa: F401 (a fixture)
+from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
+from .parts import needed
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading, serving
 from .test_service_cli import mfbocd, program

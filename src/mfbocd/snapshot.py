@@ -129,10 +129,15 @@ def from_bytes(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
     )
-    detector.policy.restore(facts["learnt"])
     extra = at.STATS + detector.filter.candidates.size
     if model.columns + extra != facts["rows"]:
         raise ValueError(f"the saved detector has {facts['rows'] - extra} statistics, {model!r} {model.columns}")
-    live = arrays["live"].reshape(facts["rows"], -1)
-    detector.adopt(state_of(model, arrays["head"], live, int(detector.filter.state[at.CAP])), facts["spent"])
+    thaw(detector, facts, arrays, int(detector.filter.state[at.CAP]))
     return detector
+
+
+def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:
+    """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses."""
+    detector.policy.restore(facts["learnt"])
+    live = arrays["live"].reshape(facts["rows"], -1)
+    detector.adopt(state_of(detector.model, arrays["head"], live, rows), facts["spent"])

@@ -12,10 +12,9 @@ import numpy as np
 from ..._kernels import layout as at
 from ...config import Config
 from ...detector import Detector
-from ...filter import state_of
 from ...policy import Budget, Net
 from ...saving import unpack as unpack_blob
-from ...snapshot import Freezer
+from ...snapshot import Freezer, thaw
 from ...tick import Step
 from .cache import Cache
 from .record import Record, pack, unpack
@@ -134,11 +133,7 @@ class Worker:
         blob = self._begin if kept is None else kept.blob
         if kept is None or kept.config == self.digest:
             detector = self._lent
-            facts, arrays = unpack_blob(blob)
-            detector.policy.restore(facts["learnt"])
-            live = arrays["live"].reshape(facts["rows"], -1)
-            state = state_of(detector.model, arrays["head"], live, self._room)
-            detector.adopt(state, facts["spent"])
+            thaw(detector, *unpack_blob(blob), self._room)
         elif kept.config is None:
             detector = Detector.from_bytes(blob, observers=self.observers)
             self._match(detector)
