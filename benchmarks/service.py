@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def serve(db: str, port: int, blank: bool) -> None:
 
     from mfbocd.service import service
     from mfbocd.service.app import create_app
-    from mfbocd.service.engine import Engine, Held, Observe
+    from mfbocd.service.engine import Engine, Tick
     from mfbocd.service.opening import open_store
     from mfbocd.service.records import Event
     from mfbocd.service.serving import Server
@@ -45,13 +46,16 @@ def serve(db: str, port: int, blank: bool) -> None:
     class Blank(Engine):
         """Writes what was last written once more."""
 
-        def _advance(self, held: Held, told: Observe) -> None:
-            row = held.row
-            self._work.streams.setdefault(row.id, row.tick)
-            assert row.last is not None
-            self._work.events[row.id, row.tick] = Event(row.id, row.tick, row.updated, False, row.last)
-            row.tick += 1
-            self.steps += 1
+        def _advance(self, wave: list[Tick]) -> None:
+            for tick in wave:
+                row = tick.held.row
+                assert row.last is not None
+                assert tick.held.last is not None
+                self._work.streams.setdefault(row.id, row.tick)
+                self._work.events[row.id, row.tick] = Event(row.id, row.tick, row.updated, False, row.last)
+                tick.held.row = replace(row, tick=row.tick + 1)
+                tick.answers[tick.place] = tick.held.last
+                self.steps += 1
 
     if blank:
         service.Engine = Blank  # type: ignore[misc]

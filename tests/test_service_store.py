@@ -113,8 +113,8 @@ def test_what_waits_together_is_committed_together(make: Make) -> None:
     hold.set()
     first.result(30)
     assert [f.result(30)[0]["tick"] for f in waiting] == [0] * 40  # type: ignore[index]
-    assert engine.commits == 1
     writer.close()
+    assert engine.commits == 1
     with pytest.raises(Unavailable, match="stopping"):
         writer.submit([Ask("s0")]).result(30)
     store.close()
@@ -182,11 +182,11 @@ def test_a_groups_choice_stays_when_others_spend(make: Make) -> None:
         add(engine, f"s{i}", config=None, group="g")
     for _ in range(30):
         ((before,),) = engine.run([[Ask("s0")]])
-        price = engine.hold_group("g").budget.policy.price
+        price = engine.memory.group("g").budget.policy.price
         for _ in range(2):  # more than a round together
             tick(engine, "s1", 1)
             tick(engine, "s2", 2)
-        assert engine.hold_group("g").budget.policy.price != price
+        assert engine.memory.group("g").budget.policy.price != price
         ((after,),) = engine.run([[Ask("s0")]])
         assert before == after
         tick(engine, "s0")
@@ -286,9 +286,11 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     steps.append(tick(second, "a"))
     tick(second, "member")
     # what the first still has in memory is not what is stored: it must notice, however sure it is
-    first._streams["a"].until = first._streams["member"].until = first._groups["g"].until = float("inf")
+    first.memory.streams["a"].until = first.memory.streams["member"].until = first.memory.groups["g"].until = float(
+        "inf"
+    )
     for stream in ("a", "member"):
-        held = first._streams[stream]
+        held = first.memory.streams[stream]
         told = Observe(stream, held.row.tick, held.next["fidelity"], 0.25)
         ((answer,),) = first.run([[told]])
         assert isinstance(answer, Unavailable)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from ._kernels import layout as at
 from .fidelity import Fidelity, checked
 from .filter import Array, Filter, RunLength, Start, fresh_state
 from .hazard import Hazard, hazard_of
-from .information import GAINS, FidelityGain, Gains, expected_gains
+from .information import GAINS, FidelityGain, Gain, Gains, expected_gains
 from .models import Model
 from .policy import Policy, policy_of
 from .prune import DEFAULT, Prune, Pruning
@@ -97,7 +97,7 @@ class Detector:
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
         self.policy.prime(self.filter)
         self._known = {f.name: f for f in self.fidelities}
-        self._nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
+        self.nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
@@ -128,11 +128,7 @@ class Detector:
         known = self._known.get(fidelity) if type(fidelity) is str else None
         if known is None:
             known = self._resolve(fidelity, x, raw)
-        # A chained comparison is the quickest test for a finite number: NaN fails it too.
-        if type(x) is float and -math.inf < x < math.inf:
-            value: Any = self._checked(x)
-        else:
-            value = reading(self.model, x, self.missing)
+        value = self.taken(x)
         cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
         return self._tell(value, known, cost)
 
@@ -201,13 +197,32 @@ class Detector:
     ) -> Step:
         """Move the belief by one tick that is known to be sound, and pay for it."""
         if value is None or known is None:
-            report = self.filter.observe(self._nothing, 0.0)
+            report = self.filter.observe(self.nothing, 0.0)
         else:
             report = self.filter.observe(value, known.zeta)
+        return self.passed(report, value, known, cost, failed, warning)
+
+    def taken(self, x: Any) -> Any:
+        """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""
+        # A chained comparison is the quickest test for a finite number: NaN fails it too.
+        if type(x) is float and -math.inf < x < math.inf:
+            return self._checked(x)
+        return reading(self.model, x, self.missing)
+
+    def passed(
+        self,
+        report: Sequence[float],
+        value: Any,
+        known: Fidelity | None,
+        cost: float,
+        failed: tuple[str, ...] = (),
+        warning: str | None = None,
+    ) -> Step:
+        """Count and pay for a tick by which the belief has moved: the last part of `update`."""
         self.spent += cost
         self._tick += 1
         if self.policy.learns:
-            self.policy.paid(np.array([cost]))
+            self.policy.paid((cost,))
         mean: Any
         mean, run, change, alarm, changed_at, confidence = report
         if self.model.dimension > 1:
@@ -254,6 +269,16 @@ class Detector:
         return known
 
     # --- what is known ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def kind(self) -> tuple[Any, ...]:
+        """Equal for detectors whose beliefs move in the same way: one pass of the kernels can move them together."""
+        return type(self.model), self.filter.setup.tobytes(), self.policy.zeta.tobytes()
+
+    @property
+    def weighed(self) -> Gain | None:
+        """The gain the policy weighs, where there is a choice."""
+        return self.policy.gain if len(self.fidelities) > 1 else None
 
     @property
     def ticks(self) -> int:

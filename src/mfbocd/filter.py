@@ -194,13 +194,6 @@ class Filter:
         weight, birth = table(self.state)[:2, ::-1]
         return RunLength((self.state[at.TICK] - birth).astype(np.int64), weight / weight.sum())
 
-    def likely(self, least: float) -> RunLength:
-        """The part of `run_length` with a probability of at least `least`."""
-        weight, birth = table(self.state)[:2]
-        total = self.state[at.TOTAL]
-        which = (weight >= least * total).nonzero()[0][::-1]
-        return RunLength((self.state[at.TICK] - birth[which]).astype(np.int64), weight[which] / total)
-
     @property
     def candidates(self) -> Array:
         """P(candidate hazard | x_1..x_t), one a candidate; empty where the hazard is known."""

@@ -6,15 +6,13 @@ import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import Thread
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._kernels import layout as at
-from ._kernels.share import BLOCK
+from .crew import Crew
 from .detector import Detector
 from .fidelity import Fidelity
 from .filter import Array, Filter, RunLength, observe, with_room
@@ -44,35 +42,6 @@ class FleetStep:
     """At an alarm the tick the new regime most probably began at; else -1."""
     confidence: Array
     """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
-
-
-class Crew:
-    """Threads that run the same kernel on the same board (`_kernels.share`) as the caller does.
-
-    A queue and bare threads rather than an executor: it needs no futures, and handing over takes 2 us, not 10.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = SimpleQueue()
-        self._threads = 0
-
-    def share(self, kernel: Callable[..., None], job: tuple[Any, ...], threads: int) -> None:
-        """Run kernel(*job) on this thread and `threads - 1` others; returns when every stream is done."""
-        while self._threads < threads - 1:
-            Thread(target=_work, args=(self._jobs,), name="mfbocd-fleet", daemon=True).start()
-            self._threads += 1
-        for _ in range(threads - 1):
-            self._jobs.put((kernel, job))
-        kernel(*job)
-
-    def __del__(self) -> None:
-        for _ in range(self._threads):
-            self._jobs.put(None)
-
-
-def _work(jobs: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job[0](*job[1])
 
 
 class Fleet:
@@ -155,7 +124,7 @@ class Fleet:
         out = np.empty((self.n, len(self._zeta)))
         board = np.zeros(2, dtype=np.int64)
         job = (self._states, self._like.filter.setup, self._zeta, CODE[gain], out, board)
-        self._crew.share(self.model.gains, job, min(self.threads, -(-self.n // BLOCK)))
+        self._crew.share(self.model.gains, job, self.n, self.threads)
         return out
 
     def _costs(self, raws: Sequence[Any] | None) -> Array:
@@ -209,7 +178,7 @@ class Fleet:
                 raise
             return
         job = (self._states, setup, x, zeta, report, np.zeros(2, dtype=np.int64))
-        self._crew.share(self.model.advance, job, min(self.threads, -(-self.n // BLOCK)))
+        self._crew.share(self.model.advance, job, self.n, self.threads)
 
     def _make_room(self, ticks: int) -> None:
         cap = int(self._states[0, at.CAP])

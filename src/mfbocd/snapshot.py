@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -28,7 +29,7 @@ def to_bytes(detector: Any) -> bytes:
     facts = {
         "model": spec,
         "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
-        "policy": {"kind": type(detector.policy).__name__, **detector.policy.spec()},
+        "policy": _rule(detector.policy),
         "learnt": detector.policy.state(),
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
@@ -67,26 +68,43 @@ class Freezer:
     def __init__(self, detector: Any) -> None:
         if detector.shadow:
             raise ValueError(f"detector must have no shadow, not {', '.join(detector.shadow)}: use to_bytes")
-        self._facts, _ = unpack(detector.to_bytes())
-        self._cut(detector.policy)
+        facts, arrays = unpack(detector.to_bytes())
+        names = list(facts)
+        policy, learnt, spent = (names.index(name) for name in ("policy", "learnt", "spent"))
+        assert learnt == policy + 1
+        parts = names[:policy], names[learnt + 1 : spent], names[spent + 1 :]
+        self._before, self._between, self._after = (encode({n: facts[n] for n in part})[1:-1] for part in parts)
+        self._after += f',"arrays":{{"hazard":{arrays["hazard"].size},"head":{at.HEAD},"live":'
+        self._hazard = arrays["hazard"].astype("<f8", copy=False).tobytes()
+        self._policy: Any = None
+        self._rule = ""
 
-    def _cut(self, policy: Any) -> None:
-        """Encode what stands before, between and after the two facts that move with every tick."""
-        self._policy = policy
-        self._facts["policy"] = {"kind": type(policy).__name__, **policy.spec()}
-        names = list(self._facts)
-        learnt, spent = names.index("learnt"), names.index("spent")
-        before, between, after = names[:learnt], names[learnt + 1 : spent], names[spent + 1 :]
-        self._before, self._between, self._after = (
-            encode({name: self._facts[name] for name in part})[1:-1] for part in (before, between, after)
+    def __call__(self, detector: Any, saved: bytes | memoryview | None = None) -> bytes:
+        """The same bytes as `detector.to_bytes()`; `saved` is what `together` gives of its belief."""
+        if saved is None:
+            arrays = arrays_of(detector)
+            saved = b"".join([arrays[name].astype("<f8", copy=False).tobytes() for name in ("head", "live")])
+        policy = detector.policy
+        if policy is not self._policy:
+            self._policy = policy
+            self._rule = encode(_rule(policy))
+        learnt = ",".join([f'"{name}":{_written(value)}' for name, value in policy.state().items()])
+        text = (
+            f'{{{self._before},"policy":{self._rule},"learnt":{{{learnt}}},{self._between},'
+            f'"spent":{_written(detector.spent)},{self._after}{len(saved) // 8 - at.HEAD}}}}}'
         )
+        return assemble(text.encode(), self._hazard, saved)
 
-    def __call__(self, detector: Any) -> bytes:
-        """The same bytes as `detector.to_bytes()`."""
-        if detector.policy is not self._policy:
-            self._cut(detector.policy)
-        moved = f'"learnt":{encode(self._policy.state())},{self._between},"spent":{encode(detector.spent)}'
-        return assemble(f"{{{self._before},{moved},{self._after}", arrays_of(detector))
+
+def _rule(policy: Any) -> dict[str, Any]:
+    return {"kind": type(policy).__name__, **policy.spec()}
+
+
+def _written(value: Any) -> str:
+    """As `encode`, which takes longer for a plain number."""
+    if type(value) is int or (type(value) is float and -math.inf < value < math.inf):
+        return repr(value)
+    return encode(value)
 
 
 def from_bytes(

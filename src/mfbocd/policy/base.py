@@ -34,6 +34,8 @@ class Policy(ABC):
     zeta: Array
     cost: Array
     """Of each fidelity, in order; NaN where it is a function of the raw input."""
+    costs: tuple[float, ...]
+    """The same as plain numbers."""
     priced: bool
     """Whether some cost is a function of the raw input."""
     learns: bool
@@ -46,6 +48,7 @@ class Policy(ABC):
         bound.fidelities = tuple(fidelities)
         bound.zeta = np.array([f.zeta for f in fidelities])
         bound.cost = np.array([np.nan if callable(f.cost) else f.cost for f in fidelities])
+        bound.costs = tuple(bound.cost.tolist())
         bound.priced = any(callable(f.cost) for f in fidelities)
         bound.learns = type(self).paid is not Policy.paid
         bound.fit()
@@ -59,6 +62,10 @@ class Policy(ABC):
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """Choices of n streams, shape (n,), from gains and costs (n, J) and a uniform draw each (n,)."""
 
+    def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
+        """`pick` for one stream at a tick, where no cost is a function."""
+        return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
+
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
         """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
         return None
@@ -70,9 +77,9 @@ class Policy(ABC):
             assert planned is not None
             return int(planned[0, 0])
         gains = expected_gains(belief, self.zeta, self.gain)
-        paid = self.cost if costs is None else costs
-        draws = np.array([uniform(seed, belief.ticks, _SALT)])
-        return int(self.pick(gains[None], paid[None], draws)[0])
+        if costs is None:
+            return self.pick_one(gains.tolist(), seed, belief.ticks)
+        return int(self.pick(gains[None], costs[None], draw_uniform([seed], belief.ticks))[0])
 
     def prime(self, belief: Filter) -> None:  # noqa: B027
         """Called once, before the first tick, for policies that begin from what the model expects."""
@@ -81,7 +88,7 @@ class Policy(ABC):
         """Whether the coming tick may cost this much, for what is read beside the choice."""
         return True
 
-    def paid(self, costs: Array) -> None:  # noqa: B027
+    def paid(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""
 
     def alone(self) -> Policy:
@@ -100,6 +107,16 @@ class Policy(ABC):
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """The constructor's arguments as plain values, for saving."""
+
+
+def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) -> int:
+    """argmax of gain - price * cost, of equal ones the first, in plain numbers: an array of one row takes longer."""
+    best, index = -np.inf, 0
+    for j, (gain, cost) in enumerate(zip(gains, costs, strict=True)):
+        net = gain - price * cost
+        if net > best:
+            best, index = net, j
+    return index
 
 
 def draw_uniform(seeds: Sequence[int], tick: int) -> Array:

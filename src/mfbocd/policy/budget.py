@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..filter import Filter
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy
+from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
 SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
@@ -148,6 +149,12 @@ class Budget(Policy):
             choice[i] = j
         return choice
 
+    def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
+        """As `pick`."""
+        if self.cap is not None:
+            return super().pick_one(gains, seed, tick)
+        return largest_net(gains, self.costs, self.price)
+
     def _left(self) -> float:
         """What the coming tick may cost, so that no window with it, nor any later one, need exceed the cap."""
         if self.cap is None:
@@ -160,9 +167,9 @@ class Budget(Policy):
         """Whether the cap leaves as much."""
         return cost <= self._left()
 
-    def paid(self, costs: Array) -> None:
+    def paid(self, costs: Sequence[float] | Array) -> None:
         """Learn from what the tick cost."""
-        spent = float(costs.sum() if costs.size > 1 else costs[0])  # the sum of one takes as long as all the rest
+        spent = float(np.sum(costs) if len(costs) > 1 else costs[0])  # the sum of one takes as long as all the rest
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
         excess = (spent - self._target) / self._unit

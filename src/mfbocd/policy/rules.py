@@ -9,7 +9,7 @@ import numpy as np
 
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy, by_fidelity, numbers_of
+from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
 
@@ -108,6 +108,10 @@ class Net(Policy):
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """The largest net gain; of equal ones the first."""
         return np.argmax(gains - self.price * costs, axis=1)
+
+    def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
+        """As `pick`."""
+        return largest_net(gains, self.costs, self.price)
 
     def spec(self) -> dict[str, Any]:
         """Price and gain."""

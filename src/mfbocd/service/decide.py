@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ import numpy as np
 from ..config import Config
 from ..detector import Detector
 from ..information import expected_gains
-from ..policy import Budget, Net, draw_uniform
+from ..policy import Budget, Net
 from .records import text
 
 
-def decide(detector: Detector) -> dict[str, Any]:
-    """The choice of the coming tick: its fidelity, the gains the policy weighs, and the price.
+def decide(detector: Detector, gains: Sequence[float] | None = None) -> dict[str, Any]:
+    """The choice of the coming tick: its fidelity, the gains the policy weighs (if known already), and the price.
 
     The same fidelity as `Detector.choose`, which would weigh the gains a second time.
 
@@ -26,14 +27,15 @@ def decide(detector: Detector) -> dict[str, Any]:
     ('gps', 0.01, 1.15)
     """
     policy = detector.policy
-    names = [f.name for f in detector.fidelities]
     price = getattr(policy, "price", None)
-    if policy.gain is None or len(names) == 1:
+    weighed = detector.weighed
+    if weighed is None:
         return {"fidelity": detector.choose().name, "gains": {}, "price": price}
-    gains = expected_gains(detector.filter, policy.zeta, policy.gain)
-    chosen = policy.pick(gains[None], policy.cost[None], draw_uniform([detector.seed], detector.ticks))
-    told = dict(zip(names, gains.tolist(), strict=True))
-    return {"fidelity": names[int(chosen[0])], "gains": told, "price": price}
+    if gains is None:
+        gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
+    names = [f.name for f in detector.fidelities]
+    chosen = names[policy.pick_one(gains, detector.seed, detector.ticks)]
+    return {"fidelity": chosen, "gains": dict(zip(names, gains, strict=True)), "price": price}
 
 
 def budget_of(detector: Detector) -> float | None:
@@ -67,6 +69,7 @@ class SharedBudget:
         self.policy.prime(detector.filter)
         self._fidelities = detector.fidelities
         self.spent, self.readings = 0.0, 0
+        self._rule: Net | None = None
         if state:
             facts: dict[str, Any] = json.loads(state)
             self.spent, self.readings = facts.pop("spent"), facts.pop("readings")
@@ -83,7 +86,10 @@ class SharedBudget:
         if self.readings >= self.policy.streams:
             self.policy.paid(np.array([self.spent]))
             self.spent, self.readings = 0.0, 0
+            self._rule = None
 
     def rule(self) -> Net:
         """What a stream of the group decides by at the present price."""
-        return Net(self.policy.price, gain=self.policy.gain or "joint").bind(self._fidelities)
+        if self._rule is None:
+            self._rule = Net(self.policy.price, gain=self.policy.gain or "joint").bind(self._fidelities)
+        return self._rule

@@ -1,22 +1,23 @@
-"""Streams in memory and what is done with them: one thread, one transaction for whatever waits together."""
+"""What is done with streams: commands answered in one thread, their changes collected for the next transaction."""
 
 from __future__ import annotations
 
 import json
 import logging
 import time
-from collections import OrderedDict
+from collections import ChainMap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any
 
 from ..config import Config
 from ..detector import Detector
-from ..snapshot import Freezer
+from ..together import Moved, Mover
 from .decide import SharedBudget, decide
-from .errors import Elsewhere, Refused, Unavailable, absent
-from .records import Event, GroupRow, StreamRow, number, step_record, text
+from .errors import Refused, Unavailable
+from .held import Held, HeldGroup, Memory
+from .records import LEAST, SHOWN, Event, number, step_record, text
 from .store import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -25,18 +26,16 @@ HELD = 5000
 """Streams kept in memory."""
 LARGEST = 1_048_576
 """Bytes of a stream's state at most."""
-SURE = 0.7
-"""The part of a lease for which a worker relies on it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What shall be read next?"""
 
     stream: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observe:
     """What was read."""
 
@@ -50,75 +49,70 @@ Command = Ask | Observe
 Answer = dict[str, Any] | Refused
 
 
-@dataclass
-class HeldGroup:
-    """A group in memory."""
+@dataclass(slots=True)
+class Tick:
+    """An observation that is sound, of a stream that has no other under way; the answer has its place already."""
 
-    row: GroupRow
-    budget: SharedBudget
-    until: float
-
-
-@dataclass
-class Held:
-    """A stream in memory: the row is as stored, or will be when the transaction under way has ended."""
-
-    row: StreamRow
-    detector: Detector
-    missing: str
-    next: dict[str, Any]
-    last: dict[str, Any] | None
-    until: float
-    freeze: Freezer
+    held: Held
+    told: Observe
+    value: Any
+    answers: list[Answer]
+    place: int
 
 
 @dataclass
-class _Work:
+class Work:
     """What one transaction will write."""
 
     streams: dict[str, int] = field(default_factory=dict)
+    """The tick each had before."""
     groups: dict[str, int] = field(default_factory=dict)
+    """The version each had before."""
     events: dict[tuple[str, int], Event] = field(default_factory=dict)
+    since: float = 0.0
+    """When it was handed over to be written."""
 
 
 class Engine:
-    """Answers commands. To be used by one thread alone."""
+    """Answers commands. To be used by one thread alone, but for the commit itself.
+
+    `answer` may be called again while another thread commits the `changes` handed over before: what it finds in
+    memory is as if they had been written. If they are not, `lost` forgets them and all that came after.
+    """
 
     def __init__(self, store: Store, *, held: int = HELD, largest: int = LARGEST) -> None:
-        self.store = store
-        self.capacity, self.largest = held, largest
+        self.store, self.largest = store, largest
+        self.memory = Memory(store, held)
         self.steps = self.repeats = self.refusals = self.commits = 0
         self.failed = ""
         """Why the last transaction was not written, if it was not."""
-        self._streams: OrderedDict[str, Held] = OrderedDict()
-        self._groups: dict[str, HeldGroup] = {}
-        self._work = _Work()
-        self._elsewhere: dict[str, str] = {}
-
-    @property
-    def held(self) -> int:
-        """Streams in memory."""
-        return len(self._streams)
+        self._mover = Mover(LEAST, SHOWN)
+        self._work = Work()
+        self._written = Work()
 
     def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[Answer]]:
         """Answer each command of each job; on disk, all in one transaction, before any answer is given.
 
         If that fails nothing was changed, and every answer says so.
         """
-        self._work = _Work()
         try:
-            self._ready({command.stream for job in jobs for command in job})
-            answers = [[self._answer(command) for command in job] for job in jobs]
-            self._commit()
-        except Unavailable as error:
-            self.failed = error.error
-            self._drop()
+            self.load(self.lacking(jobs))
+            answers = self.answer(jobs)
+            changes = self.changes()
+            if changes is not None:
+                self.store.commit(changes)
+                self.kept()
+        except BaseException as error:
+            self.lost(error)
+            if not isinstance(error, Unavailable):
+                raise
             return [[error for _ in job] for job in jobs]
-        except BaseException:
-            self._drop()
-            raise
-        self._trim()
         return answers
+
+    @property
+    def held(self) -> int:
+        """Streams in memory."""
+        return len(self.memory.streams)
 
     def probe(self) -> None:
         """See whether the store can be written again."""
@@ -127,129 +121,101 @@ class Engine:
 
     def forget(self, stream: str | None = None, group: str | None = None) -> None:
         """Read it from the store when it is next needed."""
-        if stream is not None:
-            self._streams.pop(stream, None)
-        if group is not None:
-            self._groups.pop(group, None)
+        self.memory.forget([] if stream is None else [stream], [] if group is None else [group])
 
-    def hold_group(self, group: str) -> HeldGroup:
-        """A group, taken for this worker."""
-        self._ready((), (group,))
-        held = self._groups.get(group)
-        if held is None:
-            if group in self._elsewhere:
-                raise Elsewhere(group, self._elsewhere[group])
-            raise absent("group", group)
-        return held
+    # --- a transaction -----------------------------------------------------------------------------------------
 
-    # --- what is held ------------------------------------------------------------------------------------------
+    def lacking(self, jobs: Sequence[Sequence[Command]]) -> list[str]:
+        """Streams that must be loaded before these can be answered."""
+        return self.memory.lacking({command.stream for job in jobs for command in job})
 
-    def _ready(self, streams: Iterable[str], groups: Iterable[str] = ()) -> None:
-        now = time.monotonic()
-        wanted = [s for s in streams if (held := self._streams.get(s)) is None or not self._sure(held, now)]
-        wanted_groups = [g for g in groups if (kept := self._groups.get(g)) is None or kept.until < now]
-        self._elsewhere = {}
-        if not wanted and not wanted_groups:
-            return
-        loaded = self.store.load(wanted, wanted_groups)
-        self._elsewhere = loaded.elsewhere
-        until = float("inf") if self.store.lease is None else now + SURE * self.store.lease
-        for name, group in loaded.groups.items():
-            known = self._groups.get(name)
-            if known is None or known.row.version != group.version:
-                budget = SharedBudget(Config.parse(json.loads(group.config)), self.store.members(name), group.state)
-                self._groups[name] = HeldGroup(group, budget, until)
-            else:
-                known.until = until
-        for stream in wanted:
-            row = loaded.streams.get(stream)
-            held = self._streams.get(stream)
-            if row is None:
-                self._streams.pop(stream, None)
-            elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
-                held.until = until
-            else:
-                self._streams[stream] = _hold(row, until)
+    def must_settle(self, streams: Iterable[str]) -> bool:
+        """Whether the store must first have what is unwritten: else what it gives of these is of an earlier tick."""
+        unwritten = (self._work, self._written)
+        return any(work.groups for work in unwritten) or any(s in work.streams for s in streams for work in unwritten)
 
-    def _sure(self, held: Held, now: float) -> bool:
-        group = held.row.group
-        return held.until >= now and (group is None or (group in self._groups and self._groups[group].until >= now))
+    def load(self, streams: list[str]) -> None:
+        """Take streams for this worker."""
+        if streams:
+            self.memory.load(streams, [])
 
-    def _get(self, stream: str) -> Held:
-        held = self._streams.get(stream)
-        if held is None:
-            if stream in self._elsewhere:
-                raise Elsewhere(stream, self._elsewhere[stream])
-            raise absent("stream", stream)
-        self._streams.move_to_end(stream)
-        return held
+    def unwritten(self, job: Sequence[Command]) -> bool:
+        """Whether an answer to this job tells of something that is yet to be written."""
+        return any(c.stream in self._work.streams or c.stream in self._written.streams for c in job)
 
-    def _trim(self) -> None:
-        while len(self._streams) > self.capacity:
-            self._streams.popitem(last=False)
+    def changes(self) -> Changes | None:
+        """What was changed since it was last asked, to be committed by whoever asks; None if nothing was.
 
-    def _drop(self) -> None:
-        """What was changed in memory was not in the store: read it again."""
-        for stream in self._work.streams:
-            self._streams.pop(stream, None)
-        for group in self._work.groups:
-            self._groups.pop(group, None)
-
-    def _commit(self) -> None:
-        work = self._work
+        Either `kept` or `lost` must be called before the next.
+        """
+        work, self._work = self._work, Work()
         if not work.streams:
-            return
-        changes = Changes(
-            streams=[(self._streams[s].row, before) for s, before in work.streams.items()],
-            groups=[(self._groups[g].row, before) for g, before in work.groups.items()],
+            return None
+        work.since = time.monotonic()
+        self._written = work
+        return Changes(
+            streams=[(self.memory.streams[s].row, before) for s, before in work.streams.items()],
+            groups=[(self.memory.groups[g].row, before) for g, before in work.groups.items()],
             events=list(work.events.values()),
         )
-        now = time.monotonic()
-        self.store.commit(changes)
+
+    def kept(self) -> None:
+        """The changes were committed."""
+        written, self._written = self._written, Work()
         self.commits += 1
         self.failed = ""
-        if self.store.lease is not None:
-            for stream in work.streams:
-                self._streams[stream].until = now + SURE * self.store.lease
-            for group in work.groups:
-                self._groups[group].until = now + SURE * self.store.lease
+        self.memory.renew(written.streams, written.groups, written.since)
+
+    def lost(self, error: BaseException) -> None:
+        """The changes were not committed, nor is what came after: what is in memory was not in the store."""
+        if isinstance(error, Unavailable):
+            self.failed = error.error
+        for work in (self._written, self._work):
+            self.memory.forget(work.streams, work.groups)
+        self._written, self._work = Work(), Work()
 
     # --- commands ----------------------------------------------------------------------------------------------
 
-    def _answer(self, command: Command) -> Answer:
-        try:
-            held = self._get(command.stream)
-            return {"tick": held.row.tick, **held.next} if isinstance(command, Ask) else self._observe(held, command)
-        except Unavailable:
-            raise
-        except Refused as refused:
-            self.refusals += 1
-            return refused
+    def answer(self, jobs: Sequence[Sequence[Command]]) -> list[list[Answer]]:
+        """Answer each command of each job, in order; what they change is in memory, and among the next `changes`.
 
-    def _observe(self, held: Held, told: Observe) -> dict[str, Any]:
-        row, wanted = held.row, held.next["fidelity"]
-        expected = {"tick": row.tick, "fidelity": wanted}
-        if told.tick < row.tick:
-            return self._repeated(held, told, expected)
-        if told.tick > row.tick:
-            raise Refused(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)
-        if told.fidelity != wanted:
-            raise Refused(
-                409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected
-            )
-        if held.detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
-            raise Refused(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(held.detector)})
-        if told.x is None and held.missing == "raise" and _zeta(held.detector, wanted) > 0.0:
-            raise Refused(422, "x is null, and the config says missing = 'raise'", {"x": _reading(held.detector)})
-        self._advance(held, told)
-        assert held.last is not None
-        return held.last
+        Ticks of different streams are computed together.
+        """
+        found: list[list[Answer]] = []
+        wave: dict[str, Tick] = {}
+        for job in jobs:
+            answers: list[Answer] = []
+            found.append(answers)
+            for command in job:
+                if command.stream in wave:
+                    self._advance(list(wave.values()))
+                    wave.clear()
+                try:
+                    held = self.memory.get(command.stream)
+                    if isinstance(command, Ask):
+                        answers.append({"tick": held.row.tick, **held.next})
+                    elif command.tick < held.row.tick:
+                        answers.append(self._repeated(held, command))
+                    else:
+                        wave[command.stream] = Tick(held, command, _sound(held, command), answers, len(answers))
+                        answers.append({})
+                except Unavailable:
+                    raise
+                except Refused as refused:
+                    self.refusals += 1
+                    answers.append(refused)
+        if wave:
+            self._advance(list(wave.values()))
+        self.memory.trim(ChainMap(self._work.streams, self._written.streams))
+        return found
 
-    def _repeated(self, held: Held, told: Observe, expected: dict[str, Any]) -> dict[str, Any]:
+    def _repeated(self, held: Held, told: Observe) -> dict[str, Any]:
+        expected = {"tick": held.row.tick, "fidelity": held.next["fidelity"]}
         if held.last is not None and held.last["tick"] == told.tick:
             step = held.last
         else:
-            event = self._work.events.get((told.stream, told.tick)) or self.store.event(told.stream, told.tick)
+            unwritten = ChainMap(self._work.events, self._written.events)
+            event = unwritten.get((told.stream, told.tick)) or self.store.event(told.stream, told.tick)
             if event is None:
                 raise Refused(409, f"tick {told.tick} is over and no longer kept", expected)
             step = json.loads(event.step)
@@ -259,22 +225,39 @@ class Engine:
         self.repeats += 1
         return step
 
-    def _advance(self, held: Held, told: Observe) -> None:
-        """One tick; bad input leaves everything as it was."""
-        row, detector = held.row, held.detector
-        group = None if row.group is None else self._groups[row.group]
+    def _advance(self, wave: list[Tick]) -> None:
+        """One tick of each stream of a wave."""
+        moved = self._mover.move(
+            [tick.held.detector for tick in wave],
+            [tick.value for tick in wave],
+            [tick.held.fidelities[tick.told.fidelity].zeta for tick in wave],
+        )
         at = round(time.time(), 3)
+        for tick, one in zip(wave, moved, strict=True):
+            try:
+                tick.answers[tick.place] = self._stepped(tick, one, at)
+            except Refused as refused:
+                self.refusals += 1
+                tick.answers[tick.place] = refused
+
+    def _stepped(self, tick: Tick, moved: Moved | Exception, at: float) -> dict[str, Any]:
+        """The step of a stream whose belief has moved; bad input leaves everything as it was."""
+        held, row, detector = tick.held, tick.held.row, tick.held.detector
+        group = None if row.group is None else self.memory.groups[row.group]
         group_before = None if group is None else group.budget.state()
         try:
-            step = detector.update(told.x, told.fidelity)
-            record = step_record(step, detector, at)
+            if isinstance(moved, Exception):
+                raise moved
+            known = held.fidelities[tick.told.fidelity]
+            step = detector.passed(moved.report, tick.value, known, known.cost_of(None))
+            record = step_record(step, detector.spent, at, moved.likely)
             stored = text(record)
             if group is not None:
                 group.budget.paid(step.cost)
                 detector.policy = group.budget.rule()
-            following = decide(detector)
+            following = decide(detector, moved.gains)
             written = text(following)
-            state = held.freeze(detector)
+            state = held.freeze(detector, moved.saved)
             if len(state) > self.largest:
                 raise ValueError(
                     f"the state would be over {self.largest} bytes: the config's pruning does not bound it"
@@ -290,34 +273,37 @@ class Engine:
                 )
             raise Refused(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
         self._work.streams.setdefault(row.id, row.tick)
-        row.tick, row.spent, row.updated, row.state = detector.ticks, detector.spent, at, state
-        row.last, row.next = stored, written
-        if step.alarm:
-            row.alarms, row.alarmed, row.last_alarm = row.alarms + 1, at, stored
+        alarms = (row.alarms + 1, at, stored) if step.alarm else (row.alarms, row.alarmed, row.last_alarm)
+        held.row = row.after(detector.ticks, detector.spent, alarms, stored, written, at, state)
         held.last, held.next = record, following
         if group is not None:
-            self._work.groups.setdefault(group.row.id, group.row.version)
-            group.row.version += 1
-            group.row.state = group.budget.state()
+            self._changed(group)
         self._work.events[row.id, step.tick] = Event(row.id, step.tick, at, step.alarm, stored)
         self.steps += 1
+        return record
+
+    def _changed(self, group: HeldGroup) -> None:
+        row = group.row
+        self._work.groups.setdefault(row.id, row.version)
+        group.row = replace(row, version=row.version + 1, state=group.budget.state())
 
 
-def _hold(row: StreamRow, until: float) -> Held:
-    detector = Detector.from_bytes(row.state)
-    return Held(
-        row=row,
-        detector=detector,
-        missing=json.loads(row.config)["missing"],
-        next=json.loads(row.next),
-        last=None if row.last is None else json.loads(row.last),
-        until=until,
-        freeze=Freezer(detector),
-    )
-
-
-def _zeta(detector: Detector, name: str) -> float:
-    return next(f.zeta for f in detector.fidelities if f.name == name)
+def _sound(held: Held, told: Observe) -> Any:
+    """What was read at the coming tick, as the filter takes it, or why it cannot be that."""
+    row, wanted, detector = held.row, held.next["fidelity"], held.detector
+    expected = {"tick": row.tick, "fidelity": wanted}
+    if told.tick > row.tick:
+        raise Refused(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)
+    if told.fidelity != wanted:
+        raise Refused(409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected)
+    if detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
+        raise Refused(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
+    if told.x is None and held.missing == "raise" and held.fidelities[wanted].zeta > 0.0:
+        raise Refused(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
+    try:
+        return detector.taken(told.x)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise Refused(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
 
 
 def _reading(detector: Detector) -> str:

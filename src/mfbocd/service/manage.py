@@ -10,10 +10,11 @@ from typing import Any
 
 from ..config import Config, ConfigError
 from ..policy import Budget
+from ..together import Mover
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
-from .records import GroupRow, StreamRow, step_record, text
+from .records import LEAST, SHOWN, GroupRow, StreamRow, step_record, text
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
@@ -41,9 +42,12 @@ def rehearsed(config: Mapping[str, Any]) -> None:
     made = parsed(config)
     try:
         detector = made.detector(missing="skip")
-        first = text(decide(detector))
-        step = detector.update(None, json.loads(first)["fidelity"])
-        text([step_record(step, detector, 0.0), decide(detector)])
+        text(decide(detector))
+        (moved,) = Mover(LEAST, SHOWN).move([detector], [None], [0.0])
+        if isinstance(moved, Exception):
+            raise moved
+        step = detector.passed(moved.report, None, detector.fidelities[0], 0.0)
+        text([step_record(step, detector.spent, 0.0, moved.likely), decide(detector, moved.gains)])
         detector.to_bytes()
     except Exception as error:
         raise Refused(
@@ -82,7 +86,7 @@ def add_stream(
         raise Refused(429, f"there are {most} streams already, the most this service keeps")
     held = None
     if group is not None:
-        held = engine.hold_group(group)
+        held = engine.memory.group(group)
         if config is not None and parsed(config).digest() != parsed(json.loads(held.row.config)).digest():
             raise Refused(
                 422, "config differs from the group's: leave it out", {"config": json.loads(held.row.config)}
@@ -143,7 +147,7 @@ def remove_stream(engine: Engine, stream: str) -> None:
     if row is None:
         raise absent("stream", stream)
     if row.group is not None:
-        engine.hold_group(row.group)
+        engine.memory.group(row.group)
     engine.store.remove_stream(stream, row.group)
     engine.forget(stream=stream, group=row.group)
 
@@ -171,7 +175,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
 
 def remove_group(engine: Engine, group: str) -> None:
     """Forget a group that has no streams."""
-    engine.hold_group(group)
+    engine.memory.group(group)
     members = engine.store.members(group)
     if members:
         raise Refused(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})

@@ -7,11 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import orjson
 
-from ..detector import Detector
-from ..filter import RunLength
 from ..tick import Step
 
 SHOWN = 16
@@ -52,6 +49,20 @@ class StreamRow:
     updated: float
     state: bytes
     """`Detector.to_bytes` after `tick` ticks."""
+
+    def after(
+        self,
+        tick: int,
+        spent: float,
+        alarms: tuple[int, float | None, str | None],
+        last: str,
+        following: str,
+        updated: float,
+        state: bytes,
+    ) -> StreamRow:
+        """The row after a tick. In order, not by name: half the time of `dataclasses.replace`."""
+        same = (self.id, self.name, self.config, self.observers, self.budget, self.created, self.group)
+        return StreamRow(*same, tick, spent, *alarms, last, following, updated, state)
 
     def summary(self) -> dict[str, Any]:
         """What a list of streams shows of one."""
@@ -143,7 +154,7 @@ def number(value: Any) -> Any:
     return value
 
 
-def step_record(step: Step, detector: Detector, at: float) -> dict[str, Any]:
+def step_record(step: Step, spent: float, at: float, likely: list[list[float]]) -> dict[str, Any]:
     """A step as it is answered, stored and streamed: its fields, the spend so far, the likely run lengths."""
     return {
         "tick": step.tick,
@@ -156,16 +167,7 @@ def step_record(step: Step, detector: Detector, at: float) -> dict[str, Any]:
         "alarm": step.alarm,
         "changed_at": step.changed_at,
         "confidence": step.confidence,
-        "spent": detector.spent,
+        "spent": spent,
         "at": at,
-        "posterior": posterior(detector),
+        "posterior": likely,
     }
-
-
-def posterior(detector: Detector) -> list[list[float]]:
-    """[run length, probability] of the likely run lengths, shortest first: enough for a heat map."""
-    found = detector.filter.likely(LEAST)
-    if len(found.length) > SHOWN:
-        kept = np.sort(np.argsort(-found.weight, kind="stable")[:SHOWN])
-        found = RunLength(found.length[kept], found.weight[kept])
-    return [[r, round(w, 4)] for r, w in zip(found.length.tolist(), found.weight.tolist(), strict=True)]

@@ -1,0 +1,149 @@
+"""Streams and groups in a worker's memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..config import Config
+from ..detector import Detector
+from ..fidelity import Fidelity
+from ..snapshot import Freezer
+from .decide import SharedBudget
+from .errors import Elsewhere, absent
+from .records import GroupRow, StreamRow
+from .store import Store
+
+SURE = 0.7
+"""The part of a lease for which a worker relies on it."""
+
+
+@dataclass
+class HeldGroup:
+    """A group in memory."""
+
+    row: GroupRow
+    budget: SharedBudget
+    until: float
+
+
+@dataclass
+class Held:
+    """A stream in memory: the row is as stored, or will be when the transactions under way have ended.
+
+    A row is never changed, but replaced: a transaction under way may still have to write the one before.
+    """
+
+    row: StreamRow
+    detector: Detector
+    fidelities: dict[str, Fidelity]
+    missing: str
+    next: dict[str, Any]
+    last: dict[str, Any] | None
+    until: float
+    freeze: Freezer
+
+
+class Memory:
+    """What a worker holds, read from the store when it is first needed or no longer surely its own."""
+
+    def __init__(self, store: Store, capacity: int) -> None:
+        self.store, self.capacity = store, capacity
+        self.streams: OrderedDict[str, Held] = OrderedDict()
+        self.groups: dict[str, HeldGroup] = {}
+        self._elsewhere: dict[str, str] = {}
+
+    def lacking(self, streams: Iterable[str]) -> list[str]:
+        """Of these streams, those that must be loaded."""
+        now = time.monotonic()
+        return [s for s in streams if (held := self.streams.get(s)) is None or not self._sure(held, now)]
+
+    def _sure(self, held: Held, now: float) -> bool:
+        group = held.row.group
+        return held.until >= now and (group is None or (group in self.groups and self.groups[group].until >= now))
+
+    def load(self, streams: list[str], groups: list[str]) -> None:
+        """Take these, and the streams' groups, for this worker; none of them may have changes yet to be written."""
+        now = time.monotonic()
+        loaded = self.store.load(streams, groups)
+        self._elsewhere = loaded.elsewhere
+        until = float("inf") if self.store.lease is None else now + SURE * self.store.lease
+        for name, group in loaded.groups.items():
+            known = self.groups.get(name)
+            if known is None or known.row.version != group.version:
+                budget = SharedBudget(Config.parse(json.loads(group.config)), self.store.members(name), group.state)
+                self.groups[name] = HeldGroup(group, budget, until)
+            else:
+                known.until = until
+        for stream in streams:
+            row = loaded.streams.get(stream)
+            held = self.streams.get(stream)
+            if row is None:
+                self.streams.pop(stream, None)
+            elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
+                held.until = until
+            else:
+                self.streams[stream] = _hold(row, until)
+
+    def get(self, stream: str) -> Held:
+        """A stream that was loaded, or why there is none."""
+        held = self.streams.get(stream)
+        if held is None:
+            if stream in self._elsewhere:
+                raise Elsewhere(stream, self._elsewhere[stream])
+            raise absent("stream", stream)
+        self.streams.move_to_end(stream)
+        return held
+
+    def group(self, group: str) -> HeldGroup:
+        """A group, taken for this worker."""
+        held = self.groups.get(group)
+        if held is None or held.until < time.monotonic():
+            self.load([], [group])
+            held = self.groups.get(group)
+        if held is None:
+            if group in self._elsewhere:
+                raise Elsewhere(group, self._elsewhere[group])
+            raise absent("group", group)
+        return held
+
+    def renew(self, streams: Iterable[str], groups: Iterable[str], since: float) -> None:
+        """What was written with a lease that began at `since` is this worker's own for so long."""
+        if self.store.lease is None:
+            return
+        until = since + SURE * self.store.lease
+        for stream in streams:
+            self.streams[stream].until = until
+        for group in groups:
+            self.groups[group].until = until
+
+    def forget(self, streams: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
+        """Read them from the store when they are next needed."""
+        for stream in streams:
+            self.streams.pop(stream, None)
+        for group in groups:
+            self.groups.pop(group, None)
+
+    def trim(self, kept: Container[str]) -> None:
+        """Forget what was not needed for longest, but for streams whose changes are yet to be written."""
+        excess = len(self.streams) - self.capacity
+        if excess > 0:
+            self.forget([stream for stream in self.streams if stream not in kept][:excess])
+
+
+def _hold(row: StreamRow, until: float) -> Held:
+    detector = Detector.from_bytes(row.state)
+    return Held(
+        row=row,
+        detector=detector,
+        fidelities={f.name: f for f in detector.fidelities},
+        missing=json.loads(row.config)["missing"],
+        next=json.loads(row.next),
+        last=None if row.last is None else json.loads(row.last),
+        until=until,
+        freeze=Freezer(detector),
+    )

@@ -1,0 +1,130 @@
+"""One tick of many detectors at once, each with ticks, seed and policy of its own."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._kernels import layout as at
+from ._kernels.told import compact, likely
+from .crew import Crew
+from .detector import Detector
+from .information import CODE, expected_gains
+
+Array = NDArray[np.float64]
+
+DIGITS = 4  # of a probability that is told
+
+
+class Moved(NamedTuple):
+    """What became of one detector's belief; the detector itself is told by `Detector.passed`."""
+
+    report: Sequence[float]
+    gains: list[float]
+    """Of each fidelity at the coming tick, if the policy weighs any."""
+    likely: list[list[float]]
+    """[run length, probability], rounded, of the likely run lengths, shortest first."""
+    saved: memoryview
+    """What of `snapshot.arrays_of` moves with every tick, as bytes: for a `Freezer`."""
+
+
+class Mover:
+    """Moves the beliefs of detectors by one tick: those made alike in one pass of the kernels.
+
+    Parameters
+    ----------
+    least: the probability from which a run length is told.
+    rows: how many are told at most, the most probable.
+    threads: how many work on many detectors.
+
+    >>> from mfbocd import Gaussian
+    >>> detectors = [Detector(Gaussian(0, 9, 1)) for _ in range(2)]
+    >>> moved = Mover(least=0.01, rows=16).move(detectors, [0.3, 0.5], [1.0, 1.0])
+    >>> [m.likely for m in moved], [d.ticks for d in detectors]
+    ([[[0, 1.0]], [[0, 1.0]]], [0, 0])
+    >>> detectors[0].passed(moved[0].report, 0.3, detectors[0].fidelities[0], 1.0).tick
+    0
+    """
+
+    def __init__(self, least: float, rows: int, threads: int | None = None) -> None:
+        self.least, self.rows = least, rows
+        self.threads = threads or (os.cpu_count() or 1)
+        self._crew = Crew()
+
+    def move(
+        self, detectors: Sequence[Detector], values: Sequence[Any], zetas: Sequence[float]
+    ) -> list[Moved | Exception]:
+        """Readings as `Detector.taken` gives them; an error where one could not be, and that belief is as it was."""
+        found: list[Moved | Exception] = [ValueError("not moved")] * len(detectors)
+        alike: dict[Any, list[int]] = defaultdict(list)
+        missed = [value is None for value in values]
+        values = [d.nothing if gone else v for d, v, gone in zip(detectors, values, missed, strict=True)]
+        zetas = [0.0 if gone else zeta for zeta, gone in zip(zetas, missed, strict=True)]
+        for i, detector in enumerate(detectors):
+            if detector.model.advance is None or detector.model.dimension > 1:
+                found[i] = self._one(detector, values[i], zetas[i])
+                continue
+            detector.filter.make_room(1)
+            alike[detector.kind, detector.weighed, detector.filter.state.size].append(i)
+        for many in alike.values():
+            moved = self._many([detectors[i] for i in many], [values[i] for i in many], [zetas[i] for i in many])
+            for i, one in zip(many, moved, strict=True):
+                found[i] = one
+        return found
+
+    def _one(self, detector: Detector, value: Any, zeta: float) -> Moved | Exception:
+        try:
+            report = detector.filter.observe(value, zeta)
+            weighed = detector.weighed
+            gains = [] if weighed is None else expected_gains(detector.filter, detector.policy.zeta, weighed).tolist()
+        except Exception as error:
+            return error
+        (told,), (saved,) = self._told(detector.filter.state[None])
+        return Moved(report, gains, told, saved)
+
+    def _many(self, detectors: list[Detector], values: list[float], zetas: list[float]) -> list[Moved]:
+        n, like = len(detectors), detectors[0]
+        beliefs = [detector.filter for detector in detectors]
+        states = beliefs[0].state[None] if n == 1 else np.concatenate([b.state for b in beliefs]).reshape(n, -1)
+        setup = like.filter.setup
+        report = np.empty((1, at.FIELDS, n))
+        advance = like.model.advance
+        assert advance is not None
+        self._share(advance, n, states, setup, np.array([values]), np.array([zetas]), report)
+        gains: list[list[float]] = [[]] * n
+        if like.weighed is not None:
+            out = np.empty((n, like.policy.zeta.size))
+            assert like.model.gains is not None
+            self._share(like.model.gains, n, states, setup, like.policy.zeta, CODE[like.weighed], out)
+            gains = out.tolist()
+        told, saved = self._told(states)
+        if n > 1:
+            for belief, state in zip(beliefs, states, strict=True):
+                belief.state[:] = state
+        return list(map(Moved, report[0].T.tolist(), gains, told, saved))
+
+    def _told(self, states: Array) -> tuple[list[list[list[float]]], list[memoryview]]:
+        """The likely run lengths of each state, and its `Moved.saved`."""
+        n = len(states)
+        length, share = np.empty((2, n * self.rows))
+        ends = np.empty(n)
+        likely(states, self.least, self.rows, length, share, ends)
+        places = ends.astype(np.int64).tolist()
+        last = places[-1]
+        pairs = list(
+            map(list, zip(length[:last].astype(np.int64).tolist(), share[:last].round(DIGITS).tolist(), strict=True))
+        )
+        told = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
+        numbers = np.empty(states.size)
+        compact(states, numbers, ends)
+        kept = numbers.astype("<f8", copy=False).data.cast("B")
+        places = (8.0 * ends).astype(np.int64).tolist()
+        return told, [kept[low:high] for low, high in zip([0, *places], places, strict=False)]
+
+    def _share(self, kernel: Any, n: int, *job: Any) -> None:
+        self._crew.share(kernel, (*job, np.zeros(2, dtype=np.int64)), n, self.threads)

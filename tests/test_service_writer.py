@@ -1,0 +1,221 @@
+"""The next transaction is computed while one is written; nothing is told before it is on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mfbocd.service import manage
+from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.errors import Refused, Unavailable
+from mfbocd.service.sqlite import SqliteStore
+from mfbocd.service.store import Changes
+from mfbocd.service.writer import Writer
+
+from .service import CONFIG, reading, replayed
+
+SOON = 30.0
+
+
+class Slow(SqliteStore):
+    """Each commit waits until it is let go, and fails if it is told to."""
+
+    held = False
+    error: BaseException | None = None
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.begun, self.go = threading.Semaphore(0), threading.Semaphore(0)
+
+    def commit(self, changes: Changes) -> None:
+        """As ever, but later."""
+        if self.held:
+            self.begun.release()
+            assert self.go.acquire(timeout=SOON)
+        if self.error is not None:
+            raise self.error
+        super().commit(changes)
+
+
+class Bench:
+    """Streams a to d behind a writer whose commits wait."""
+
+    def __init__(self, path: Path, held: int = 100) -> None:
+        self.store = Slow(path)
+        self.engine = Engine(self.store, held=held)
+        for stream in "abcd":
+            manage.add_stream(
+                self.engine,
+                stream=stream,
+                name=stream,
+                config=CONFIG,
+                group=None,
+                observers={},
+                known={},
+                most=9,
+            )
+        self.writer = Writer(self.engine)
+        for stream in "abcd":
+            self.ask(stream).result(SOON)  # now it is in memory, if it has room
+        self.store.held = True
+
+    def ask(self, stream: str) -> Future[Any]:
+        return self.writer.submit([Ask(stream)])
+
+    def observe(self, stream: str, tick: int, fidelity: str) -> Future[Any]:
+        return self.writer.submit([Observe(stream, tick, fidelity, reading(0, tick, fidelity))])
+
+    def first(self, stream: str) -> str:
+        return str(self.ask(stream).result(SOON)[0]["fidelity"])
+
+    def under_way(self) -> None:
+        assert self.store.begun.acquire(timeout=SOON)
+
+    def through(self) -> None:
+        """Let every commit go from now on."""
+        self.store.held = False
+        self.store.go.release()
+
+    def computed(self, stream: str, tick: int) -> None:
+        """Wait until the writer has this tick in memory."""
+        for _ in range(3000):
+            held = self.engine.memory.streams.get(stream)
+            if held is not None and held.row.tick == tick:
+                return
+            threading.Event().wait(0.01)
+        raise TimeoutError("the tick was not computed")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "mfbocd.db")
+    yield made
+    made.through()
+    made.writer.close()
+    made.store.close()
+
+
+def test_the_next_is_computed_while_one_is_written_and_told_after_it(bench: Bench) -> None:
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    other = bench.observe("b", 0, bench.ask("b").result(SOON)[0]["fidelity"])  # b has nothing unwritten: told at once
+    bench.computed("b", 1)
+    early = bench.ask("a")  # of what only memory knows
+    assert bench.ask("d").result(SOON)[0]["tick"] == 0  # by now the one before it was looked at
+    chosen = bench.engine.memory.streams["a"].next["fidelity"]
+    second = bench.observe("a", 1, chosen)
+    bench.computed("a", 2)
+    asked = bench.ask("a")
+    again = bench.observe("a", 0, bench.store.stream("a").next.split('"')[3])  # type: ignore[union-attr]
+    assert bench.ask("c").result(SOON)[0]["tick"] == 0
+    assert not any(f.done() for f in (one, other, early, second, asked, again))
+    assert bench.store.stream("a").tick == 0  # type: ignore[union-attr]
+    bench.through()
+    steps = [f.result(SOON)[0] for f in (one, second)]
+    assert [f.result(SOON)[0]["tick"] for f in (early, asked)] == [1, 2]
+    assert again.result(SOON)[0] == steps[0]
+    assert other.result(SOON)[0]["tick"] == 0
+    row = bench.store.stream("a")
+    assert row is not None
+    assert row.state == replayed(CONFIG, steps)
+    bench.writer.close()
+    assert bench.engine.commits == 2
+
+
+@pytest.mark.parametrize("error", [Unavailable("disk full"), RuntimeError("a bug")], ids=["unavailable", "bug"])
+def test_what_was_computed_after_a_lost_transaction_is_lost_with_it(bench: Bench, error: BaseException) -> None:
+    begun = [Observe(s, 0, bench.first(s), reading(0, 0, bench.first(s))) for s in "ac"]
+    one = bench.writer.submit(begun)
+    bench.under_way()
+    following = bench.engine.memory.streams["a"].next["fidelity"]
+    after = [bench.observe("a", 1, following), bench.observe("b", 0, bench.first("b"))]
+    bench.computed("b", 1)
+    bench.store.error = error
+    bench.store.go.release()
+    for future in (one, *after):
+        if isinstance(error, Unavailable):
+            assert isinstance(future.result(SOON)[0], Unavailable)
+        else:
+            with pytest.raises(RuntimeError, match="a bug"):
+                future.result(SOON)
+    bench.store.error = None
+    bench.through()
+    steps: list[Any] = []
+    for tick in range(3):
+        choice = bench.ask("a").result(SOON)[0]
+        assert choice["tick"] == tick
+        steps.append(bench.observe("a", tick, choice["fidelity"]).result(SOON)[0])
+    assert [bench.ask(s).result(SOON)[0]["tick"] for s in "bc"] == [0, 0]
+    row = bench.store.stream("a")
+    assert row is not None
+    assert row.state == replayed(CONFIG, steps)
+
+
+def test_a_stream_is_not_read_from_the_store_before_it_is_written(bench: Bench) -> None:
+    bench.store.lease = 1000.0
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    bench.engine.memory.streams["a"].until = 0.0  # it is no longer sure that the stream is its own
+    again = bench.ask("a")
+    bench.through()
+    assert one.result(SOON)[0]["tick"] == 0
+    assert again.result(SOON)[0]["tick"] == 1
+
+
+def test_another_is_read_meanwhile_and_what_is_unwritten_stays_in_memory(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "mfbocd.db", held=1)
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    assert bench.ask("b").result(SOON)[0]["tick"] == 0
+    assert bench.ask("c").result(SOON)[0]["tick"] == 0
+    assert "a" in bench.engine.memory.streams
+    again = bench.ask("a")
+    bench.through()
+    assert one.result(SOON)[0]["tick"] == 0
+    assert again.result(SOON)[0]["tick"] == 1
+    assert bench.ask("d").result(SOON)[0]["tick"] == 0
+    bench.writer.close()
+    assert bench.engine.held == 1
+    bench.store.close()
+
+
+def test_a_call_waits_for_what_is_under_way_and_the_rest_for_it(bench: Bench) -> None:
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    removed = bench.writer.alone(lambda: manage.remove_stream(bench.engine, "a"))
+    asked = bench.ask("a")
+    assert not removed.done()
+    bench.through()
+    assert one.result(SOON)[0]["tick"] == 0
+    removed.result(SOON)
+    gone = asked.result(SOON)[0]
+    assert isinstance(gone, Refused)
+    assert gone.status == 404
+
+
+def test_several_ticks_of_a_stream_in_one_job(bench: Bench) -> None:
+    bench.through()
+    answers = bench.writer.submit([Ask("a"), Observe("a", 0, bench.first("a"), 0.5), Ask("a")]).result(SOON)
+    assert [a["tick"] for a in answers] == [0, 0, 1]  # type: ignore[index]
+    job = [Observe("a", 1, answers[2]["fidelity"], 0.1), Observe("a", 1, answers[2]["fidelity"], 0.1), Ask("a")]  # type: ignore[index]
+    first, repeat, last = bench.writer.submit(job).result(SOON)
+    assert first == repeat
+    assert last["tick"] == 2  # type: ignore[index]
+    assert bench.engine.repeats == 1
+
+
+def test_closing_writes_what_was_submitted(bench: Bench) -> None:
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    other = bench.observe("b", 0, bench.first("b"))
+    closing = threading.Thread(target=bench.writer.close)
+    closing.start()
+    bench.through()
+    closing.join(SOON)
+    assert one.result(0)[0]["tick"] == other.result(0)[0]["tick"] == 0
+    assert [bench.store.stream(s).tick for s in "ab"] == [1, 1]  # type: ignore[union-attr]
