@@ -15,7 +15,7 @@ from mfbocd.filter import RunLength, table
 from mfbocd.information import expected_gains
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
-from mfbocd.snapshot import Freezer, arrays_of
+from mfbocd.snapshot import Freezer, belief_of
 from mfbocd.together import Moved, Mover
 
 from .registry import ALL, Case
@@ -134,7 +134,7 @@ def test_what_is_told_of_states_is_what_plain_numpy_finds(least: float, rows: in
         low = end
     numbers = np.empty(states.size)
     compact(states, numbers, ends)
-    plain = [np.concatenate([a[name].ravel() for name in ("head", "live")]) for a in map(arrays_of, detectors)]
+    plain = [np.concatenate([a[name].ravel() for name in ("head", "live")]) for a in map(belief_of, detectors)]
     np.testing.assert_array_equal(numbers[: int(ends[-1])], np.concatenate(plain))
     np.testing.assert_array_equal(ends, np.cumsum([p.size for p in plain]))
 

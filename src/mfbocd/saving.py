@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAGIC = b"MFBOCD"
-VERSION = 1
+VERSION = 2
+"""1 had every number of the facts, and every array's size, in the JSON, which so was another at every tick."""
 _HEAD = struct.Struct("<6sHI")  # magic, version, bytes of JSON
 _CHECK = struct.Struct("<I")
 _HOLD = 5120  # bytes of which zlib makes a checksum without letting other threads in: waiting for them takes longer
@@ -23,18 +24,28 @@ encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 def pack(facts: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     """Facts (plain JSON values) and arrays, which come back flat, as bytes."""
-    sizes = encode({name: array.size for name, array in arrays.items()})
-    text = f'{encode(facts)[:-1]},"arrays":{sizes}}}'.encode()
-    return assemble(text, *(array.astype("<f8", copy=False).tobytes() for array in arrays.values()))
+    begin = preface(facts, {name: array.size for name, array in arrays.items()})
+    return seal(begin, zlib.crc32(begin), *(plain(array) for array in arrays.values()))
 
 
-def assemble(text: bytes, *arrays: bytes | memoryview) -> bytes:
-    """`pack` of facts, the sizes among them, and arrays that are bytes already."""
-    body = memoryview(b"".join([_HEAD.pack(MAGIC, VERSION, len(text)), text, *arrays]))
-    check = 0
-    for at in range(0, len(body), _HOLD):
-        check = zlib.crc32(body[at : at + _HOLD], check)
-    return b"".join([body, _CHECK.pack(check)])
+def plain(array: Array) -> bytes:
+    """An array's bytes."""
+    return array.astype("<f8", copy=False).tobytes()
+
+
+def preface(facts: dict[str, Any], sizes: dict[str, int]) -> bytes:
+    """What stands before the arrays. It does not hang on the size of the last: that is whatever there is."""
+    *known, last = sizes
+    text = encode({**facts, "arrays": {**{name: sizes[name] for name in known}, last: None}}).encode()
+    return _HEAD.pack(MAGIC, VERSION, len(text)) + text
+
+
+def seal(begin: bytes, check: int, *parts: bytes | memoryview) -> bytes:
+    """All there is with its checksum, which begins with `check`, that of `begin`."""
+    for part in parts:
+        for at in range(0, len(part), _HOLD):
+            check = zlib.crc32(part[at : at + _HOLD], check)
+    return b"".join([begin, *parts, _CHECK.pack(check)])
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -47,8 +58,10 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     if len(data) < _HEAD.size + _CHECK.size:
         raise ValueError(f"the saved detector is truncated: only {len(data)} bytes")
     _, version, length = _HEAD.unpack_from(data)
-    if version != VERSION:
-        raise ValueError(f"the saved detector has format version {version}; this mfbocd reads version {VERSION}")
+    if not 1 <= version <= VERSION:
+        raise ValueError(
+            f"the saved detector has format version {version}; this mfbocd reads versions 1 to {VERSION}"
+        )
     if len(data) < _HEAD.size + length + _CHECK.size:
         raise ValueError(f"the saved detector is truncated: only {len(data)} bytes")
     (check,) = _CHECK.unpack_from(data, len(data) - _CHECK.size)
@@ -58,6 +71,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     arrays: dict[str, Array] = {}
     offset = _HEAD.size + length
     for name, size in facts.pop("arrays").items():
-        arrays[name] = np.frombuffer(data, dtype="<f8", count=size, offset=offset).astype(np.float64)
-        offset += 8 * size
+        count = (len(data) - _CHECK.size - offset) // 8 if size is None else size
+        arrays[name] = np.frombuffer(data, dtype="<f8", count=count, offset=offset).astype(np.float64)
+        offset += 8 * count
     return facts, arrays

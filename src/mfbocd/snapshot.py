@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from . import models
 from ._kernels import layout as at
@@ -15,41 +18,67 @@ from .hazard import Hazard, Learned
 from .models import Model
 from .policy import POLICIES
 from .prune import Pruning
-from .saving import assemble, encode, pack, unpack
+from .saving import pack, plain, preface, seal, unpack
 from .shadow import ShadowGuard
 from .tick import Alarm
+
+_WHOLE = 2**53  # whole numbers below are exact in an array
 
 
 def to_bytes(detector: Any) -> bytes:
     """`Detector.to_bytes`."""
+    learnt, numbers = _parted(detector.policy.state())
+    return pack(
+        _facts(detector, learnt, numbers),
+        {
+            "hazard": detector.hazard.table,
+            "numbers": np.array([detector.spent, *numbers.values()]),
+            **belief_of(detector),
+        },
+    )
+
+
+def _facts(detector: Any, learnt: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
+    """What of a detector does not move with every tick; of the numbers, which are in an array, the kinds."""
     try:
         spec = {"kind": type(detector.model).__name__, **detector.model.spec()}
     except TypeError:
         spec = {"kind": type(detector.model).__name__}
-    facts = {
+    return {
         "model": spec,
         "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
-        "policy": _rule(detector.policy),
-        "learnt": detector.policy.state(),
+        "policy": {"kind": type(detector.policy).__name__, **detector.policy.spec()},
+        "learnt": learnt,
+        "numbers": {name: type(value).__name__ for name, value in numbers.items()},
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
         "pruning": asdict(detector.pruning),
         "alarm": asdict(detector.alarm) if detector.alarm else None,
         "seed": detector.seed,
         "missing": detector.missing,
-        "spent": detector.spent,
         "rows": table(detector.filter.state).shape[0],
         "learned": [h.low, h.high, h.points] if isinstance(h := detector.hazard, Learned) else None,
     }
-    return pack(facts, arrays_of(detector))
 
 
-def arrays_of(detector: Any) -> dict[str, Array]:
-    """What of the bytes moves with every tick, and the hazard beside it."""
+def _parted(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
+    """What a policy has learnt: all but the plain numbers, and these."""
+    learnt: dict[str, Any] = {}
+    numbers: dict[str, float] = {}
+    for name, value in state.items():
+        if type(value) is float or (type(value) is int and -_WHOLE < value < _WHOLE):
+            numbers[name] = value
+        else:
+            learnt[name] = value
+    return learnt, numbers
+
+
+def belief_of(detector: Any) -> dict[str, Array]:
+    """The state without the room there happens to be."""
     state = detector.filter.state
     head = state[: at.HEAD].copy()
-    head[at.CAP] = 0.0  # how much room there happens to be is no part of the state
-    return {"hazard": detector.hazard.table, "head": head, "live": table(state)}
+    head[at.CAP] = 0.0
+    return {"head": head, "live": table(state)}
 
 
 class Freezer:
@@ -68,43 +97,25 @@ class Freezer:
     def __init__(self, detector: Any) -> None:
         if detector.shadow:
             raise ValueError(f"detector must have no shadow, not {', '.join(detector.shadow)}: use to_bytes")
-        facts, arrays = unpack(detector.to_bytes())
-        names = list(facts)
-        policy, learnt, spent = (names.index(name) for name in ("policy", "learnt", "spent"))
-        assert learnt == policy + 1
-        parts = names[:policy], names[learnt + 1 : spent], names[spent + 1 :]
-        self._before, self._between, self._after = (encode({n: facts[n] for n in part})[1:-1] for part in parts)
-        self._after += f',"arrays":{{"hazard":{arrays["hazard"].size},"head":{at.HEAD},"live":'
-        self._hazard = arrays["hazard"].astype("<f8", copy=False).tobytes()
-        self._policy: Any = None
-        self._rule = ""
+        self._same: tuple[Any, ...] = ()
+        self._begin = b""
+        self._check = 0
 
-    def __call__(self, detector: Any, saved: bytes | memoryview | None = None) -> bytes:
-        """The same bytes as `detector.to_bytes()`; `saved` is what `together` gives of its belief."""
-        if saved is None:
-            arrays = arrays_of(detector)
-            saved = b"".join([arrays[name].astype("<f8", copy=False).tobytes() for name in ("head", "live")])
+    def __call__(self, detector: Any, belief: bytes | memoryview | None = None) -> bytes:
+        """The same bytes as `detector.to_bytes()`; `belief` is what `together` gives of it."""
         policy = detector.policy
-        if policy is not self._policy:
-            self._policy = policy
-            self._rule = encode(_rule(policy))
-        learnt = ",".join([f'"{name}":{_written(value)}' for name, value in policy.state().items()])
-        text = (
-            f'{{{self._before},"policy":{self._rule},"learnt":{{{learnt}}},{self._between},'
-            f'"spent":{_written(detector.spent)},{self._after}{len(saved) // 8 - at.HEAD}}}}}'
-        )
-        return assemble(text.encode(), self._hazard, saved)
-
-
-def _rule(policy: Any) -> dict[str, Any]:
-    return {"kind": type(policy).__name__, **policy.spec()}
-
-
-def _written(value: Any) -> str:
-    """As `encode`, which takes longer for a plain number."""
-    if type(value) is int or (type(value) is float and -math.inf < value < math.inf):
-        return repr(value)
-    return encode(value)
+        learnt, numbers = _parted(policy.state())
+        kinds = [*map(type, numbers.values())]
+        if self._same != (policy, learnt, kinds):
+            self._same = (policy, learnt, kinds)
+            hazard = detector.hazard.table
+            sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": at.HEAD, "live": 0}
+            self._begin = preface(_facts(detector, learnt, numbers), sizes) + plain(hazard)
+            self._check = crc32(self._begin)
+        if belief is None:
+            belief = b"".join(map(plain, belief_of(detector).values()))
+        moved = struct.pack(f"<{1 + len(numbers)}d", detector.spent, *numbers.values())
+        return seal(self._begin, self._check, moved, belief)
 
 
 def from_bytes(
@@ -156,6 +167,11 @@ def from_bytes(
 
 def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:
     """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses."""
-    detector.policy.restore(facts["learnt"])
+    learnt, spent = dict(facts["learnt"]), facts.get("spent")
+    if spent is None:  # as it is since version 2
+        spent, *numbers = arrays["numbers"].tolist()
+        kinds = facts["numbers"].items()
+        learnt |= {name: int(v) if kind == "int" else v for (name, kind), v in zip(kinds, numbers, strict=True)}
+    detector.policy.restore(learnt)
     live = arrays["live"].reshape(facts["rows"], -1)
-    detector.adopt(state_of(detector.model, arrays["head"], live, rows), facts["spent"])
+    detector.adopt(state_of(detector.model, arrays["head"], live, rows), spent)

@@ -30,7 +30,7 @@ class Moved(NamedTuple):
     likely: list[list[float]]
     """[run length, probability], rounded, of the likely run lengths, shortest first."""
     saved: memoryview
-    """What of `snapshot.arrays_of` moves with every tick, as bytes: for a `Freezer`."""
+    """`snapshot.belief_of` it as bytes, for a `Freezer`; only until the next move."""
 
 
 class Mover:
@@ -55,6 +55,9 @@ class Mover:
         self.least, self.rows = least, rows
         self.threads = threads or (os.cpu_count() or 1)
         self._crew = Crew()
+        # Used again and again: as much memory as many states take is new to the process each time, and slow.
+        self._states, self._kept = np.empty(0), np.empty(0)
+        self._used = 0
 
     def move(
         self, detectors: Sequence[Detector], values: Sequence[Any], zetas: Sequence[float]
@@ -62,6 +65,7 @@ class Mover:
         """Readings as `Detector.taken` gives them; an error where one could not be, and that belief is as it was."""
         found: list[Moved | Exception] = [ValueError("not moved")] * len(detectors)
         alike: dict[Any, list[int]] = defaultdict(list)
+        self._used = 0
         missed = [value is None for value in values]
         values = [d.nothing if gone else v for d, v, gone in zip(detectors, values, missed, strict=True)]
         zetas = [0.0 if gone else zeta for zeta, gone in zip(zetas, missed, strict=True)]
@@ -78,11 +82,13 @@ class Mover:
         return found
 
     def _one(self, detector: Detector, value: Any, zeta: float) -> Moved | Exception:
+        before = detector.filter.state.copy()
         try:
             report = detector.filter.observe(value, zeta)
             weighed = detector.weighed
             gains = [] if weighed is None else expected_gains(detector.filter, detector.policy.zeta, weighed).tolist()
         except Exception as error:
+            detector.filter.adopt(before)
             return error
         (told,), (saved,) = self._told(detector.filter.state[None])
         return Moved(report, gains, told, saved)
@@ -90,7 +96,12 @@ class Mover:
     def _many(self, detectors: list[Detector], values: list[float], zetas: list[float]) -> list[Moved]:
         n, like = len(detectors), detectors[0]
         beliefs = [detector.filter for detector in detectors]
-        states = beliefs[0].state[None] if n == 1 else np.concatenate([b.state for b in beliefs]).reshape(n, -1)
+        states = beliefs[0].state[None]
+        if n > 1:
+            if self._states.size < n * states.size:
+                self._states = np.empty(n * states.size)
+            room = self._states[: n * states.size]
+            states = np.concatenate([b.state for b in beliefs], out=room).reshape(n, -1)
         setup = like.filter.setup
         report = np.empty((1, at.FIELDS, n))
         advance = like.model.advance
@@ -120,7 +131,10 @@ class Mover:
             map(list, zip(length[:last].astype(np.int64).tolist(), share[:last].round(DIGITS).tolist(), strict=True))
         )
         told = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
-        numbers = np.empty(states.size)
+        if self._kept.size < self._used + states.size:  # what was given out of the old one stays with it
+            self._kept, self._used = np.empty(max(2 * self._kept.size, states.size)), 0
+        numbers = self._kept[self._used : self._used + states.size]
+        self._used += states.size
         compact(states, numbers, ends)
         kept = numbers.astype("<f8", copy=False).data.cast("B")
         places = (8.0 * ends).astype(np.int64).tolist()

@@ -150,22 +150,21 @@ def mixture_entropy(weight: Array, mean: Array, variance: Array) -> float:
 
 
 @kernel
-def kept_entropy(weight: Array, mean: Array, variance: Array) -> float:
-    """The entropy of the components that are not LIGHT, as a mixture of their own; the arrays are used up."""
+def kept_weight(weight: Array) -> float:
+    """The weight of the components that are not LIGHT."""
     total = 0.0
     for i in range(weight.size):
         total += weight[i] if weight[i] >= LIGHT else 0.0
-    return mixture_entropy(weight, mean, variance) / total + math.log(total)
+    return total
 
 
 @kernel
 def information(weight: Array, mean: Array, variance: Array) -> float:
     """I(component; x) = h(mixture) - sum_l w_l h(N_l), in nats, never negative; the arrays are used up."""
     within = 0.0
-    total = 0.0
     for i in range(weight.size):
         w = weight[i] if weight[i] >= LIGHT else 0.0
         within += w * 0.5 * (LOG_2PI_E + log(variance[i]))
-        total += w
-    # what was left out is missing from both sides
-    return max(kept_entropy(weight, mean, variance) - within / total, 0.0)
+    total = kept_weight(weight)
+    # what was left out is missing from both sides: the rest are a mixture of their own
+    return max((mixture_entropy(weight, mean, variance) - within) / total + math.log(total), 0.0)

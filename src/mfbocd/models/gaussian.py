@@ -26,7 +26,7 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.mixture import LOG_2PI_E, information, kept_entropy
+from .._kernels.mixture import LOG_2PI_E, information, kept_weight, merge, mixture_entropy
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
@@ -140,31 +140,71 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @kernel
+def _mixture(state: Pointer, setup: Pointer, zeta: float, weight: Array, mean: Array, variance: Array) -> None:
+    """The predictive of a reading at zeta, a normal for each hypothesis and the one a change would open."""
+    n = int(state[COUNT])
+    counts = column(state, STATS)
+    means = column(state, STATS + 1)
+    predict(state, setup, weight)
+    for i in range(n):
+        mean[i] = means[i]
+        variance[i] = 1.0 / zeta + 1.0 / counts[i]
+    mean[n] = 0.0
+    variance[n] = 1.0 / zeta + 1.0 / setup[FIRST + 2]
+
+
+@kernel
 def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-    """`Gaussian.parameter_gain` or `variance_gain` averaged over r, and I(r; x) from the mixture's entropy."""
+    """`Gaussian.variance_gain` averaged over r, or I(r; x) from the mixture's entropy."""
     if zeta == 0.0:
         return 0.0
     n = int(state[COUNT]) + 1
-    counts = column(state, STATS)
-    means = column(state, STATS + 1)
+    weight = scratch(n)
+    if kind == VARIANCE:
+        counts = column(state, STATS)
+        predict(state, setup, weight)
+        count = setup[FIRST + 2]
+        inner = weight[n - 1] * zeta / (count * (count + zeta))
+        for i in range(n - 1):
+            inner += weight[i] * zeta / (counts[i] * (counts[i] + zeta))
+        return inner
+    mean = scratch(n)
+    variance = scratch(n)
+    _mixture(state, setup, zeta, weight, mean, variance)
+    return information(weight, mean, variance)
+
+
+@kernel
+def _joint(state: Pointer, setup: Pointer, zeta: Array, out: Pointer) -> None:
+    """I(r, theta; x) = h(x) - h(x | theta) at each zeta; the noise is the same whatever r and theta are.
+
+    Components too alike to be told apart at the highest zeta are so at any: they are merged once for all.
+    """
+    best = 0.0
+    for j in range(zeta.size):
+        out[j] = 0.0
+        best = max(best, zeta[j])
+    if best == 0.0:
+        return
+    n = int(state[COUNT]) + 1
     weight = scratch(n)
     mean = scratch(n)
     variance = scratch(n)
-    predict(state, setup, weight)
-    prior = setup[FIRST + 2]
-    inner = 0.0
-    for i in range(n):
-        count = counts[i] if i < n - 1 else prior
-        mean[i] = means[i] if i < n - 1 else 0.0
-        variance[i] = 1.0 / zeta + 1.0 / count
-        if kind == VARIANCE:
-            inner += weight[i] * zeta / (count * (count + zeta))
-    if kind == VARIANCE:
-        return inner
-    if kind == JOINT:
-        # I(r, theta; x) = h(x) - h(x | theta), and the noise is the same whatever r and theta are
-        return max(kept_entropy(weight, mean, variance) - 0.5 * (LOG_2PI_E - math.log(zeta)), 0.0)
-    return information(weight, mean, variance)
+    _mixture(state, setup, best, weight, mean, variance)
+    kept = kept_weight(weight)
+    m = merge(weight, mean, variance)
+    w = scratch(m)
+    centre = scratch(m)
+    wide = scratch(m)
+    for j in range(zeta.size):
+        if zeta[j] > 0.0:
+            more = 1.0 / zeta[j] - 1.0 / best
+            for i in range(m):
+                w[i] = weight[i]
+                centre[i] = mean[i]
+                wide[i] = variance[i] + more
+            entropy = mixture_entropy(w, centre, wide) / kept + math.log(kept)
+            out[j] = max(entropy - 0.5 * (LOG_2PI_E - math.log(zeta[j])), 0.0)
 
 
 @kernel
@@ -172,8 +212,12 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
     low, high = take(board, states.shape[0])
     while low < high:
         for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            state = pointer(states, i * states.shape[1])
+            if kind == JOINT:
+                _joint(state, pointer(setup, 0), zeta, pointer(out, i * zeta.size))
+            else:
+                for j in range(zeta.size):
+                    out[i, j] = _gain(state, pointer(setup, 0), zeta[j], kind)
         done(board, high - low)
         low, high = take(board, states.shape[0])
 

@@ -86,7 +86,7 @@ class Engine:
         self.steps = self.repeats = self.refusals = self.commits = 0
         self.failed = ""
         """Why the last transaction was not written, if it was not."""
-        self._mover = Mover(LEAST, SHOWN)
+        self._mover = Mover(LEAST, SHOWN, threads=1)
         self._work = Work()
         self._written = Work()
 
