@@ -1,6 +1,7 @@
 """How many observations a service takes: one a request and many, on both databases, with 1 and with 1000 streams.
 
-Beside each stands the same service with no detector: the same requests, the same rows and blobs, nothing computed.
+Beside each stands the same service with no detector: the same requests, checks, rows and blobs; it writes down what
+it is told, answers with it, and computes nothing.
 What the detector costs is the ratio of the two, from one run on one machine. `python -m benchmarks.service --quick`.
 """
 
@@ -8,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
 CONFIG = {
     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
@@ -39,22 +39,25 @@ def serve(db: str, port: int, blank: bool) -> None:
     from mfbocd.service.app import create_app
     from mfbocd.service.engine import Engine, Tick
     from mfbocd.service.opening import open_store
-    from mfbocd.service.records import Event
+    from mfbocd.service.records import Event, text
     from mfbocd.service.serving import Server
     from mfbocd.service.store import Store
 
     class Blank(Engine):
-        """Writes what was last written once more."""
+        """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
 
         def _advance(self, wave: list[Tick]) -> None:
+            at = round(time.time(), 3)
             for tick in wave:
-                row = tick.held.row
-                assert row.last is not None
-                assert tick.held.last is not None
+                held, row, told = tick.held, tick.held.row, tick.told
+                assert held.last is not None
+                held.last = {**held.last, "tick": told.tick, "fidelity": told.fidelity, "x": told.x, "at": at}
+                stored = text(held.last)
                 self._work.streams.setdefault(row.id, row.tick)
-                self._work.events[row.id, row.tick] = Event(row.id, row.tick, row.updated, False, row.last)
-                tick.held.row = replace(row, tick=row.tick + 1)
-                tick.answers[tick.place] = tick.held.last
+                self._work.events[row.id, row.tick] = Event(row.id, row.tick, at, False, stored)
+                alarms = row.alarms, row.alarmed, row.last_alarm
+                held.row = row.after(row.tick + 1, row.spent, alarms, stored, row.next, at, row.state)
+                tick.answers[tick.place] = held.last
                 self.steps += 1
 
     if blank:
@@ -82,12 +85,12 @@ class Connection:
 
     async def post(self, path: str, body: Any) -> Any:
         """The answer to a request, which must be a success."""
-        data = json.dumps(body).encode()
+        data = orjson.dumps(body)
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         self.writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         top = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         length = int(top.lower().split("content-length: ")[1].split("\r\n")[0])
-        answer = json.loads(await self.reader.readexactly(length))
+        answer = orjson.loads(await self.reader.readexactly(length))
         assert top.split()[1] in ("200", "201"), (top, answer)
         return answer
 

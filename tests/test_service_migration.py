@@ -12,12 +12,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from mfbocd import Step
+from mfbocd import Detector, Step
 from mfbocd.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
 from mfbocd.service.errors import Elsewhere
 from mfbocd.service.postgres import PostgresStore
+from mfbocd.service.records import Event
 from mfbocd.service.schema import VERSION
 from mfbocd.service.sqlite import SqliteStore
 from mfbocd.service.store import Store
@@ -79,18 +80,80 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
     store.close()
     found = sqlite3.connect(path)
     assert found.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
-    assert columns(found) == columns(fresh(tmp_path))
+    assert tables(found) == tables(fresh(tmp_path))
     found.close()
 
 
-def columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
-    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-    return {t: {row[1] for row in connection.execute(f"PRAGMA table_info({t})")} for t in tables}
+def tables(connection: sqlite3.Connection) -> dict[str, list[set[Any]]]:
+    """Of each table its columns (their order may differ), its foreign keys and its indices."""
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {
+        name: [
+            {column[1:] for column in connection.execute(f"PRAGMA table_info({name})")},
+            {key[2:] for key in connection.execute(f"PRAGMA foreign_key_list({name})")},
+            {index[1:] for index in connection.execute(f"PRAGMA index_list({name})")},
+        ]
+        for name in names
+    }
 
 
 def fresh(folder: Path) -> sqlite3.Connection:
     SqliteStore(folder / "fresh.db").close()
     return sqlite3.connect(folder / "fresh.db")
+
+
+@pytest.fixture
+def version_2(tmp_path: Path) -> Path:
+    """What a service of the second version wrote: streams of eight and of four steps, and one that was removed."""
+    path = tmp_path / "second.db"
+    old = sqlite3.connect(path)
+    old.executescript((Path(__file__).parent / "service_schema_2.sql").read_text())
+    old.close()
+    return path
+
+
+def test_a_database_with_an_index_of_steps_goes_on_with_the_same_trace(version_2: Path, tmp_path: Path) -> None:
+    old = sqlite3.connect(version_2)
+    trace = [Event(*row) for row in old.execute("SELECT stream, tick, at, alarm, step, seq FROM events ORDER BY seq")]
+    ((state,),) = old.execute("SELECT state FROM streams WHERE id = 'old'")
+    old.close()
+    assert len(trace) == 12
+    store = SqliteStore(version_2)
+    assert store.tail(0, 99) == trace
+    for name in ("member", "old"):
+        steps = [event for event in trace if event.stream == name]
+        assert store.events(name, -1, 99) == steps
+        assert [store.event(name, tick) for tick in range(len(steps) + 1)] == [*steps, None]
+        engine = Engine(store)
+        more = [tick(engine, name) for _ in range(len(steps), 150)]
+        found = store.events(name, -1, 999)
+        assert [json.loads(event.step) for event in found] == [*(json.loads(event.step) for event in steps), *more]
+        assert [event.tick for event in found] == list(range(150))
+    detector = Detector.from_bytes(state)
+    for step in more:
+        assert detector.choose().name == step["fidelity"]
+        detector.update(step["x"], step["fidelity"])
+    row = store.stream("old")
+    assert row is not None
+    assert row.state == detector.to_bytes()
+    assert store.tail(0, 99)[len(trace)].seq == 22  # 21 was a step of the removed stream
+    store.close()
+    new = sqlite3.connect(version_2)
+    assert new.execute("SELECT value FROM meta").fetchone() == (str(VERSION),)
+    assert tables(new) == tables(fresh(tmp_path))
+    new.close()
+
+
+def test_numbers_go_on_though_no_step_is_left(version_2: Path) -> None:
+    old = sqlite3.connect(version_2)
+    old.execute("DELETE FROM events")
+    old.commit()
+    old.close()
+    store = SqliteStore(version_2)
+    assert store.tail(0, 99) == []
+    tick(Engine(store), "old")
+    assert [event.seq for event in store.tail(0, 99)] == [22]
+    store.close()
 
 
 def test_a_database_of_another_kind_or_time_is_left_alone(tmp_path: Path) -> None:
@@ -101,10 +164,10 @@ def test_a_database_of_another_kind_or_time_is_left_alone(tmp_path: Path) -> Non
         SqliteStore(tmp_path / "other.db")
     SqliteStore(tmp_path / "new.db").close()
     new = sqlite3.connect(tmp_path / "new.db")
-    new.execute("UPDATE meta SET value = '3'")
+    new.execute("UPDATE meta SET value = '4'")
     new.commit()
     new.close()
-    with pytest.raises(ValueError, match="schema version 3; this mfbocd knows versions 1 to 2"):
+    with pytest.raises(ValueError, match="schema version 4; this mfbocd knows versions 1 to 3"):
         SqliteStore(tmp_path / "new.db")
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be read as one " * 20)
     with pytest.raises(ValueError, match="not a database"):
@@ -146,6 +209,17 @@ def test_an_older_postgres_is_brought_up_to_date(postgres: Callable[[], str]) ->
         store.close()
     PostgresStore(new).close()
     assert shape(address) == shape(new)
+
+
+def test_a_postgres_of_the_second_version_is_only_marked(postgres: Callable[[], str]) -> None:  # noqa: F811
+    address = postgres()
+    store = PostgresStore(address)
+    before = shape(address)
+    store.close()
+    with psycopg.connect(address) as old:
+        old.execute("UPDATE meta SET value = '2'")
+    PostgresStore(address).close()
+    assert shape(address) == before
 
 
 def shape(address: str) -> list[list[Any]]:

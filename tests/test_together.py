@@ -15,7 +15,7 @@ from mfbocd.filter import RunLength, table
 from mfbocd.information import expected_gains
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
-from mfbocd.snapshot import Freezer, belief_of
+from mfbocd.snapshot import Freezer, Maker, belief_of
 from mfbocd.together import Moved, Mover
 
 from .registry import ALL, Case
@@ -158,3 +158,27 @@ def test_the_pick_of_one_is_that_of_many(policy: Callable[[], Policy]) -> None:
 
 def test_of_equal_net_gains_the_first_is_picked() -> None:
     assert largest_net([0.5, 0.5, 0.2], [2.0, 2.0, 0.0], 0.1) == 0
+
+
+def test_detectors_made_alike_share_what_no_tick_changes() -> None:
+    def make(policy: Policy, hazard: float = 0.02) -> mf.Detector:
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
+        for x in np.random.default_rng(4).normal(size=30).tolist():
+            detector.update(x)
+        return detector
+
+    maker = Maker(mf.Detector.from_bytes, most=3)
+    capped = make(mf.Budget(3.0, cap=(12.0, 5)))
+    for detector in (make(mf.Budget(share=0.3)), capped, make(mf.Net(0.01)), make(mf.Net(0.01), hazard=0.1)):
+        saved = detector.to_bytes()
+        one, other = maker(saved), maker(saved)
+        assert one.model is other.model
+        assert one.by_name is other.by_name
+        assert one.to_bytes() == other.to_bytes() == saved
+        steps = [one.update(x) for x in (0.4, 3.0, 3.1)]
+        assert other.to_bytes() == saved
+        assert [detector.update(x) for x in (0.4, 3.0, 3.1)] == steps == [other.update(x) for x in (0.4, 3.0, 3.1)]
+        assert one.to_bytes() == other.to_bytes() == detector.to_bytes()
+    guarded = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, shadow=5).to_bytes()
+    one, other = maker(guarded), maker(guarded)
+    assert one.shadow["low"] is not other.shadow["low"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -96,7 +97,7 @@ class Detector:
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
         self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
         self.policy.prime(self.filter)
-        self._known = {f.name: f for f in self.fidelities}
+        self.by_name = {f.name: f for f in self.fidelities}
         self.nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
@@ -125,7 +126,7 @@ class Detector:
         learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
         is as `choose` was told at this tick, or of `raw` if that was another.
         """
-        known = self._known.get(fidelity) if type(fidelity) is str else None
+        known = self.by_name.get(fidelity) if type(fidelity) is str else None
         if known is None:
             known = self._resolve(fidelity, x, raw)
         value = self.taken(x)
@@ -183,7 +184,7 @@ class Detector:
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
         if not due:
             return []
-        low = self._known[due[tick // self.shadow[due[0]].every % len(due)]]
+        low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
         pair = [max(self.fidelities, key=lambda f: f.zeta), low]
         return pair if self.policy.affords(sum(f.cost_of(raw) for f in pair)) else []
 
@@ -263,9 +264,9 @@ class Detector:
         if fidelity is None:
             return None if x is None else self.choose(raw)
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
-        known = self._known.get(name) if isinstance(name, str) else None
+        known = self.by_name.get(name) if isinstance(name, str) else None
         if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
-            raise ValueError(f"fidelity must be one of {', '.join(self._known)}, not {fidelity!r}")
+            raise ValueError(f"fidelity must be one of {', '.join(self.by_name)}, not {fidelity!r}")
         return known
 
     # --- what is known ---------------------------------------------------------------------------------------
@@ -435,6 +436,13 @@ class Detector:
         known = {f.name for f in other.fidelities}
         other.shadow = {name: guard for name, guard in self.shadow.items() if name in known}
         other.adopt(self.filter.state.copy(), self.spent)
+        return other
+
+    def twin(self) -> Self:
+        """Another detector as this one is, sharing all that no tick changes; not for one with a shadow."""
+        other = copy.copy(self)
+        other.filter, other.policy = copy.copy(self.filter), copy.copy(self.policy)
+        other.filter.adopt(self.filter.state.copy())
         return other
 
     def advance(self, x: Array, zeta: Array, report: Array) -> None:

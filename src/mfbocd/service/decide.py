@@ -33,9 +33,8 @@ def decide(detector: Detector, gains: Sequence[float] | None = None) -> dict[str
         return {"fidelity": detector.choose().name, "gains": {}, "price": price}
     if gains is None:
         gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
-    names = [f.name for f in detector.fidelities]
-    chosen = names[policy.pick_one(gains, detector.seed, detector.ticks)]
-    return {"fidelity": chosen, "gains": dict(zip(names, gains, strict=True)), "price": price}
+    chosen = detector.fidelities[policy.pick_one(gains, detector.seed, detector.ticks)]
+    return {"fidelity": chosen.name, "gains": dict(zip(detector.by_name, gains, strict=True)), "price": price}
 
 
 def budget_of(detector: Detector) -> float | None:

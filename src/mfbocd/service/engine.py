@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..config import Config
 from ..detector import Detector
@@ -28,15 +28,13 @@ LARGEST = 1_048_576
 """Bytes of a stream's state at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(NamedTuple):
     """What shall be read next?"""
 
     stream: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observe:
+class Observe(NamedTuple):
     """What was read."""
 
     stream: str
@@ -230,7 +228,7 @@ class Engine:
         moved = self._mover.move(
             [tick.held.detector for tick in wave],
             [tick.value for tick in wave],
-            [tick.held.fidelities[tick.told.fidelity].zeta for tick in wave],
+            [tick.held.detector.by_name[tick.told.fidelity].zeta for tick in wave],
         )
         at = round(time.time(), 3)
         for tick, one in zip(wave, moved, strict=True):
@@ -248,7 +246,7 @@ class Engine:
         try:
             if isinstance(moved, Exception):
                 raise moved
-            known = held.fidelities[tick.told.fidelity]
+            known = detector.by_name[tick.told.fidelity]
             step = detector.passed(moved.report, tick.value, known, known.cost_of(None))
             record = step_record(step, detector.spent, at, moved.likely)
             stored = text(record)
@@ -266,7 +264,7 @@ class Engine:
             # one reading must not keep back those that share its transaction, whatever it is
             if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
                 log.exception("a reading of %s was refused", row.id)
-            held.detector = Detector.from_bytes(row.state)
+            held.detector = self.memory.make(row.state)
             if group is not None and group_before is not None:
                 group.budget = SharedBudget(
                     Config.parse(json.loads(group.row.config)), group.budget.policy.streams, group_before
@@ -298,7 +296,7 @@ def _sound(held: Held, told: Observe) -> Any:
         raise Refused(409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected)
     if detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
         raise Refused(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
-    if told.x is None and held.missing == "raise" and held.fidelities[wanted].zeta > 0.0:
+    if told.x is None and held.missing == "raise" and detector.by_name[wanted].zeta > 0.0:
         raise Refused(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
     try:
         return detector.taken(told.x)

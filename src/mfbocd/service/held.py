@@ -11,8 +11,7 @@ from typing import Any
 
 from ..config import Config
 from ..detector import Detector
-from ..fidelity import Fidelity
-from ..snapshot import Freezer
+from ..snapshot import Freezer, Maker
 from .decide import SharedBudget
 from .errors import Elsewhere, absent
 from .records import GroupRow, StreamRow
@@ -40,7 +39,6 @@ class Held:
 
     row: StreamRow
     detector: Detector
-    fidelities: dict[str, Fidelity]
     missing: str
     next: dict[str, Any]
     last: dict[str, Any] | None
@@ -56,6 +54,7 @@ class Memory:
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
+        self.make = Maker(Detector.from_bytes)
 
     def lacking(self, streams: Iterable[str]) -> list[str]:
         """Of these streams, those that must be loaded."""
@@ -87,7 +86,7 @@ class Memory:
             elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
                 held.until = until
             else:
-                self.streams[stream] = _hold(row, until)
+                self.streams[stream] = self._hold(row, until)
 
     def get(self, stream: str) -> Held:
         """A stream that was loaded, or why there is none."""
@@ -134,16 +133,14 @@ class Memory:
         if excess > 0:
             self.forget([stream for stream in self.streams if stream not in kept][:excess])
 
-
-def _hold(row: StreamRow, until: float) -> Held:
-    detector = Detector.from_bytes(row.state)
-    return Held(
-        row=row,
-        detector=detector,
-        fidelities={f.name: f for f in detector.fidelities},
-        missing=json.loads(row.config)["missing"],
-        next=json.loads(row.next),
-        last=None if row.last is None else json.loads(row.last),
-        until=until,
-        freeze=Freezer(detector),
-    )
+    def _hold(self, row: StreamRow, until: float) -> Held:
+        detector = self.make(row.state)
+        return Held(
+            row=row,
+            detector=detector,
+            missing=json.loads(row.config)["missing"],
+            next=json.loads(row.next),
+            last=None if row.last is None else json.loads(row.last),
+            until=until,
+            freeze=Freezer(detector),
+        )

@@ -34,7 +34,7 @@ def exported(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
         facts = asdict(row) | {"state": base64.b64encode(row.state).decode()}
         yield text({"kind": "stream", "version": VERSION, **facts})
         after = -1
-        while page := store.events(name, after, PAGE):
+        while page := [e for e in store.events(name, after, PAGE) if e.tick < row.tick]:  # later ones may come
             for event in page:
                 yield text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
             after = page[-1].tick
@@ -72,6 +72,8 @@ def imported(store: Store, lines: Iterable[str]) -> list[str]:
                 row = made
             elif kind == "step" and row is not None and given["stream"] == row.id:
                 step = given["step"]
+                if not 0 <= step["tick"] < row.tick:
+                    raise ValueError(f"tick {step['tick']} is not one of the {row.tick} that {row.id!r} had")
                 events.append(Event(row.id, int(step["tick"]), float(given["at"]), bool(step["alarm"]), text(step)))
             else:
                 raise ValueError(f"kind {kind!r} was not expected here")

@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .errors import Refused, Unavailable
-from .records import GroupRow
+from .records import Event, GroupRow
 from .schema import plan
-from .store import GROUP, STREAM, Loaded, Store, stream_of
+from .store import EVENT, GROUP, STREAM, Changes, Loaded, Store, stream_of
 
 _LOCK = 0x6D66626F6364  # of the one that makes or migrates the tables
 _NOW = "extract(epoch FROM clock_timestamp())"
@@ -68,6 +68,29 @@ class PostgresStore(Store):
 
     def _settled(self) -> str:
         return " AND xact < pg_snapshot_xmin(pg_current_snapshot())"
+
+    def _put(self, cursor: Any, changes: Changes) -> None:
+        self._update(cursor, changes.streams)
+        self._put_old(cursor, changes.events)
+
+    def _put_old(self, cursor: Any, events: Sequence[Event]) -> None:
+        if events:
+            cursor.executemany(
+                "INSERT INTO events (stream, tick, at, alarm, step) VALUES (%s, %s, %s, %s, %s)",
+                [(e.stream, e.tick, e.at, int(e.alarm), e.step) for e in events],
+            )
+
+    def _forget(self, cursor: Any, old: Sequence[tuple[str, int]]) -> None:
+        cursor.executemany("DELETE FROM events WHERE stream = %s AND tick < %s", old)
+
+    def _forget_all(self, cursor: Any, stream: str) -> None:
+        cursor.execute("DELETE FROM events WHERE stream = %s", (stream,))
+
+    def _event(self, stream: str, tick: int) -> tuple[str, Any]:
+        return f"{EVENT} WHERE stream = %s AND tick = %s", (stream, tick)
+
+    def _events(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        return f"{EVENT} WHERE stream = %s AND tick > %s ORDER BY tick LIMIT %s", (stream, after, limit)
 
     @contextmanager
     def writing(self) -> Iterator[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -100,8 +100,7 @@ class GroupRow:
     """What the budget has learnt, and the round under way, as JSON."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """A step as it is stored."""
 
     stream: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-VERSION = 2
-"""1 had neither groups nor leases."""
+VERSION = 3
+"""1 had neither groups nor leases; in 2 SQLite wrote every step to an index of steps too."""
 
-SQLITE = """
+_TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE stream_groups (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL,
@@ -18,22 +18,38 @@ CREATE TABLE streams (
     owner TEXT, until REAL, state BLOB NOT NULL
 );
 CREATE INDEX streams_by_group ON streams (group_id);
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL REFERENCES streams (id) ON DELETE CASCADE,
-    tick INTEGER NOT NULL, at REAL NOT NULL, alarm INTEGER NOT NULL, step TEXT NOT NULL, UNIQUE (stream, tick)
-);
 CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);
 """
 
+# How steps are found by stream and tick is in `filed`.
+_STEPS = """
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL,
+    alarm INTEGER NOT NULL, prev INTEGER, step TEXT NOT NULL
+);
+CREATE TABLE filed (
+    stream TEXT NOT NULL, tick INTEGER NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (stream, tick)
+) WITHOUT ROWID;
+"""
+
+SQLITE = _TABLES.replace("state BLOB", "latest INTEGER, state BLOB") + _STEPS
+
+
+def _postgres(script: str) -> str:
+    return script.replace("REAL", "DOUBLE PRECISION").replace("BLOB", "BYTEA").replace("INTEGER", "BIGINT")
+
+
 # An event's transaction is kept so that a reader can tell when no earlier one is still under way: numbers are given
 # out before transactions end, and end in another order.
-POSTGRES = (
-    SQLITE.replace("REAL", "DOUBLE PRECISION")
-    .replace("BLOB", "BYTEA")
-    .replace("INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY")
-    .replace("INTEGER", "BIGINT")
-    .replace("UNIQUE (stream, tick)", "xact xid8 NOT NULL DEFAULT pg_current_xact_id(), UNIQUE (stream, tick)")
-)
+POSTGRES = f"""
+{_postgres(_TABLES)}
+CREATE TABLE events (
+    seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream TEXT NOT NULL REFERENCES streams (id) ON DELETE CASCADE, tick BIGINT NOT NULL,
+    at DOUBLE PRECISION NOT NULL, alarm BIGINT NOT NULL, step TEXT NOT NULL,
+    xact xid8 NOT NULL DEFAULT pg_current_xact_id(), UNIQUE (stream, tick)
+);
+"""
 
 _TO_2 = """
 CREATE TABLE stream_groups (
@@ -46,10 +62,24 @@ ALTER TABLE streams ADD COLUMN until REAL;
 CREATE INDEX streams_by_group ON streams (group_id);
 """
 
-_TO_2_POSTGRES = (
-    _TO_2.replace("REAL", "DOUBLE PRECISION").replace("INTEGER", "BIGINT")
-    + "ALTER TABLE events ADD COLUMN xact xid8 NOT NULL DEFAULT pg_current_xact_id();"
-)
+# The numbers go on where they were, also where the last steps were removed.
+_TO_3 = f"""
+ALTER TABLE streams ADD COLUMN latest INTEGER;
+ALTER TABLE events RENAME TO events_2;
+{_STEPS}
+INSERT INTO events (seq, stream, tick, at, alarm, step)
+    SELECT seq, stream, tick, at, alarm, step FROM events_2 ORDER BY seq;
+INSERT INTO filed (stream, tick, seq) SELECT stream, tick, seq FROM events_2 ORDER BY stream, tick;
+DELETE FROM sqlite_sequence WHERE name = 'events';
+UPDATE sqlite_sequence SET name = 'events' WHERE name = 'events_2';
+DROP TABLE events_2;
+"""
+
+_CHANGES = {2: _TO_2, 3: _TO_3}
+_CHANGES_POSTGRES = {
+    2: _postgres(_TO_2) + "ALTER TABLE events ADD COLUMN xact xid8 NOT NULL DEFAULT pg_current_xact_id();",
+    3: "",
+}
 
 
 def statements(script: str) -> list[str]:
@@ -60,12 +90,14 @@ def statements(script: str) -> list[str]:
 def plan(found: int | None, *, postgres: bool) -> list[str]:
     """What must be run to bring a database of this version (None: an empty one) to the present one.
 
-    >>> plan(2, postgres=False)
-    []
+    >>> plan(2, postgres=True)
+    ["UPDATE meta SET value = '3' WHERE key = 'version'"]
     >>> plan(3, postgres=False)
+    []
+    >>> plan(4, postgres=False)
     Traceback (most recent call last):
     ...
-    ValueError: the database has schema version 3; this mfbocd knows versions 1 to 2
+    ValueError: the database has schema version 4; this mfbocd knows versions 1 to 3
     """
     if found is None:
         mark = f"INSERT INTO meta (key, value) VALUES ('version', '{VERSION}')"
@@ -74,5 +106,6 @@ def plan(found: int | None, *, postgres: bool) -> list[str]:
         raise ValueError(f"the database has schema version {found}; this mfbocd knows versions 1 to {VERSION}")
     if found == VERSION:
         return []
-    mark = f"UPDATE meta SET value = '{VERSION}' WHERE key = 'version'"
-    return [*statements(_TO_2_POSTGRES if postgres else _TO_2), mark]
+    changes = _CHANGES_POSTGRES if postgres else _CHANGES
+    script = "".join(changes[version] for version in range(found + 1, VERSION + 1))
+    return [*statements(script), f"UPDATE meta SET value = '{VERSION}' WHERE key = 'version'"]

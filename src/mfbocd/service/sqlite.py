@@ -12,10 +12,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from . import filed
 from .errors import Refused, Unavailable
-from .records import GroupRow
+from .records import Event, GroupRow
 from .schema import plan
-from .store import GROUP, STREAM, Loaded, Store, stream_of
+from .store import GROUP, STREAM, Changes, Loaded, Store, stream_of
 
 
 class SqliteStore(Store):
@@ -123,6 +124,31 @@ class SqliteStore(Store):
                 yield self._reader.cursor()
             except sqlite3.Error as error:
                 raise Unavailable(str(error)) from None
+
+    def _put(self, cursor: Any, changes: Changes) -> None:
+        newest = filed.add(cursor, changes)
+        self._update(
+            cursor,
+            changes.streams,
+            ", latest = coalesce(?, latest)",
+            [(newest.get(row.id),) for row, _ in changes.streams],
+        )
+        filed.file(cursor, filed.due(changes))
+
+    def _put_old(self, cursor: Any, events: Sequence[Event]) -> None:
+        filed.add_old(cursor, events)
+
+    def _forget(self, cursor: Any, old: Sequence[tuple[str, int]]) -> None:
+        filed.forget(cursor, old)
+
+    def _forget_all(self, cursor: Any, stream: str) -> None:
+        filed.forget(cursor, [(stream, filed.NEVER)])
+
+    def _event(self, stream: str, tick: int) -> tuple[str, Any]:
+        return filed.STEP, {"stream": stream, "first": tick}
+
+    def _events(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        return filed.STEPS, {"stream": stream, "first": after + 1, "limit": limit}
 
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """There is one worker: whatever is there is its own."""

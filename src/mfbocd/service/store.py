@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
+from zlib import crc32
 
 from .errors import Unavailable
 from .records import Event, GroupRow, StreamRow, Token
@@ -17,8 +19,7 @@ _FACTS = (
 )
 STREAM = f"SELECT {_FACTS}, state FROM streams"
 GROUP = "SELECT id, name, config, created, version, state FROM stream_groups"
-_ADD_EVENT = "INSERT INTO events (stream, tick, at, alarm, step) VALUES (?, ?, ?, ?, ?)"
-_EVENT = "SELECT stream, tick, at, alarm, step, seq FROM events"
+EVENT = "SELECT stream, tick, at, alarm, step, seq FROM events"
 
 SORTS = {
     "alarm": "alarmed IS NULL, alarmed DESC, name, id",
@@ -31,6 +32,11 @@ SORTS = {
 
 SWEEP = 256
 """Ticks between two looks at what a stream may forget."""
+APART = 64
+"""Ticks from one such look to the next where streams tick together: they take turns.
+
+Their steps share pages: one turn for all is a long transaction, a turn for each writes every page many times.
+"""
 
 
 @dataclass
@@ -96,50 +102,87 @@ class Store(ABC):
         """Asks for events no earlier one can still come before."""
         return ""
 
+    # --- steps, which each database finds in its own way -----------------------------------------------------------
+
+    @abstractmethod
+    def _put(self, cursor: Any, changes: Changes) -> None:
+        """Write the streams and their steps."""
+
+    @abstractmethod
+    def _put_old(self, cursor: Any, events: Sequence[Event]) -> None:
+        """Write the steps of a stream that is new here."""
+
+    @abstractmethod
+    def _forget(self, cursor: Any, old: Sequence[tuple[str, int]]) -> None:
+        """Remove the steps of each stream that are before a tick."""
+
+    @abstractmethod
+    def _forget_all(self, cursor: Any, stream: str) -> None:
+        """Remove all steps of a stream."""
+
+    @abstractmethod
+    def _event(self, stream: str, tick: int) -> tuple[str, Any]:
+        """What to ask for one step, with its parameters."""
+
+    @abstractmethod
+    def _events(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        """What to ask for the steps of a stream later than a tick, in one statement: they are of one moment."""
+
     # --- one transaction ---------------------------------------------------------------------------------------
 
     def commit(self, changes: Changes) -> None:
         """Write all or nothing, on disk when it returns."""
-        sets, given, asks, asked = self._owned()
         with self.writing() as cursor:
-            if changes.streams:
-                cursor.executemany(
-                    self._q(
-                        "UPDATE streams SET tick = ?, spent = ?, alarms = ?, alarmed = ?, last_alarm = ?, last = ?, "
-                        f"next = ?, updated = ?, state = ?{sets} WHERE id = ? AND tick = ?"
-                        + (f" AND (group_id IS NOT NULL OR {asks})" if asks else "")
-                    ),
-                    [
-                        (
-                            *(row.tick, row.spent, row.alarms, row.alarmed, row.last_alarm, row.last, row.next),
-                            *(row.updated, row.state, *given, row.id, before, *asked),
-                        )
-                        for row, before in changes.streams
-                    ],
-                )
-                _expect(cursor.rowcount, len(changes.streams))
-            if changes.groups:
-                cursor.executemany(
-                    self._q(
-                        f"UPDATE stream_groups SET state = ?, version = ?{sets} WHERE id = ? AND version = ?"
-                        + (f" AND {asks}" if asks else "")
-                    ),
-                    [(row.state, row.version, *given, row.id, before, *asked) for row, before in changes.groups],
-                )
-                _expect(cursor.rowcount, len(changes.groups))
-            if changes.events:
-                cursor.executemany(
-                    self._q(_ADD_EVENT),
-                    [(e.stream, e.tick, e.at, int(e.alarm), e.step) for e in changes.events],
-                )
+            self._put(cursor, changes)
+            self._update_groups(cursor, changes.groups)
             if self.keep is not None:
                 old = [
                     (row.id, row.tick - self.keep)
                     for row, before in changes.streams
-                    if before // SWEEP != row.tick // SWEEP
+                    if crossed(row.id, before, row.tick, SWEEP, APART)
                 ]
                 if old:
-                    cursor.executemany(self._q("DELETE FROM events WHERE stream = ? AND tick < ?"), old)
+                    self._forget(cursor, old)
+
+    def _update(
+        self,
+        cursor: Any,
+        streams: Sequence[tuple[StreamRow, int]],
+        beside: str = "",
+        given: Iterable[tuple[Any, ...]] = repeat(()),
+    ) -> None:
+        """Write streams that are still as they were read; `beside` is set too, to what is `given` for each."""
+        if not streams:
+            return
+        sets, own, asks, asked = self._owned()
+        cursor.executemany(
+            self._q(
+                "UPDATE streams SET tick = ?, spent = ?, alarms = ?, alarmed = ?, last_alarm = ?, last = ?, "
+                f"next = ?, updated = ?, state = ?{beside}{sets} WHERE id = ? AND tick = ?"
+                + (f" AND (group_id IS NOT NULL OR {asks})" if asks else "")
+            ),
+            [
+                (
+                    *(row.tick, row.spent, row.alarms, row.alarmed, row.last_alarm, row.last, row.next),
+                    *(row.updated, row.state, *more, *own, row.id, before, *asked),
+                )
+                for (row, before), more in zip(streams, given, strict=False)
+            ],
+        )
+        _expect(cursor.rowcount, len(streams))
+
+    def _update_groups(self, cursor: Any, groups: Sequence[tuple[GroupRow, int]]) -> None:
+        if not groups:
+            return
+        sets, own, asks, asked = self._owned()
+        cursor.executemany(
+            self._q(
+                f"UPDATE stream_groups SET state = ?, version = ?{sets} WHERE id = ? AND version = ?"
+                + (f" AND {asks}" if asks else "")
+            ),
+            [(row.state, row.version, *own, row.id, before, *asked) for row, before in groups],
+        )
+        _expect(cursor.rowcount, len(groups))
 
     def add_stream(self, row: StreamRow, events: Iterable[Event] = ()) -> None:
         """A new stream, with the steps it already had."""
@@ -152,9 +195,7 @@ class Store(ABC):
                 ),
             )
             self._changed(cursor, row.group)
-            told = [(e.stream, e.tick, e.at, int(e.alarm), e.step) for e in events]
-            if told:
-                cursor.executemany(self._q(_ADD_EVENT), told)
+            self._put_old(cursor, list(events))
 
     def _changed(self, cursor: Any, group: str | None) -> None:
         """Whoever has the group in memory must read it again: it has more streams, or fewer."""
@@ -165,7 +206,7 @@ class Store(ABC):
         """Whether there was one to remove."""
         with self.writing() as cursor:
             self._changed(cursor, group)
-            cursor.execute(self._q("DELETE FROM events WHERE stream = ?"), (stream,))
+            self._forget_all(cursor, stream)
             cursor.execute(self._q("DELETE FROM streams WHERE id = ?"), (stream,))
             return bool(cursor.rowcount)
 
@@ -245,22 +286,19 @@ class Store(ABC):
     def event(self, stream: str, tick: int) -> Event | None:
         """One step of a stream."""
         with self.reading() as cursor:
-            found = cursor.execute(self._q(f"{_EVENT} WHERE stream = ? AND tick = ?"), (stream, tick)).fetchone()
+            found = cursor.execute(*self._event(stream, tick)).fetchone()
         return None if found is None else Event(*found)
 
     def events(self, stream: str, after: int, limit: int) -> list[Event]:
         """Steps of a stream later than a tick, in order."""
         with self.reading() as cursor:
-            rows = cursor.execute(
-                self._q(f"{_EVENT} WHERE stream = ? AND tick > ? ORDER BY tick LIMIT ?"), (stream, after, limit)
-            )
-            return [Event(*row) for row in rows]
+            return [Event(*row) for row in cursor.execute(*self._events(stream, after, limit))]
 
     def tail(self, after: int, limit: int) -> list[Event]:
         """Steps of all streams later than a place, in order."""
         with self.reading() as cursor:
             rows = cursor.execute(
-                self._q(f"{_EVENT} WHERE seq > ?{self._settled()} ORDER BY seq LIMIT ?"), (after, limit)
+                self._q(f"{EVENT} WHERE seq > ?{self._settled()} ORDER BY seq LIMIT ?"), (after, limit)
             )
             return [Event(*row) for row in rows]
 
@@ -298,6 +336,16 @@ def stream_of(row: Sequence[Any]) -> StreamRow:
     """A row of `STREAM`."""
     facts: tuple[Any, ...] = (*row[:-1], bytes(row[-1]))
     return StreamRow(*facts)
+
+
+def crossed(stream: str, before: int, tick: int, every: int, apart: int = 1) -> bool:
+    """Whether what is done every so many ticks is due; streams that tick together take turns, so many ticks `apart`.
+
+    >>> [t for t in range(1, 1000) if crossed("a", t - 1, t, 256)]
+    [189, 445, 701, 957]
+    """
+    phase = crc32(stream.encode()) * apart
+    return (before + phase) // every != (tick + phase) // every
 
 
 def _expect(changed: int, wanted: int) -> None:
