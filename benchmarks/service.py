@@ -190,48 +190,99 @@ def start(db: str, port: int, blank: bool) -> subprocess.Popen[bytes]:
     raise TimeoutError("the service did not begin")
 
 
-def measure(db: str, count: int, quick: bool, port: int) -> None:
+class Arm:
+    """A running service, and what was measured of it."""
+
+    def __init__(self, db: str, streams: list[str], port: int) -> None:
+        self.db, self.streams, self.port = db, streams, port
+        self.count = self.seconds = self.used = 0.0
+        self.took: list[float] = []
+        self.rates: list[float] = []
+
+    def begin(self, blank: bool = False) -> None:
+        """Start it."""
+        self.process = start(self.db, self.port, blank)
+
+    def end(self) -> None:
+        """Stop it."""
+        self.process.terminate()
+        self.process.wait()
+
+    def prepare(self, ticks: int) -> None:
+        """Make the streams and let them tick."""
+
+        async def make() -> None:
+            connection = await Connection(self.port).open()
+            for stream in self.streams:
+                await connection.post("/streams", {"id": stream, "config": CONFIG})
+
+        asyncio.run(make())
+        asyncio.run(batched(self.port, self.streams, ticks))
+
+    def forget(self) -> None:
+        """Measure something else."""
+        self.count = self.seconds = self.used = 0.0
+        self.took, self.rates = [], []
+
+    def run(self, kind: str, much: float) -> None:
+        """So many rounds of batches, or seconds of single requests."""
+        before = cpu(self.process)
+        if kind == "batched":
+            rate, took = asyncio.run(batched(self.port, self.streams, int(much)))
+            count = int(much) * len(self.streams)
+        else:
+            rate, took = asyncio.run(single(self.port, self.streams, much, 32))
+            count = 2 * len(took)
+        self.count += count
+        self.seconds += count / rate
+        self.used += cpu(self.process) - before
+        self.took += took
+        self.rates.append(rate)
+
+
+TURNS = 5  # of each service: the machine is not equally fast all the time
+
+
+def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
     streams = [f"s{i}" for i in range(count)]
-    rounds = (10 if quick else 30) if count > 1 else (200 if quick else 1000)
-    seconds = 3.0 if quick else 10.0
-    results: dict[tuple[str, bool], tuple[float, list[float]]] = {}
-    used: dict[tuple[str, bool], float] = {}
-    paced: tuple[float, list[float]] | None = None
+    rounds = (4 if quick else 12) if count > 1 else (50 if quick else 300)
+    seconds = 1.0 if quick else 3.0
+    arms = [Arm(db, streams, port + i) for i, db in enumerate(dbs)]
+    mine, bare = arms
+    try:
+        for arm in arms:
+            arm.begin()
+            arm.prepare(60 if quick else WARM)
+        bare.end()
+        bare.begin(blank=True)
+        bare.run("batched", 1)
+        for kind, unit, much in (
+            ("batched", "stream-ticks/s", float(rounds)),
+            ("single", "requests/s", seconds),
+        ):
+            for arm in arms:
+                arm.forget()
+            for _ in range(TURNS):
+                for arm in arms:
+                    arm.run(kind, much)
+            told(kind, unit, mine, bare)
+        half = mine.count / mine.seconds / 2
+        rate, took = asyncio.run(single(port, streams, 4 * seconds, 32, half))
+        print(f"  half load {rate:7.0f} requests/s      {parts(took)}", flush=True)
+    finally:
+        for arm in arms:
+            arm.end()
 
-    async def prepare() -> None:
-        connection = await Connection(port).open()
-        for stream in streams:
-            await connection.post("/streams", {"id": stream, "config": CONFIG})
 
-    for blank in (False, True):
-        process = start(db, port, blank)
-        try:
-            if not blank:
-                asyncio.run(prepare())
-            asyncio.run(batched(port, streams, 1 if blank else 60 if quick else WARM))
-            for kind in ("batched", "single"):
-                before = cpu(process)
-                if kind == "batched":
-                    found = asyncio.run(batched(port, streams, rounds))
-                    count_of = rounds * len(streams)
-                else:
-                    found = asyncio.run(single(port, streams, seconds, 32))
-                    count_of = 2 * len(found[1])
-                results[kind, blank] = found
-                used[kind, blank] = 1e6 * (cpu(process) - before) / count_of
-            if not blank:
-                half = results["single", blank][0] / 2
-                paced = asyncio.run(single(port, streams, seconds, 32, half))
-        finally:
-            process.terminate()
-            process.wait()
-    for kind, unit in (("batched", "stream-ticks/s"), ("single", "requests/s")):
-        (rate, took), (bare, _) = results[kind, False], results[kind, True]
-        print(f"  {kind:8s} {rate:8.0f} {unit:15s} {parts(took)}; no detector {bare:8.0f}, {bare / rate:.2f} times")
-        mine, bare = used[kind, False], used[kind, True]
-        print(f"           {mine:8.0f} us of processor time each; no detector {bare:8.0f}: {mine / bare:.2f} times")
-    assert paced is not None
-    print(f"  half load {paced[0]:7.0f} requests/s      {parts(paced[1])}")
+def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
+    rate, other = mine.count / mine.seconds, bare.count / bare.seconds
+    pairs = sorted(b / m for m, b in zip(mine.rates, bare.rates, strict=True))
+    print(
+        f"  {kind:8s} {rate:8.0f} {unit:15s} {parts(mine.took)}; no detector {other:8.0f}, {other / rate:.2f} times "
+        f"({pairs[0]:.2f} to {pairs[-1]:.2f})"
+    )
+    used, least = (1e6 * arm.used / arm.count for arm in (mine, bare))
+    print(f"           {used:8.0f} us of processor time each; no detector {least:8.0f}: {used / least:.2f} times")
 
 
 def memory(ticks: int) -> None:
@@ -281,14 +332,14 @@ def main() -> None:
         for count in (1, 1000):
             with tempfile.TemporaryDirectory() as folder:
                 print(f"SQLite, {count} streams", flush=True)
-                measure(str(Path(folder) / "mfbocd.db"), count, given.quick, port)
+                measure((f"{folder}/mfbocd.db", f"{folder}/bare.db"), count, given.quick, port)
     if "postgres" in parts:
         from tests.postgres import database, running
 
         with running() as server:
             for count in (1, 1000) if server else ():
                 print(f"PostgreSQL, {count} streams", flush=True)
-                measure(database(server), count, given.quick, port)
+                measure((database(server), database(server)), count, given.quick, port)
             if server is None:
                 print("PostgreSQL is not installed")
     if "memory" in parts:
