@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import lru_cache
-from math import inf
+from math import inf, isfinite
 from typing import Any
 from zlib import crc32
 
@@ -99,25 +99,30 @@ class Freezer:
     def __init__(self, detector: Any) -> None:
         if detector.shadow:
             raise ValueError(f"detector must have no shadow, not {', '.join(detector.shadow)}: use to_bytes")
-        self._same: tuple[Any, ...] = ()
-        self._begin = b""
-        self._check = 0
+        self._cut(detector, detector.policy.state())
+
+    def _cut(self, detector: Any, state: Mapping[str, Any]) -> None:
+        """Work out what stays as long as the policy does, and has learnt nothing but other numbers."""
+        learnt, numbers = _parted(state)
+        self._policy, self._learnt, self._names, self._size = detector.policy, learnt, tuple(numbers), len(state)
+        hazard = detector.hazard.table
+        sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": at.HEAD, "live": 0}
+        self._begin = _shared(preface(_facts(detector, learnt, numbers), sizes) + plain(hazard))
+        self._check = crc32(self._begin)
+        self._pack = struct.Struct(f"<{1 + len(numbers)}d").pack
 
     def __call__(self, detector: Any, belief: bytes | memoryview | None = None) -> bytes:
         """The same bytes as `detector.to_bytes()`; `belief` is what `together` gives of it."""
-        policy = detector.policy
-        learnt, numbers = _parted(policy.state())
-        kinds = [*map(type, numbers.values())]
-        if self._same != (policy, learnt, kinds):
-            self._same = (policy, learnt, kinds)
-            hazard = detector.hazard.table
-            sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": at.HEAD, "live": 0}
-            self._begin = _shared(preface(_facts(detector, learnt, numbers), sizes) + plain(hazard))
-            self._check = crc32(self._begin)
+        state = detector.policy.state()
+        same = detector.policy is self._policy and len(state) == self._size
+        if not same or any(state[name] != value for name, value in self._learnt.items()):
+            self._cut(detector, state)
+        numbers = [detector.spent, *[state[name] for name in self._names]]
+        if not isfinite(sum(numbers)):
+            self._cut(detector, state)  # which refuses them
         if belief is None:
             belief = b"".join(map(plain, belief_of(detector).values()))
-        moved = struct.pack(f"<{1 + len(numbers)}d", detector.spent, *numbers.values())
-        return seal(self._begin, self._check, moved, belief)
+        return seal(self._begin, self._check, self._pack(*numbers), belief)
 
 
 def from_bytes(
