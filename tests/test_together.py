@@ -59,6 +59,7 @@ def test_together_is_alone(case: Case, prune: Any) -> None:
         )
 
     mover = Mover(LEAST, ROWS, threads=2)
+    single = make(0)
     together, alone = [make(i) for i in range(n)], [make(i) for i in range(n)]
     freeze = [Freezer(d) for d in together]
     for t in range(ticks):
@@ -75,6 +76,10 @@ def test_together_is_alone(case: Case, prune: Any) -> None:
             assert freeze[i](together[i], moved.saved) == d.to_bytes()
             assert d.fidelities[d.policy.pick_one(moved.gains, d.seed, d.ticks)] == d.choose()
     assert [d.to_bytes() for d in together] == [d.to_bytes() for d in alone]
+    twin = make(0)
+    for x in (case.draw(rng), None, case.draw(rng)):
+        ((step, _),) = told(mover, [single], [x], ["low"])
+        assert step == twin.update(x, "low")
 
 
 def test_readings_of_several_numbers() -> None:
@@ -122,15 +127,16 @@ def test_what_is_told_of_states_is_what_plain_numpy_finds(least: float, rows: in
         weight[:] = np.ceil(8.0 * weight / weight.max()) / 8.0  # many are equal
         d.filter.state[at.TOTAL] = weight.sum()
     states = np.stack([d.filter.state for d in detectors])
-    length, share, ends = np.empty(7 * rows), np.empty(7 * rows), np.empty(7)
+    length, ends = np.empty(7 * rows, dtype=np.int64), np.empty(7, dtype=np.int64)
+    share = np.empty(7 * rows)
     likely(states, least, rows, length, share, ends)
     low = 0
-    for d, end in zip(detectors, ends.astype(int).tolist(), strict=True):
+    for d, end in zip(detectors, ends.tolist(), strict=True):
         found = d.run_length
         which = np.flatnonzero(found.weight >= least)
         kept = np.sort(which[np.argsort(-found.weight[which], kind="stable")[:rows]])
         np.testing.assert_array_equal(length[low:end], found.length[kept])
-        np.testing.assert_allclose(share[low:end], found.weight[kept], rtol=1e-13)
+        np.testing.assert_array_equal(share[low:end], (1e4 * found.weight[kept]).round())
         low = end
     numbers = np.empty(states.size)
     compact(states, numbers, ends)

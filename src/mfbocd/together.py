@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import layout as at
-from ._kernels.told import compact, likely
+from ._kernels.told import SCALE, compact, likely
 from .crew import Crew
 from .detector import Detector
 from .information import CODE, expected_gains
 
 Array = NDArray[np.float64]
-
-DIGITS = 4  # of a probability that is told
+T = TypeVar("T", bound=np.generic)
 
 
 class Moved(NamedTuple):
@@ -56,7 +55,8 @@ class Mover:
         self.threads = threads or (os.cpu_count() or 1)
         self._crew = Crew()
         # Used again and again: as much memory as many states take is new to the process each time, and slow.
-        self._states, self._kept = np.empty(0), np.empty(0)
+        self._states, self._kept, self._share_of = np.empty(0), np.empty(0), np.empty(0)
+        self._length, self._ends = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         self._used = 0
 
     def move(
@@ -70,7 +70,7 @@ class Mover:
         values = [d.nothing if gone else v for d, v, gone in zip(detectors, values, missed, strict=True)]
         zetas = [0.0 if gone else zeta for zeta, gone in zip(zetas, missed, strict=True)]
         for i, detector in enumerate(detectors):
-            if detector.model.advance is None or detector.model.dimension > 1:
+            if detector.model.advance is None or detector.model.dimension > 1 or len(detectors) == 1:
                 found[i] = self._one(detector, values[i], zetas[i])
                 continue
             detector.filter.make_room(1)
@@ -82,26 +82,23 @@ class Mover:
         return found
 
     def _one(self, detector: Detector, value: Any, zeta: float) -> Moved | Exception:
-        before = detector.filter.state.copy()
+        belief, weighed = detector.filter, detector.weighed
+        before = belief.state.copy()
         try:
-            report = detector.filter.observe(value, zeta)
-            weighed = detector.weighed
-            gains = [] if weighed is None else expected_gains(detector.filter, detector.policy.zeta, weighed).tolist()
+            report = belief.observe(value, zeta)
+            gains = [] if weighed is None else expected_gains(belief, detector.policy.zeta, weighed).tolist()
         except Exception as error:
-            detector.filter.adopt(before)
+            belief.adopt(before)
             return error
-        (told,), (saved,) = self._told(detector.filter.state[None])
+        (told,), (saved,) = self._told(belief.state[None])
         return Moved(report, gains, told, saved)
 
     def _many(self, detectors: list[Detector], values: list[float], zetas: list[float]) -> list[Moved]:
         n, like = len(detectors), detectors[0]
         beliefs = [detector.filter for detector in detectors]
-        states = beliefs[0].state[None]
-        if n > 1:
-            if self._states.size < n * states.size:
-                self._states = np.empty(n * states.size)
-            room = self._states[: n * states.size]
-            states = np.concatenate([b.state for b in beliefs], out=room).reshape(n, -1)
+        self._states = _room(self._states, n * beliefs[0].state.size)
+        room = self._states[: n * beliefs[0].state.size]
+        states = np.concatenate([b.state for b in beliefs], out=room).reshape(n, -1)
         setup = like.filter.setup
         report = np.empty((1, at.FIELDS, n))
         advance = like.model.advance
@@ -114,31 +111,33 @@ class Mover:
             self._share(like.model.gains, n, states, setup, like.policy.zeta, CODE[like.weighed], out)
             gains = out.tolist()
         told, saved = self._told(states)
-        if n > 1:
-            for belief, state in zip(beliefs, states, strict=True):
-                belief.state[:] = state
+        for belief, state in zip(beliefs, states, strict=True):
+            belief.state[:] = state
         return list(map(Moved, report[0].T.tolist(), gains, told, saved))
 
     def _told(self, states: Array) -> tuple[list[list[list[float]]], list[memoryview]]:
         """The likely run lengths of each state, and its `Moved.saved`."""
         n = len(states)
-        length, share = np.empty((2, n * self.rows))
-        ends = np.empty(n)
-        likely(states, self.least, self.rows, length, share, ends)
-        places = ends.astype(np.int64).tolist()
-        last = places[-1]
-        pairs = list(
-            map(list, zip(length[:last].astype(np.int64).tolist(), share[:last].round(DIGITS).tolist(), strict=True))
-        )
+        self._length, self._share_of = _room(self._length, n * self.rows), _room(self._share_of, n * self.rows)
+        self._ends = _room(self._ends, n)
+        likely(states, self.least, self.rows, self._length, self._share_of, self._ends)
+        places = self._ends[:n].tolist()
+        found = zip(self._length[: places[-1]].tolist(), self._share_of[: places[-1]].tolist(), strict=True)
+        pairs = [[length, share / SCALE] for length, share in found]
         told = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
         if self._kept.size < self._used + states.size:  # what was given out of the old one stays with it
             self._kept, self._used = np.empty(max(2 * self._kept.size, states.size)), 0
         numbers = self._kept[self._used : self._used + states.size]
         self._used += states.size
-        compact(states, numbers, ends)
+        compact(states, numbers, self._ends)
         kept = numbers.astype("<f8", copy=False).data.cast("B")
-        places = (8.0 * ends).astype(np.int64).tolist()
+        places = [8 * end for end in self._ends[:n].tolist()]
         return told, [kept[low:high] for low, high in zip([0, *places], places, strict=False)]
 
     def _share(self, kernel: Any, n: int, *job: Any) -> None:
         self._crew.share(kernel, (*job, np.zeros(2, dtype=np.int64)), n, self.threads)
+
+
+def _room(array: NDArray[T], size: int) -> NDArray[T]:
+    """The array, or another of at least this size."""
+    return array if array.size >= size else np.empty(2 * size, dtype=array.dtype)
