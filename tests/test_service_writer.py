@@ -219,3 +219,18 @@ def test_closing_writes_what_was_submitted(bench: Bench) -> None:
     closing.join(SOON)
     assert one.result(0)[0]["tick"] == other.result(0)[0]["tick"] == 0
     assert [bench.store.stream(s).tick for s in "ab"] == [1, 1]  # type: ignore[union-attr]
+
+
+def test_a_mistake_of_ours_is_told_and_the_writer_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.through()
+    first = bench.first("a")
+
+    def broken() -> None:
+        raise KeyError("a mistake")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.engine, "changes", broken)
+        with pytest.raises(KeyError, match="a mistake"):
+            bench.observe("a", 0, first).result(SOON)
+    assert bench.ask("a").result(SOON)[0]["tick"] == 0
+    assert bench.observe("a", 0, first).result(SOON)[0]["tick"] == 0

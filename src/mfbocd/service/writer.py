@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 
 from .engine import Answer, Command, Engine
 from .errors import Unavailable
+
+log = logging.getLogger("mfbocd.service")
 
 T = TypeVar("T")
 Job = tuple[Any, Future[Any]]
@@ -78,13 +81,20 @@ class Writer:
         while (taken := self._take()) is not None:
             self._settle()
             taken = [(job, future) for job, future in taken if future.set_running_or_notify_cancel()]
-            if taken and callable(taken[0][0]):
-                self._drain()
-                self._call(*taken[0])
-            elif taken:
-                self._answer(taken)
-            if self._under_way is None:
-                self._hand_over()
+            try:
+                if taken and callable(taken[0][0]):
+                    self._drain()
+                    self._call(*taken[0])
+                elif taken:
+                    self._answer(taken)
+                if self._under_way is None:
+                    self._hand_over()
+            except BaseException as error:  # a mistake of ours must not end the thread that everybody waits for
+                log.exception("the writer failed")
+                self._lose(error, [])
+                for _, future in taken:
+                    if not future.done():
+                        future.set_exception(error)
 
     def _take(self) -> list[Job] | None:
         """Jobs to be done now, none if a commit has ended; None at the end of all."""
