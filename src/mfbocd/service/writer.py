@@ -79,9 +79,9 @@ class Writer:
 
     def _loop(self) -> None:
         while (taken := self._take()) is not None:
-            self._settle()
             taken = [(job, future) for job, future in taken if future.set_running_or_notify_cancel()]
             try:
+                self._settle()
                 if taken and callable(taken[0][0]):
                     self._drain()
                     self._call(*taken[0])
