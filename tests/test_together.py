@@ -49,7 +49,7 @@ def told(mover: Mover, detectors: list[mf.Detector], xs: list[Any], names: list[
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_together_is_alone(case: Case, prune: Any) -> None:
     """Of one kind and of another beside it, some ahead of others, with and without a reading."""
-    n, ticks = (3, 5) if case.model().observe is None else (24, 40)
+    n, ticks = (3, 3) if case.model().observe is None else (24, 28)
     rng = np.random.default_rng(0)
 
     def make(i: int) -> mf.Detector:
