@@ -195,9 +195,7 @@ class Arm:
 
     def __init__(self, db: str, streams: list[str], port: int) -> None:
         self.db, self.streams, self.port = db, streams, port
-        self.count = self.seconds = self.used = 0.0
-        self.took: list[float] = []
-        self.rates: list[float] = []
+        self.forget()
 
     def begin(self, blank: bool = False) -> None:
         """Start it."""
@@ -222,7 +220,8 @@ class Arm:
     def forget(self) -> None:
         """Measure something else."""
         self.count = self.seconds = self.used = 0.0
-        self.took, self.rates = [], []
+        self.took: list[float] = []
+        self.rates: list[float] = []
 
     def run(self, kind: str, much: float) -> None:
         """So many rounds of batches, or seconds of single requests."""

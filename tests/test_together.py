@@ -58,7 +58,7 @@ def test_together_is_alone(case: Case, prune: Any) -> None:
             case.model(), FIDELITIES, hazard, policy=mf.Budget(share=share), prune=prune, missing="skip", seed=i
         )
 
-    mover = Mover(LEAST, ROWS, threads=2)
+    mover = Mover(LEAST, ROWS)
     single = make(0)
     together, alone = [make(i) for i in range(n)], [make(i) for i in range(n)]
     freeze = [Freezer(d) for d in together]

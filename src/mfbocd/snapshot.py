@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from functools import lru_cache
 from math import inf, isfinite
 from typing import Any
 from zlib import crc32
@@ -107,7 +106,7 @@ class Freezer:
         self._policy, self._learnt, self._names, self._size = detector.policy, learnt, tuple(numbers), len(state)
         hazard = detector.hazard.table
         sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": at.HEAD, "live": 0}
-        self._begin = _shared(preface(_facts(detector, learnt, numbers), sizes) + plain(hazard))
+        self._begin = preface(_facts(detector, learnt, numbers), sizes) + plain(hazard)
         self._check = crc32(self._begin)
         self._pack = struct.Struct(f"<{1 + len(numbers)}d").pack
 
@@ -205,12 +204,6 @@ class Maker:
         detector = like.twin()
         thaw(detector, facts, arrays, int(like.filter.state[at.CAP]))
         return detector
-
-
-@lru_cache(256)
-def _shared(begin: bytes) -> bytes:
-    """The same object for equal bytes: detectors made alike have one between them."""
-    return begin
 
 
 def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:

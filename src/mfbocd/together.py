@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from ._kernels import layout as at
 from ._kernels.told import SCALE, compact, likely
-from .crew import Crew
 from .detector import Detector
 from .information import CODE, expected_gains
 
@@ -39,7 +37,6 @@ class Mover:
     ----------
     least: the probability from which a run length is told.
     rows: how many are told at most, the most probable.
-    threads: how many work on many detectors.
 
     >>> from mfbocd import Gaussian
     >>> detectors = [Detector(Gaussian(0, 9, 1)) for _ in range(2)]
@@ -50,12 +47,10 @@ class Mover:
     0
     """
 
-    def __init__(self, least: float, rows: int, threads: int | None = None) -> None:
+    def __init__(self, least: float, rows: int) -> None:
         self.least, self.rows = least, rows
-        self.threads = threads or (os.cpu_count() or 1)
-        self._crew = Crew()
         # Used again and again: as much memory as many states take is new to the process each time, and slow.
-        self._states, self._kept, self._share_of = np.empty(0), np.empty(0), np.empty(0)
+        self._states, self._kept, self._share = np.empty(0), np.empty(0), np.empty(0)
         self._length, self._ends = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         self._used = 0
 
@@ -103,12 +98,12 @@ class Mover:
         report = np.empty((1, at.FIELDS, n))
         advance = like.model.advance
         assert advance is not None
-        self._share(advance, n, states, setup, np.array([values]), np.array([zetas]), report)
+        advance(states, setup, np.array([values]), np.array([zetas]), report, _board())
         gains: list[list[float]] = [[]] * n
         if like.weighed is not None:
             out = np.empty((n, like.policy.zeta.size))
             assert like.model.gains is not None
-            self._share(like.model.gains, n, states, setup, like.policy.zeta, CODE[like.weighed], out)
+            like.model.gains(states, setup, like.policy.zeta, CODE[like.weighed], out, _board())
             gains = out.tolist()
         told, saved = self._told(states)
         for belief, state in zip(beliefs, states, strict=True):
@@ -118,11 +113,11 @@ class Mover:
     def _told(self, states: Array) -> tuple[list[list[list[float]]], list[memoryview]]:
         """The likely run lengths of each state, and its `Moved.saved`."""
         n = len(states)
-        self._length, self._share_of = _room(self._length, n * self.rows), _room(self._share_of, n * self.rows)
+        self._length, self._share = _room(self._length, n * self.rows), _room(self._share, n * self.rows)
         self._ends = _room(self._ends, n)
-        likely(states, self.least, self.rows, self._length, self._share_of, self._ends)
+        likely(states, self.least, self.rows, self._length, self._share, self._ends)
         places = self._ends[:n].tolist()
-        found = zip(self._length[: places[-1]].tolist(), self._share_of[: places[-1]].tolist(), strict=True)
+        found = zip(self._length[: places[-1]].tolist(), self._share[: places[-1]].tolist(), strict=True)
         pairs = [[length, share / SCALE] for length, share in found]
         told = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
         if self._kept.size < self._used + states.size:  # what was given out of the old one stays with it
@@ -134,8 +129,10 @@ class Mover:
         places = [8 * end for end in self._ends[:n].tolist()]
         return told, [kept[low:high] for low, high in zip([0, *places], places, strict=False)]
 
-    def _share(self, kernel: Any, n: int, *job: Any) -> None:
-        self._crew.share(kernel, (*job, np.zeros(2, dtype=np.int64)), n, self.threads)
+
+def _board() -> NDArray[np.int64]:
+    """Of kernels that threads could share (`_kernels.share`): here one does all."""
+    return np.zeros(2, dtype=np.int64)
 
 
 def _room(array: NDArray[T], size: int) -> NDArray[T]:

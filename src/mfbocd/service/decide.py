@@ -6,8 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ..config import Config
 from ..detector import Detector
 from ..information import expected_gains
@@ -83,7 +81,7 @@ class SharedBudget:
         self.spent += cost
         self.readings += 1
         if self.readings >= self.policy.streams:
-            self.policy.paid(np.array([self.spent]))
+            self.policy.paid((self.spent,))
             self.spent, self.readings = 0.0, 0
             self._rule = None
 

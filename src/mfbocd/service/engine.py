@@ -84,7 +84,7 @@ class Engine:
         self.steps = self.repeats = self.refusals = self.commits = 0
         self.failed = ""
         """Why the last transaction was not written, if it was not."""
-        self._mover = Mover(LEAST, SHOWN, threads=1)
+        self._mover = Mover(LEAST, SHOWN)
         self._work = Work()
         self._written = Work()
 
@@ -129,17 +129,16 @@ class Engine:
 
     def must_settle(self, streams: Iterable[str]) -> bool:
         """Whether the store must first have what is unwritten: else what it gives of these is of an earlier tick."""
-        unwritten = (self._work, self._written)
-        return any(work.groups for work in unwritten) or any(s in work.streams for s in streams for work in unwritten)
+        return bool(self._work.groups or self._written.groups) or self.unwritten(streams)
 
     def load(self, streams: list[str]) -> None:
         """Take streams for this worker."""
         if streams:
             self.memory.load(streams, [])
 
-    def unwritten(self, job: Sequence[Command]) -> bool:
-        """Whether an answer to this job tells of something that is yet to be written."""
-        return any(c.stream in self._work.streams or c.stream in self._written.streams for c in job)
+    def unwritten(self, streams: Iterable[str]) -> bool:
+        """Whether an answer of one of these tells of something that is yet to be written."""
+        return any(s in self._work.streams or s in self._written.streams for s in streams)
 
     def changes(self) -> Changes | None:
         """What was changed since it was last asked, to be committed by whoever asks; None if nothing was.

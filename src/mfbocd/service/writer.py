@@ -138,7 +138,7 @@ class Writer:
             self._lose(error, [(future, job) for job, future in taken])
             return
         for (job, future), answers in zip(taken, found, strict=True):
-            if self.engine.unwritten(job):
+            if self.engine.unwritten(command.stream for command in job):
                 self._open.append((future, answers))
                 self._commands += len(job)
             else:
