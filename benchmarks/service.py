@@ -46,18 +46,23 @@ def serve(db: str, port: int, blank: bool) -> None:
     class Blank(Engine):
         """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
 
+        def __init__(self, *given: Any, **options: Any) -> None:
+            super().__init__(*given, **options)
+            self.last: dict[str, dict[str, Any]] = {}
+
         def _advance(self, wave: list[Tick]) -> None:
             at = round(time.time(), 3)
             for tick in wave:
                 held, row, told = tick.held, tick.held.row, tick.told
-                assert held.last is not None
-                held.last = {**held.last, "tick": told.tick, "fidelity": told.fidelity, "x": told.x, "at": at}
-                stored = text(held.last)
+                last = self.last.get(row.id) or orjson.loads(str(row.last))
+                new = {"tick": told.tick, "fidelity": told.fidelity, "x": told.x, "at": at}
+                self.last[row.id] = last = {**last, **new}
+                tick.answers[tick.place] = stored = text(last)
                 self._work.streams.setdefault(row.id, row.tick)
+                self._unwritten[row.id] = self._work
                 self._work.events[row.id, row.tick] = Event(row.id, row.tick, at, False, stored)
                 alarms = row.alarms, row.alarmed, row.last_alarm
                 held.row = row.after(row.tick + 1, row.spent, alarms, stored, row.next, at, row.state)
-                tick.answers[tick.place] = held.last
                 self.steps += 1
 
     if blank:

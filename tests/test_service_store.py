@@ -112,7 +112,7 @@ def test_what_waits_together_is_committed_together(make: Make) -> None:
     waiting = [writer.submit([Observe(s, 0, choice_of(store, s), 0.5)]) for s in streams]
     hold.set()
     first.result(30)
-    assert [f.result(30)[0]["tick"] for f in waiting] == [0] * 40  # type: ignore[index]
+    assert [json.loads(str(f.result(30)[0]))["tick"] for f in waiting] == [0] * 40
     writer.close()
     assert engine.commits == 1
     with pytest.raises(Unavailable, match="stopping"):
@@ -192,6 +192,67 @@ def test_a_groups_choice_stays_when_others_spend(make: Make) -> None:
         assert before == after
         tick(engine, "s0")
     store.close()
+
+
+def test_a_reading_that_cannot_be_taken_leaves_its_group_and_the_others_as_they_were(tmp_path: Path) -> None:
+    """Of two groups one meets a reading it must refuse: all else is as in the other, which never met it."""
+    config = CONFIG | {
+        "policy": {"kind": "budget", "per_tick": 60.0},
+        "prune": False,
+    }  # a state grows with every tick
+
+    def made(path: Path) -> Engine:
+        engine = Engine(SqliteStore(path))
+        manage.add_group(engine, group="g", name="g", config=config)
+        for i in range(4):
+            add(engine, f"s{i}", config=None, group="g")
+        for _ in range(5):
+            tick(engine, "s2", 2)  # so it is larger than the others
+        engine.largest = len(engine.memory.streams["s2"].row.state)
+        return engine
+
+    met, other = made(tmp_path / "met.db"), made(tmp_path / "other.db")
+    for engine in (met, other):
+        told = [Ask(f"s{i}") for i in range(4)]
+        asked = engine.run([told])[0]
+        wave = [Observe(f"s{i}", a["tick"], a["fidelity"], 0.5) for i, a in enumerate(asked)]  # type: ignore[index]
+        if engine is other:
+            del wave[2]
+        answers = engine.run([wave])[0]
+        refused = [a for a in answers if isinstance(a, Refused)]
+        assert [(r.status, "bytes" in r.error) for r in refused] == ([(422, True)] if engine is met else [])
+        engine.largest = 1_000_000
+        tick(engine, "s2", 2)  # it goes on from where it was
+    assert met.refusals == 1
+    for name in ("s0", "s1", "s2", "s3"):
+        one, two = met.store.stream(name), other.store.stream(name)
+        assert one is not None
+        assert two is not None
+        assert (one.tick, one.state, one.next) == (two.tick, two.state, two.next)
+    assert met.store.groups()[0].state == other.store.groups()[0].state
+    for engine in (met, other):
+        engine.store.close()
+
+
+def test_changes_that_came_one_after_another_are_one() -> None:
+    from mfbocd.service.records import Event, GroupRow, StreamRow
+    from mfbocd.service.store import Changes
+
+    def row(stream: str, tick: int) -> StreamRow:
+        return StreamRow(stream, "", "", "", None, 0.0, None, tick, 0.0, 0, None, None, None, "", 0.0, b"")
+
+    def group(version: int) -> GroupRow:
+        return GroupRow("g", "", "", 0.0, version, "")
+
+    events = [Event("a", t, 0.0, False, "") for t in range(3)]
+    parts = [
+        Changes([(row("a", 1), 0)], [], events[:1]),
+        Changes([(row("b", 8), 7), (row("a", 2), 1)], [(group(5), 4)], events[1:2]),
+        Changes([], [], []),
+        Changes([(row("a", 3), 2)], [(group(6), 5)], events[2:]),
+    ]
+    assert Changes.joined(parts) == Changes([(row("a", 3), 0), (row("b", 8), 7)], [(group(6), 4)], events)
+    assert Changes.joined(parts[:1]) is parts[0]
 
 
 def test_a_group_refuses_what_it_cannot_hold(make: Make) -> None:
@@ -292,7 +353,7 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     )
     for stream in ("a", "member"):
         held = first.memory.streams[stream]
-        told = Observe(stream, held.row.tick, held.next["fidelity"], 0.25)
+        told = Observe(stream, held.row.tick, held.fidelity, 0.25)
         ((answer,),) = first.run([[told]])
         assert isinstance(answer, Unavailable)
         ((answer,),) = first.run([[Ask(stream)]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +11,14 @@ import pytest
 
 import mfbocd as mf
 from mfbocd._kernels import layout as at
-from mfbocd._kernels.told import compact, likely
+from mfbocd._kernels.told import crc_tables, gather, tell
 from mfbocd.filter import RunLength, table
 from mfbocd.information import expected_gains
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
-from mfbocd.snapshot import Freezer, Maker, belief_of
-from mfbocd.together import Moved, Mover
+from mfbocd.saving import plain, seal
+from mfbocd.snapshot import Maker, belief_of
+from mfbocd.together import Moved, Mover, Seat, kind_of
 
 from .registry import ALL, Case
 from .test_policy import POLICIES
@@ -33,18 +35,6 @@ def likely_by_hand(found: RunLength) -> list[list[float]]:
     return [[int(found.length[i]), round(float(found.weight[i]), 4)] for i in which]
 
 
-def told(mover: Mover, detectors: list[mf.Detector], xs: list[Any], names: list[str]) -> list[Any]:
-    """As the service does it: check, move, tell."""
-    ways = [next(f for f in d.fidelities if f.name == name) for d, name in zip(detectors, names, strict=True)]
-    values = [d.taken(x) for d, x in zip(detectors, xs, strict=True)]
-    moved = mover.move(detectors, values, [f.zeta for f in ways])
-    steps = []
-    for d, one, value, f in zip(detectors, moved, values, ways, strict=True):
-        assert isinstance(one, Moved), one
-        steps.append((d.passed(one.report, value, f, f.cost_of(None)), one))
-    return steps
-
-
 @pytest.mark.parametrize("prune", [None, (mf.Threshold(1e-5), mf.Resample(24))], ids=["exact", "pruned"])
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_together_is_alone(case: Case, prune: Any) -> None:
@@ -59,45 +49,136 @@ def test_together_is_alone(case: Case, prune: Any) -> None:
         )
 
     mover = Mover(LEAST, ROWS)
-    single = make(0)
-    together, alone = [make(i) for i in range(n)], [make(i) for i in range(n)]
-    freeze = [Freezer(d) for d in together]
+    seats, alone = [Seat(make(i)) for i in range(n)], [make(i) for i in range(n)]
     for t in range(ticks):
         here = [i for i in range(n) if (i + t) % 5]
         xs = [None if rng.random() < 0.1 else case.draw(rng) for _ in here]
-        names = [alone[i].choose().name for i in here]
-        found = told(mover, [together[i] for i in here], xs, names)
-        for i, x, name, (step, moved) in zip(here, xs, names, found, strict=True):
-            assert step == alone[i].update(x, name)
-            assert moved.likely == likely_by_hand(alone[i].run_length)
-            d = alone[i]
-            assert d.weighed == "joint"
-            assert moved.gains == expected_gains(d.filter, d.policy.zeta, "joint").tolist()
-            assert freeze[i](together[i], moved.saved) == d.to_bytes()
-            assert d.fidelities[d.policy.pick_one(moved.gains, d.seed, d.ticks)] == d.choose()
-    assert [d.to_bytes() for d in together] == [d.to_bytes() for d in alone]
-    twin = make(0)
+        ways = [alone[i].choose() for i in here]
+        moved = mover.move([seats[i] for i in here], [alone[i].taken(x) for i, x in zip(here, xs, strict=True)], ways)
+        for i, x, way, one in zip(here, xs, ways, moved, strict=True):
+            check(one, alone[i], alone[i].update(x, way))
+    assert [seat.detector.to_bytes() for seat in seats] == [d.to_bytes() for d in alone]
+    single, twin = Seat(make(0)), make(0)
     for x in (case.draw(rng), None, case.draw(rng)):
-        ((step, _),) = told(mover, [single], [x], ["low"])
-        assert step == twin.update(x, "low")
+        (one,) = mover.move([single], [twin.taken(x)], [FIDELITIES[0]])
+        check(one, twin, twin.update(x, "low"))
+
+
+def check(moved: Moved, alone: mf.Detector, step: mf.Step) -> None:
+    """All that is told of a tick is what the detector, which took that step alone, says itself."""
+    assert moved.step == step
+    assert [type(v) for v in moved.step] == [type(v) for v in step]
+    assert moved.spent == alone.spent
+    assert moved.likely == likely_by_hand(alone.run_length)
+    assert moved.chosen == alone.choose()
+    assert moved.price == getattr(alone.policy, "price", None)
+    gain = alone.weighed
+    assert moved.gains == ([] if gain is None else expected_gains(alone.filter, alone.policy.zeta, gain).tolist())
+    assert moved.saved == alone.to_bytes()
 
 
 def test_readings_of_several_numbers() -> None:
     def make() -> mf.Detector:
         return mf.Detector(mf.MultivariateGaussian([0, 0], np.eye(2) * 9, np.eye(2)), FIDELITIES, 0.05)
 
-    together, alone = [make(), make()], [make(), make()]
+    seats, alone = [Seat(make()), Seat(make())], [make(), make()]
     mover = Mover(LEAST, ROWS)
     rng = np.random.default_rng(1)
     for _ in range(20):
-        xs = rng.normal(size=(2, 2)).tolist()
-        for (step, moved), other, x in zip(told(mover, together, xs, ["low", "high"]), alone, xs, strict=True):
-            assert step == other.update(x, step.fidelity)
-            assert moved.likely == likely_by_hand(other.run_length)
-    assert [d.to_bytes() for d in together] == [d.to_bytes() for d in alone]
+        xs = rng.normal(size=(2, 2))
+        moved = mover.move(seats, list(xs), FIDELITIES)
+        for one, other, x, way in zip(moved, alone, xs.tolist(), FIDELITIES, strict=True):
+            check(one, other, other.update(x, way))
 
 
-def test_one_that_cannot_take_its_reading_keeps_nobody_back() -> None:
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_every_policy_decides_and_learns_for_many_as_for_one(policy: Callable[[], Policy]) -> None:
+    """Also where some are ahead, where an alarm is told, and where the policy is another from some tick on."""
+
+    def make(i: int) -> mf.Detector:
+        return mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, policy=policy(), seed=i, missing="skip")
+
+    mover = Mover(LEAST, ROWS)
+    seats, alone = [Seat(make(i)) for i in range(4)], [make(i) for i in range(4)]
+    rng = np.random.default_rng(2)
+    alarms = 0
+    for t in range(60):
+        if t == 40:
+            for d in (seats[1].detector, alone[1]):
+                d.policy = mf.Net(0.002).bind(d.fidelities)
+        here = range(4) if t % 3 else range(1, 4)
+        ways = [alone[i].choose() for i in here]
+        xs = [None if rng.random() < 0.1 else float(rng.normal(6.0 * (t // 20), 1.0)) for _ in here]
+        for i, x, way, one in zip(here, xs, ways, mover.move([seats[i] for i in here], xs, ways), strict=True):
+            check(one, alone[i], alone[i].update(x, way))
+            alarms += one.step.alarm
+    assert alarms >= 4
+
+
+def test_at_a_given_price_the_net_gain_decides_and_nothing_is_learnt() -> None:
+    """Beside others that have their own, of the same kind, and alone."""
+
+    def make() -> mf.Detector:
+        return mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, policy=mf.Budget(share=0.3))
+
+    mover = Mover(LEAST, ROWS)
+    seats, own = [Seat(make()) for _ in range(4)], make()
+    learnt = seats[0].detector.policy.state()
+    rng = np.random.default_rng(5)
+    chosen = set()
+    for t in range(40):
+        x, price = float(rng.normal()), float(rng.choice([0.001, 0.02]))
+        some = [*seats[:3], seats[3]] if t % 5 else seats[2:3]
+        prices = [price, 2.0 * price, price, None] if t % 5 else [price]
+        moved = mover.move(some, [x] * len(some), [FIDELITIES[1]] * len(some), prices)
+        if t % 5:
+            check(moved[3], own, own.update(x, "high"))
+        for one, seat, asked in zip(moved, some, prices, strict=True):
+            if asked is not None:
+                detector = seat.detector
+                net = mf.Net(asked).bind(FIDELITIES)
+                assert one.chosen == FIDELITIES[net.choose(detector.filter, 0)]
+                assert (one.price, one.saved) == (asked, detector.to_bytes())
+                assert detector.policy.state() == learnt
+                chosen.add(one.chosen.name)
+    assert chosen == {"low", "high"}
+    assert own.policy.state() != learnt
+    (moved,) = mover.move([Seat(mf.Detector(mf.Gaussian(0, 9, 1)))], [0.5], [mf.Fidelity("full", 1.0, 1.0)], [0.25])
+    assert (moved.gains, moved.chosen.name, moved.price) == ([], "full", 0.25)
+
+
+def test_one_way_to_read() -> None:
+    seats, alone = [Seat(mf.Detector(mf.Gaussian(0, 9, 1))) for _ in range(3)], mf.Detector(mf.Gaussian(0, 9, 1))
+    full = alone.fidelities[0]
+    for x in (0.5, 7.0, 7.2):
+        step = alone.update(x)
+        for one in Mover(LEAST, ROWS).move(seats, [x] * 3, [full] * 3):
+            check(one, alone, step)
+
+
+def test_kinds_are_told_apart() -> None:
+    """By all that a pass of the kernels, a payment or a choice takes from the first of them."""
+
+    def make(cost: float = 5.0, hazard: float = 0.05, rows: int = 20, **budget: Any) -> Any:
+        ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, cost)]
+        policy = mf.Budget(**{"share": 0.3, **budget})
+        return kind_of(mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard, policy=policy, prune=mf.Resample(rows)))
+
+    kinds = [
+        make(),
+        make(share=0.4),
+        make(cost=6.0),
+        make(hazard=0.06),
+        make(cap=(40.0, 10)),
+        make(rows=60),
+        make(gain="variance"),
+    ]
+    assert len(set(kinds)) == len(kinds)
+    assert make() is kinds[0]
+    assert kind_of(mf.Detector(mf.MultivariateGaussian([0, 0], np.eye(2), np.eye(2)))) is None
+
+
+def test_an_error_of_one_is_of_all() -> None:
     class Strict(mf.Gaussian):
         observe = advance = gains = None  # through Python, where a model can fail at a tick
 
@@ -106,12 +187,20 @@ def test_one_that_cannot_take_its_reading_keeps_nobody_back() -> None:
                 raise ArithmeticError("too large")
             return super().log_predictive(stats, x, zeta)
 
-    detectors = [mf.Detector(Strict(0, 9, 1)) for _ in range(3)] + [mf.Detector(mf.Gaussian(0, 9, 1))]
-    before = detectors[1].filter.state.copy()
-    moved = Mover(LEAST, ROWS).move(detectors, [0.5, 7.0, 0.5, 7.0], [1.0] * 4)
-    assert [isinstance(one, Moved) for one in moved] == [True, False, True, True]
-    assert str(moved[1]) == "too large"
-    np.testing.assert_array_equal(detectors[1].filter.state, before)
+    seats = [Seat(mf.Detector(Strict(0, 9, 1))) for _ in range(2)]
+    full = seats[0].detector.fidelities[0]
+    with pytest.raises(ArithmeticError, match="too large"):
+        Mover(LEAST, ROWS).move(seats, [0.5, 7.0], [full, full])
+
+
+def test_a_spend_that_is_no_number_is_refused() -> None:
+    dear = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 1e308)]
+    seats = [Seat(mf.Detector(mf.Gaussian(0, 9, 1), dear, policy=mf.Budget(share=0.5))) for _ in range(2)]
+    mover = Mover(LEAST, ROWS)
+    mover.move(seats, [0.5, 0.5], [dear[1], dear[1]])
+    for some in (seats, seats[:1]):
+        with pytest.raises(ValueError, match="spent"):
+            mover.move(some, [0.5, 0.5][: len(some)], [dear[1], dear[1]][: len(some)])
 
 
 @pytest.mark.parametrize("least", [0.0, 0.01, 0.2])
@@ -126,23 +215,29 @@ def test_what_is_told_of_states_is_what_plain_numpy_finds(least: float, rows: in
         weight = table(d.filter.state)[at.WEIGHT]
         weight[:] = np.ceil(8.0 * weight / weight.max()) / 8.0  # many are equal
         d.filter.state[at.TOTAL] = weight.sum()
-    states = np.stack([d.filter.state for d in detectors])
-    length, ends = np.empty(7 * rows, dtype=np.int64), np.empty(7, dtype=np.int64)
-    share = np.empty(7 * rows)
-    likely(states, least, rows, length, share, ends)
-    low = 0
-    for d, end in zip(detectors, ends.tolist(), strict=True):
+    states = np.empty((7, detectors[0].filter.state.size))
+    addresses = np.array([d.filter.address for d in detectors])
+    gather(addresses, states)
+    np.testing.assert_array_equal(states, [d.filter.state for d in detectors])
+    length, share = np.empty(7 * rows, dtype=np.int64), np.empty(7 * rows)
+    ends, stops = np.empty(7, dtype=np.int64), np.empty(7, dtype=np.int64)
+    numbers, begin = rng.normal(size=(7, 3)), b"whatever stands before"
+    saved = np.empty(states.size + 7 * 4, dtype=np.uint64)
+    checks = np.full(7, zlib.crc32(begin), dtype=np.uint64)
+    states[:, at.EVIDENCE] += 1.0  # to see that they go back
+    tell(states, least, rows, length, share, ends, numbers, checks, crc_tables(), saved, stops, addresses)
+    low = start = 0
+    for i, (d, end, stop) in enumerate(zip(detectors, ends.tolist(), stops.tolist(), strict=True)):
+        np.testing.assert_array_equal(d.filter.state, states[i])
         found = d.run_length
         which = np.flatnonzero(found.weight >= least)
         kept = np.sort(which[np.argsort(-found.weight[which], kind="stable")[:rows]])
         np.testing.assert_array_equal(length[low:end], found.length[kept])
         np.testing.assert_array_equal(share[low:end], (1e4 * found.weight[kept]).round())
-        low = end
-    numbers = np.empty(states.size)
-    compact(states, numbers, ends)
-    plain = [np.concatenate([a[name].ravel() for name in ("head", "live")]) for a in map(belief_of, detectors)]
-    np.testing.assert_array_equal(numbers[: int(ends[-1])], np.concatenate(plain))
-    np.testing.assert_array_equal(ends, np.cumsum([p.size for p in plain]))
+        told = saved[start:stop].astype("<u8").tobytes()[:-4]
+        whole = seal(begin, zlib.crc32(begin), plain(numbers[i]), *map(plain, belief_of(d).values()))
+        assert told == whole[len(begin) :]
+        low, start = end, stop
 
 
 WEIGHING = {name: policy for name, policy in POLICIES.items() if policy().gain is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -131,7 +131,7 @@ class Detector:
             known = self._resolve(fidelity, x, raw)
         value = self.taken(x)
         cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
-        return self._tell(value, known, cost)
+        return self.tell(value, known, cost)
 
     def step(self, raw: Any = None) -> Step:
         """Choose a fidelity, observe `raw` with it, and with no other, and update.
@@ -143,7 +143,7 @@ class Detector:
         if self.on_error == "raise" and not self.shadow and not self._recurrent:
             chosen = self.choose(raw)
             paid = chosen.cost_of(raw)  # asked before it reads, as below
-            return self._tell(self._observe(chosen, raw), chosen, paid)
+            return self.tell(self._observe(chosen, raw), chosen, paid)
         wanted = self._shadowed(raw) or [self.choose(raw)]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
@@ -172,7 +172,7 @@ class Detector:
             warning = self.shadow[low].observe(told[0][1], told[1][1])
             said = None if warning is None else f"{low}: {warning}"
         f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
-        step = self._tell(value, f, cost, tuple(failed), said)
+        step = self.tell(value, f, cost, tuple(failed), said)
         for f in self._recurrent:
             if f.name not in asked:
                 f.observe.feed(raw)  # type: ignore[union-attr]
@@ -188,21 +188,6 @@ class Detector:
         pair = [max(self.fidelities, key=lambda f: f.zeta), low]
         return pair if self.policy.affords(sum(f.cost_of(raw) for f in pair)) else []
 
-    def _tell(
-        self,
-        value: Any,
-        known: Fidelity | None,
-        cost: float,
-        failed: tuple[str, ...] = (),
-        warning: str | None = None,
-    ) -> Step:
-        """Move the belief by one tick that is known to be sound, and pay for it."""
-        if value is None or known is None:
-            report = self.filter.observe(self.nothing, 0.0)
-        else:
-            report = self.filter.observe(value, known.zeta)
-        return self.passed(report, value, known, cost, failed, warning)
-
     def taken(self, x: Any) -> Any:
         """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
@@ -210,28 +195,41 @@ class Detector:
             return self._checked(x)
         return reading(self.model, x, self.missing)
 
-    def passed(
+    def tell(
         self,
-        report: Sequence[float],
         value: Any,
         known: Fidelity | None,
         cost: float,
         failed: tuple[str, ...] = (),
         warning: str | None = None,
+        *,
+        learn: bool = True,
     ) -> Step:
-        """Count and pay for a tick by which the belief has moved: the last part of `update`."""
-        self.spent += cost
-        self._tick += 1
-        if self.policy.learns:
+        """Move the belief by one tick, all of which is known to be sound, and pay for it: the end of `update`.
+
+        With `learn=False` the policy is not told what was paid.
+        """
+        if value is None or known is None:
+            report = self.filter.observe(self.nothing, 0.0)
+        else:
+            report = self.filter.observe(value, known.zeta)
+        tick = self.count(cost)
+        if learn and self.policy.learns:
             self.policy.paid((cost,))
         mean: Any
         mean, run, change, alarm, changed_at, confidence = report
         if self.model.dimension > 1:
             mean = tuple(self.filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
-        seen = (self._tick, None if known is None else known.name, value, cost, mean, int(run), change)
+        seen = (tick, None if known is None else known.name, value, cost, mean, int(run), change)
         told = (True, int(changed_at), confidence) if alarm else (False, None, None)
         return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
+
+    def count(self, cost: float) -> int:
+        """Count a tick by which the belief has moved, and what it cost; which tick it was."""
+        self.spent += cost
+        self._tick += 1
+        return self._tick
 
     def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
         """What a fidelity reads, checked; None of a skip, and of a missing reading if no other will be asked."""
@@ -270,11 +268,6 @@ class Detector:
         return known
 
     # --- what is known ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def kind(self) -> tuple[Any, ...]:
-        """Equal for detectors whose beliefs move in the same way: one pass of the kernels can move them together."""
-        return type(self.model), self.filter.setup.tobytes(), self.policy.zeta.tobytes()
 
     @property
     def weighed(self) -> Gain | None:
@@ -397,7 +390,7 @@ class Detector:
         if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or ticks < 1:
             raise ValueError(f"ticks must be a whole number of at least 1, not {ticks!r}")
         for _ in range(int(ticks)):
-            step = self._tell(None, None, 0.0)
+            step = self.tell(None, None, 0.0)
         return step
 
     def reset(self) -> None:

@@ -157,9 +157,9 @@ class Filter:
         if self._free >= 0:
             self.make_room(1)
         if self._compiled is not None:
-            report: Report = self._compiled(self.state, self.setup, x, zeta)
+            report: Report = self._compiled(self._state, self.setup, x, zeta)
             return report
-        return observe(self.model, self.state, self.setup, x, zeta)
+        return observe(self.model, self._state, self.setup, x, zeta)
 
     def make_room(self, ticks: int) -> None:
         """Let `ticks` more hypotheses fit, doubling an unbounded state when they do not."""
@@ -177,6 +177,25 @@ class Filter:
         """Go on from another state of the same set-up."""
         self.state = state
         self._free = min(self._free, 0)
+
+    @property
+    def state(self) -> Array:
+        """What the kernels move (`_kernels.layout`)."""
+        return self._state
+
+    @state.setter
+    def state(self, state: Array) -> None:
+        self._state = state
+        self._address = 0
+
+    @property
+    def address(self) -> int:
+        """Where the state lies in memory, for a kernel that goes from one to the next while this filter is held."""
+        if self._address == 0:
+            if not self._state.flags.carray or self._state.dtype != np.float64:
+                raise ValueError("a state is one contiguous array of numbers")
+            self._address = self._state.ctypes.data
+        return self._address
 
     @property
     def ticks(self) -> int:

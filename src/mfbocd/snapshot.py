@@ -33,7 +33,7 @@ def to_bytes(detector: Any) -> bytes:
         _facts(detector, learnt, numbers),
         {
             "hazard": detector.hazard.table,
-            "numbers": np.array([detector.spent, *numbers.values()]),
+            "numbers": np.array([_checked(detector.spent), *numbers.values()]),
             **belief_of(detector),
         },
     )
@@ -74,6 +74,12 @@ def _parted(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]
     return learnt, numbers
 
 
+def _checked(spent: float) -> float:
+    if not isfinite(spent):
+        raise ValueError(f"a detector that has spent {spent} cannot be saved: costs must be such that they add up")
+    return spent
+
+
 def belief_of(detector: Any) -> dict[str, Array]:
     """The state without the room there happens to be."""
     state = detector.filter.state
@@ -103,25 +109,34 @@ class Freezer:
     def _cut(self, detector: Any, state: Mapping[str, Any]) -> None:
         """Work out what stays as long as the policy does, and has learnt nothing but other numbers."""
         learnt, numbers = _parted(state)
-        self._policy, self._learnt, self._names, self._size = detector.policy, learnt, tuple(numbers), len(state)
+        self.policy, self._learnt, self._names, self._size = detector.policy, learnt, tuple(numbers), len(state)
         hazard = detector.hazard.table
         sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": at.HEAD, "live": 0}
-        self._begin = preface(_facts(detector, learnt, numbers), sizes) + plain(hazard)
-        self._check = crc32(self._begin)
-        self._pack = struct.Struct(f"<{1 + len(numbers)}d").pack
+        self.begin = preface(_facts(detector, learnt, numbers), sizes) + plain(hazard)
+        self.check = crc32(self.begin)
+        self.width = 1 + len(numbers)
+        """How many `numbers` there are."""
+        self._pack = struct.Struct(f"<{self.width}d").pack
 
-    def __call__(self, detector: Any, belief: bytes | memoryview | None = None) -> bytes:
-        """The same bytes as `detector.to_bytes()`; `belief` is what `together` gives of it."""
+    def __call__(self, detector: Any) -> bytes:
+        """The same bytes as `detector.to_bytes()`."""
+        numbers = self._pack(*self.numbers(detector))
+        return seal(self.begin, self.check, numbers, *map(plain, belief_of(detector).values()))
+
+    def numbers(self, detector: Any) -> list[float]:
+        """What stands between `begin`, of which `check` is the checksum, and the belief; all as they now are."""
         state = detector.policy.state()
-        same = detector.policy is self._policy and len(state) == self._size
-        if not same or any(state[name] != value for name, value in self._learnt.items()):
+        if detector.policy is not self.policy or len(state) != self._size:
             self._cut(detector, state)
+        for name, value in self._learnt.items():
+            if state[name] != value:
+                self._cut(detector, state)
+                break
         numbers = [detector.spent, *[state[name] for name in self._names]]
         if not isfinite(sum(numbers)):
+            _checked(detector.spent)
             self._cut(detector, state)  # which refuses them
-        if belief is None:
-            belief = b"".join(map(plain, belief_of(detector).values()))
-        return seal(self._begin, self._check, self._pack(*numbers), belief)
+        return numbers
 
 
 def from_bytes(

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     def shift(base: Pointer, offset: int) -> Pointer:
         """The address of base[offset]."""
 
+    def pointer_to(address: int) -> Pointer:
+        """An address that was told as a number."""
+
 else:
 
     @intrinsic
@@ -47,3 +50,13 @@ else:
             return cgutils.gep_inbounds(builder, args[0], args[1])
 
         return types.CPointer(types.float64)(base, types.intp), codegen
+
+    @intrinsic
+    def pointer_to(typingctx: Any, address: Any) -> Any:
+        """An address that was told as a number."""
+        kind = types.CPointer(types.float64)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], context.get_value_type(kind))
+
+        return kind(types.int64), codegen

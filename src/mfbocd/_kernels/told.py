@@ -1,16 +1,19 @@
-"""What is told and saved of many states: their likely run lengths, and their numbers without the room between."""
+"""What is told and saved of many states: their likely run lengths, and their bytes."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .compile import kernel
+from .compile import kernel, scalar
 from .layout import BIRTH, CAP, COLUMNS, COUNT, HEAD, TICK, TOTAL, WEIGHT
-from .pointer import Array, Pointer, pointer, shift
+from .pointer import Array, Pointer, pointer, pointer_to
+from .scalar import bits_of
 from .weights import column
 
 Numbers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Tables = NDArray[np.uint32]
 
 SCALE = 1e4  # of a probability that is told
 
@@ -45,34 +48,109 @@ def _likely(state: Pointer, least: float, rows: int, length: Numbers, share: Arr
 
 
 @kernel
-def likely(states: Array, least: float, rows: int, length: Numbers, share: Array, ends: Numbers) -> None:
-    """The run lengths of each state with a probability of at least `least`, the `rows` likeliest if they are more.
-
-    They and their probabilities, in units of 1 / SCALE, follow one another in `length` and `share`, shortest first,
-    up to `ends` (n,) of each state.
-    """
-    end = 0
-    for i in range(states.shape[0]):
-        end = _likely(pointer(states, i * states.shape[1]), least, rows, length, share, end)
-        ends[i] = end
+def _seal(state: Pointer, numbers: Array, i: int, check: int, crc: Tables, out: Words, end: int) -> int:
+    """Write numbers[i], the state's header and live hypotheses, and the checksum, from `end` on; returns the end."""
+    first = end
+    for k in range(numbers.shape[1]):
+        out[end] = bits_of(numbers[i, k])
+        end += 1
+    for k in range(HEAD):
+        # how much room there happens to be is no part of the state
+        out[end] = bits_of(state[k]) if k != CAP else 0
+        end += 1
+    count = int(state[COUNT])
+    for j in range(int(state[COLUMNS])):
+        live = column(state, j)
+        for k in range(count):
+            out[end + k] = bits_of(live[k])
+        end += count
+    out[end] = _crc(out, first, end, check, crc)
+    return end + 1
 
 
 @kernel
-def compact(states: Array, out: Array, ends: Numbers) -> None:
-    """The header and the live hypotheses of each state, one after another, up to `ends` (n,) of each."""
+def gather(addresses: Numbers, states: Array) -> None:
+    """Copies of the states at these addresses, all of one size; the caller holds them."""
+    for i in range(states.shape[0]):
+        state = pointer_to(addresses[i])
+        into = pointer(states, i * states.shape[1])
+        for k in range(states.shape[1]):
+            into[k] = state[k]
+
+
+@kernel
+def tell(
+    states: Array,
+    least: float,
+    rows: int,
+    length: Numbers,
+    share: Array,
+    ends: Numbers,
+    numbers: Array,
+    checks: Words,
+    crc: Tables,
+    saved: Words,
+    stops: Numbers,
+    addresses: Numbers,
+) -> None:
+    """What is told and saved of each state, which then goes back to where it was gathered from.
+
+    Told: the run lengths with a probability of at least `least`, the `rows` likeliest if they are more. They and
+    their probabilities, in units of 1 / SCALE, follow one another in `length` and `share`, shortest first, up to
+    `ends` (n,) of each state.
+
+    Saved: the bytes that end a saved detector: numbers (n, m), header, live hypotheses and the checksum, which goes
+    on from `checks` (n,), that of what stands before. They follow one another in `saved`, words to be written lowest
+    byte first, up to `stops` (n,) of each; the checksum is the first half of the last word. `crc` is `crc_tables`.
+    """
     end = 0
+    stop = 0
     for i in range(states.shape[0]):
         state = pointer(states, i * states.shape[1])
-        into = pointer(out, end)
-        for k in range(HEAD):
-            into[k] = state[k]
-        into[CAP] = 0.0  # how much room there happens to be is no part of the state
-        count = int(state[COUNT])
-        columns = int(state[COLUMNS])
-        for j in range(columns):
-            live = column(state, j)
-            to = shift(into, HEAD + j * count)
-            for k in range(count):
-                to[k] = live[k]
-        end += HEAD + columns * count
+        end = _likely(state, least, rows, length, share, end)
         ends[i] = end
+        stop = _seal(state, numbers, i, checks[i], crc, saved, stop)
+        stops[i] = stop
+        back = pointer_to(addresses[i])
+        for k in range(states.shape[1]):
+            back[k] = state[k]
+
+
+@scalar
+def _crc(words: Words, first: int, last: int, before: int, table: Tables) -> np.uint64:
+    """zlib's crc32 of words[first:last], lowest byte first, going on from `before`.
+
+    zlib itself is no slower, but is called in Python, for one detector at a time, while all other threads wait.
+    Two words at a time, by a table for each of their bytes: what of it waits for the checksum so far is short.
+    """
+    low = np.uint64(0xFF)
+    half = np.uint64(0xFFFFFFFF)
+    crc = np.uint64(before) ^ half
+    k = first
+    while k + 1 < last:
+        a = np.uint64(words[k]) ^ crc
+        b = np.uint64(words[k + 1])
+        crc = np.uint64(0)
+        for j in range(8):
+            shift_by = np.uint64(8 * j)
+            crc ^= np.uint64(table[15 - j, (a >> shift_by) & low] ^ table[7 - j, (b >> shift_by) & low])
+        k += 2
+    if k < last:
+        a = np.uint64(words[k]) ^ crc
+        crc = np.uint64(0)
+        for j in range(8):
+            crc ^= np.uint64(table[7 - j, (a >> np.uint64(8 * j)) & low])
+    return crc ^ half
+
+
+def crc_tables() -> Tables:
+    """crc32 of each byte with 0 to 15 zero bytes after it, (16, 256), but for the flips at both ends."""
+    table = np.zeros((16, 256), dtype=np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (0xEDB88320 if value & 1 else 0)
+        table[0, byte] = value
+    for j in range(1, 16):
+        table[j] = (table[j - 1] >> np.uint32(8)) ^ table[0][table[j - 1] & np.uint32(0xFF)]
+    return table

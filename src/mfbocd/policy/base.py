@@ -66,6 +66,21 @@ class Policy(ABC):
         """`pick` for one stream at a tick, where no cost is a function."""
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
+    @classmethod
+    def pick_each(
+        cls,
+        policies: Sequence[Self],
+        gains: Array,
+        prices: Sequence[float | None],
+        coming: Iterable[tuple[int, int]],
+    ) -> list[int]:
+        """`pick_one` for many streams, each with a policy of its own; those are `alike`.
+
+        Given the gains (n, J), `prices_each`, and seed and tick of each.
+        """
+        each = zip(policies, gains.tolist(), coming, strict=True)
+        return [policy.pick_one(g, seed, tick) for policy, g, (seed, tick) in each]
+
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
         """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
         return None
@@ -90,6 +105,25 @@ class Policy(ABC):
 
     def paid(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""
+
+    @classmethod
+    def paid_each(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
+        """`paid` for many streams, each with a policy of its own; those are `alike`.
+
+        Their `state` (n, m) where it is plain numbers.
+        """
+        for policy, cost in zip(policies, costs, strict=True):
+            policy.paid((cost,))
+        return None
+
+    def alike(self) -> tuple[Any, ...]:
+        """What policies of a class must have equal to pick and pay together, beside gain and fidelities."""
+        return ()
+
+    @classmethod
+    def prices_each(cls, policies: Sequence[Self]) -> list[float | None]:
+        """The gain one unit of cost must buy now, if there is such a price, for many streams."""
+        return [getattr(policy, "price", None) for policy in policies]
 
     def alone(self) -> Policy:
         """This policy for one stream taken out of the fleet that shared it."""
@@ -117,6 +151,12 @@ def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) ->
         if net > best:
             best, index = net, j
     return index
+
+
+def largest_nets(gains: Array, costs: Array, prices: Sequence[float | None]) -> list[int]:
+    """`largest_net` for many streams with gains (n, J) and the same costs (J,)."""
+    found: list[int] = (gains - np.array(prices, dtype=float)[:, None] * costs).argmax(axis=1).tolist()
+    return found
 
 
 def draw_uniform(seeds: Sequence[int], tick: int) -> Array:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from ..filter import Filter
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy, largest_net
+from .base import Array, Choices, Policy, largest_net, largest_nets
 
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
 SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
 HOLD = RATE * RATE / 8.0  # and for a unit of debt at every tick: damps the loop critically at an elasticity of 1/2
 WORST = 200.0  # units of debt the price reacts to; more is not remembered
 REACH = 8.0  # how far the log price may go from where it began: beyond, only the way back gets longer
+_DEAR = 700.0  # beyond, the price would be no number
 
 
 class Budget(Policy):
@@ -97,7 +98,7 @@ class Budget(Policy):
     @property
     def price(self) -> float:
         """The gain one unit of cost must buy now."""
-        return math.exp(self.log_price)
+        return math.exp(self.log_price if self.log_price < _DEAR else _DEAR)
 
     def prime(self, belief: Filter) -> None:
         """Begin at the price the model itself expects.
@@ -155,6 +156,19 @@ class Budget(Policy):
             return super().pick_one(gains, seed, tick)
         return largest_net(gains, self.costs, self.price)
 
+    @classmethod
+    def pick_each(
+        cls,
+        policies: Sequence[Self],
+        gains: Array,
+        prices: Sequence[float | None],
+        coming: Iterable[tuple[int, int]],
+    ) -> list[int]:
+        """As `pick`."""
+        if policies[0].cap is not None:
+            return super().pick_each(policies, gains, prices, coming)
+        return largest_nets(gains, policies[0].cost, prices)
+
     def _left(self) -> float:
         """What the coming tick may cost, so that no window with it, nor any later one, need exceed the cap."""
         if self.cap is None:
@@ -178,6 +192,33 @@ class Budget(Policy):
         moved = self.log_price + rate * excess + HOLD * self.debt
         self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
         self.ticks += 1
+
+    @classmethod
+    def paid_each(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
+        """As `paid`, with the same operations in the same order: the same bits."""
+        like = policies[0]
+        if like.cap is not None:
+            return super().paid_each(policies, costs)
+        log_price, debt, ticks = np.array([(policy.log_price, policy.debt, policy.ticks) for policy in policies]).T
+        with np.errstate(over="ignore"):
+            excess = (np.array(costs) - like._target) / like._unit
+            debt = np.minimum(np.maximum(debt + excess, -WORST), WORST)
+            rate = np.maximum(RATE, 1.0 / (SETTLE + ticks))
+            moved = log_price + rate * excess + HOLD * debt
+        log_price = np.minimum(np.maximum(moved, like._began - REACH), like._began + REACH)
+        for policy, price, owed in zip(policies, log_price.tolist(), debt.tolist(), strict=True):
+            policy.log_price, policy.debt = price, owed
+            policy.ticks += 1
+        return np.stack([log_price, debt, ticks + 1.0], axis=1)
+
+    def alike(self) -> tuple[Any, ...]:
+        """What the price moves by, and about."""
+        return self._target, self._unit, self._began, self.cap
+
+    @classmethod
+    def prices_each(cls, policies: Sequence[Self]) -> list[float | None]:
+        """As `price`."""
+        return [math.exp(p.log_price if p.log_price < _DEAR else _DEAR) for p in policies]
 
     def alone(self) -> Budget:
         """An equal part of the budget, at the price learnt together."""

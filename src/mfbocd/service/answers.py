@@ -43,7 +43,12 @@ def service_of(request: Request) -> Service:
 
 def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Plain values as JSON."""
-    return Response(encoded(value), status, headers=headers, media_type="application/json")
+    return written(encoded(value), status, headers)
+
+
+def written(body: bytes | str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """What is JSON already."""
+    return Response(body, status, headers=headers, media_type="application/json")
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..config import Config
 from ..detector import Detector
-from ..information import expected_gains
-from ..policy import Budget, Net
+from ..policy import Budget
+from ..together import decided
 from .records import text
 
 
-def decide(detector: Detector, gains: Sequence[float] | None = None) -> dict[str, Any]:
-    """The choice of the coming tick: its fidelity, the gains the policy weighs (if known already), and the price.
+def decide(detector: Detector, price: float | None = None) -> dict[str, Any]:
+    """The choice of the coming tick: its fidelity, the gains the policy weighs, and the price, if not given, its own.
 
-    The same fidelity as `Detector.choose`, which would weigh the gains a second time.
-
-    >>> from mfbocd import Fidelity, Gaussian
+    >>> from mfbocd import Fidelity, Gaussian, Net
     >>> detector = Detector(Gaussian(0, 9, 1), [Fidelity("imu", 0.1, 1), Fidelity("gps", 1, 40)], policy=Net(0.01))
     >>> told = decide(detector)
     >>> told["fidelity"], told["price"], round(told["gains"]["gps"], 2)
     ('gps', 0.01, 1.15)
     """
-    policy = detector.policy
-    price = getattr(policy, "price", None)
-    weighed = detector.weighed
-    if weighed is None:
-        return {"fidelity": detector.choose().name, "gains": {}, "price": price}
-    if gains is None:
-        gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
-    chosen = detector.fidelities[policy.pick_one(gains, detector.seed, detector.ticks)]
-    return {"fidelity": chosen.name, "gains": dict(zip(detector.by_name, gains, strict=True)), "price": price}
+    gains, chosen, price = decided(detector, price)
+    return choice(detector.by_name, gains, chosen.name, price)
+
+
+def choice(names: Iterable[str], gains: Sequence[float], chosen: str, price: float | None) -> dict[str, Any]:
+    """`decide` of what is known already."""
+    return {"fidelity": chosen, "gains": dict(zip(names, gains, strict=False)), "price": price}
 
 
 def budget_of(detector: Detector) -> float | None:
@@ -64,13 +60,13 @@ class SharedBudget:
             )
         self.policy = detector.policy.bind(detector.fidelities, max(streams, 1))
         self.policy.prime(detector.filter)
-        self._fidelities = detector.fidelities
         self.spent, self.readings = 0.0, 0
-        self._rule: Net | None = None
         if state:
             facts: dict[str, Any] = json.loads(state)
             self.spent, self.readings = facts.pop("spent"), facts.pop("readings")
             self.policy.restore(facts)
+        self.price = self.policy.price
+        """What a stream of the group decides by."""
 
     def state(self) -> str:
         """What was learnt and the round under way, as JSON."""
@@ -83,10 +79,4 @@ class SharedBudget:
         if self.readings >= self.policy.streams:
             self.policy.paid((self.spent,))
             self.spent, self.readings = 0.0, 0
-            self._rule = None
-
-    def rule(self) -> Net:
-        """What a stream of the group decides by at the present price."""
-        if self._rule is None:
-            self._rule = Net(self.policy.price, gain=self.policy.gain or "joint").bind(self._fidelities)
-        return self._rule
+            self.price = self.policy.price

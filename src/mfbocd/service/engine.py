@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections import ChainMap
+from collections import ChainMap, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType
@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 from ..config import Config
 from ..detector import Detector
+from ..fidelity import Fidelity
 from ..together import Moved, Mover
-from .decide import SharedBudget, decide
+from .decide import SharedBudget, choice
 from .errors import Refused, Unavailable
-from .held import Held, HeldGroup, Memory
+from .held import Held, Memory
 from .records import LEAST, SHOWN, Event, number, step_record, text
 from .store import Changes, Store
 
@@ -44,7 +45,8 @@ class Observe(NamedTuple):
 
 
 Command = Ask | Observe
-Answer = dict[str, Any] | Refused
+Answer = str | Refused
+"""A choice or a step as JSON, or why there is none: what is answered is what is stored, and encoded once."""
 
 
 @dataclass(slots=True)
@@ -74,8 +76,8 @@ class Work:
 class Engine:
     """Answers commands. To be used by one thread alone, but for the commit itself.
 
-    `answer` may be called again while another thread commits the `changes` handed over before: what it finds in
-    memory is as if they had been written. If they are not, `lost` forgets them and all that came after.
+    `answer` may be called again while another thread commits `changes` handed over before: what it finds in memory
+    is as if they had been written. If they are not, `lost` forgets them and all that came after.
     """
 
     def __init__(self, store: Store, *, held: int = HELD, largest: int = LARGEST) -> None:
@@ -86,26 +88,27 @@ class Engine:
         """Why the last transaction was not written, if it was not."""
         self._mover = Mover(LEAST, SHOWN)
         self._work = Work()
-        self._written = Work()
+        self._handed: deque[Work] = deque()
+        self._unwritten: dict[str, Work] = {}
+        """The last work to change a stream, unless that is written."""
 
-    def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[Answer]]:
-        """Answer each command of each job; on disk, all in one transaction, before any answer is given.
+    def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[dict[str, Any] | Refused]]:
+        """Answer each command of each job, in plain values; on disk, all in one transaction, before any is given.
 
         If that fails nothing was changed, and every answer says so.
         """
         try:
             self.load(self.lacking(jobs))
             answers = self.answer(jobs)
-            changes = self.changes()
-            if changes is not None:
-                self.store.commit(changes)
+            if self.changed:
+                self.store.commit(self.changes())
                 self.kept()
         except BaseException as error:
             self.lost(error)
             if not isinstance(error, Unavailable):
                 raise
             return [[error for _ in job] for job in jobs]
-        return answers
+        return [[one if isinstance(one, Refused) else json.loads(one) for one in job] for job in answers]
 
     @property
     def held(self) -> int:
@@ -129,7 +132,7 @@ class Engine:
 
     def must_settle(self, streams: Iterable[str]) -> bool:
         """Whether the store must first have what is unwritten: else what it gives of these is of an earlier tick."""
-        return bool(self._work.groups or self._written.groups) or self.unwritten(streams)
+        return any(work.groups for work in (self._work, *self._handed)) or self.unwritten(streams)
 
     def load(self, streams: list[str]) -> None:
         """Take streams for this worker."""
@@ -138,38 +141,48 @@ class Engine:
 
     def unwritten(self, streams: Iterable[str]) -> bool:
         """Whether an answer of one of these tells of something that is yet to be written."""
-        return any(s in self._work.streams or s in self._written.streams for s in streams)
+        return any(map(self._unwritten.__contains__, streams))
 
-    def changes(self) -> Changes | None:
-        """What was changed since it was last asked, to be committed by whoever asks; None if nothing was.
+    @property
+    def changed(self) -> bool:
+        """Whether there are `changes`."""
+        return bool(self._work.streams)
 
-        Either `kept` or `lost` must be called before the next.
+    def changes(self) -> Changes:
+        """What was changed since it was last asked, to be committed by whoever asks, in the order it was asked.
+
+        Either `kept` or `lost` must be called for each.
         """
         work, self._work = self._work, Work()
-        if not work.streams:
-            return None
         work.since = time.monotonic()
-        self._written = work
+        self._handed.append(work)
         return Changes(
             streams=[(self.memory.streams[s].row, before) for s, before in work.streams.items()],
             groups=[(self.memory.groups[g].row, before) for g, before in work.groups.items()],
             events=list(work.events.values()),
         )
 
-    def kept(self) -> None:
-        """The changes were committed."""
-        written, self._written = self._written, Work()
-        self.commits += 1
-        self.failed = ""
-        self.memory.renew(written.streams, written.groups, written.since)
+    def kept(self, many: int = 1) -> None:
+        """The first `many` changes that were asked for were committed, in one transaction."""
+        works = [self._handed.popleft() for _ in range(many)]
+        if any(work.streams for work in works):
+            self.commits += 1
+            self.failed = ""
+        for work in works:
+            for stream in work.streams:
+                if self._unwritten[stream] is work:
+                    del self._unwritten[stream]
+            self.memory.renew(work.streams, work.groups, work.since)
 
     def lost(self, error: BaseException) -> None:
         """The changes were not committed, nor is what came after: what is in memory was not in the store."""
         if isinstance(error, Unavailable):
             self.failed = error.error
-        for work in (self._written, self._work):
+        for work in (*self._handed, self._work):
             self.memory.forget(work.streams, work.groups)
-        self._written, self._work = Work(), Work()
+        self._handed.clear()
+        self._unwritten.clear()
+        self._work = Work()
 
     # --- commands ----------------------------------------------------------------------------------------------
 
@@ -190,12 +203,12 @@ class Engine:
                 try:
                     held = self.memory.get(command.stream)
                     if isinstance(command, Ask):
-                        answers.append({"tick": held.row.tick, **held.next})
+                        answers.append(f'{{"tick":{held.row.tick},{held.row.next[1:]}')
                     elif command.tick < held.row.tick:
                         answers.append(self._repeated(held, command))
                     else:
                         wave[command.stream] = Tick(held, command, _sound(held, command), answers, len(answers))
-                        answers.append({})
+                        answers.append("")
                 except Unavailable:
                     raise
                 except Refused as refused:
@@ -203,91 +216,104 @@ class Engine:
                     answers.append(refused)
         if wave:
             self._advance(list(wave.values()))
-        self.memory.trim(ChainMap(self._work.streams, self._written.streams))
+        self.memory.trim(self._unwritten)
         return found
 
-    def _repeated(self, held: Held, told: Observe) -> dict[str, Any]:
-        expected = {"tick": held.row.tick, "fidelity": held.next["fidelity"]}
-        if held.last is not None and held.last["tick"] == told.tick:
-            step = held.last
+    def _repeated(self, held: Held, told: Observe) -> str:
+        row, expected = held.row, {"tick": held.row.tick, "fidelity": held.fidelity}
+        if told.tick == row.tick - 1 and row.last is not None:
+            stored = row.last
         else:
-            unwritten = ChainMap(self._work.events, self._written.events)
+            unwritten = ChainMap(self._work.events, *(work.events for work in self._handed))
             event = unwritten.get((told.stream, told.tick)) or self.store.event(told.stream, told.tick)
             if event is None:
                 raise Refused(409, f"tick {told.tick} is over and no longer kept", expected)
-            step = json.loads(event.step)
+            stored = event.step
+        step = json.loads(stored)
         if step["fidelity"] != told.fidelity or not _same(step["x"], told.x):
             seen = {"fidelity": step["fidelity"], "x": step["x"]}
             raise Refused(409, f"tick {told.tick} is over, with another observation", expected | {"observed": seen})
         self.repeats += 1
-        return step
+        return stored
 
     def _advance(self, wave: list[Tick]) -> None:
-        """One tick of each stream of a wave."""
-        moved = self._mover.move(
-            [tick.held.detector for tick in wave],
-            [tick.value for tick in wave],
-            [tick.held.detector.by_name[tick.told.fidelity].zeta for tick in wave],
-        )
-        at = round(time.time(), 3)
-        for tick, one in zip(wave, moved, strict=True):
-            try:
-                tick.answers[tick.place] = self._stepped(tick, one, at)
-            except Refused as refused:
-                self.refusals += 1
-                tick.answers[tick.place] = refused
-
-    def _stepped(self, tick: Tick, moved: Moved | Exception, at: float) -> dict[str, Any]:
-        """The step of a stream whose belief has moved; bad input leaves everything as it was."""
-        held, row, detector = tick.held, tick.held.row, tick.held.detector
-        group = None if row.group is None else self.memory.groups[row.group]
-        group_before = None if group is None else group.budget.state()
+        """One tick of each stream of a wave. If one cannot be, none was: then they go one by one."""
+        held = [tick.held for tick in wave]
+        seats = [one.seat for one in held]
+        known = [seat.detector.by_name[tick.told.fidelity] for seat, tick in zip(seats, wave, strict=True)]
+        charged, prices = self._charge(held, known)
         try:
-            if isinstance(moved, Exception):
-                raise moved
-            known = detector.by_name[tick.told.fidelity]
-            step = detector.passed(moved.report, tick.value, known, known.cost_of(None))
-            record = step_record(step, detector.spent, at, moved.likely)
-            stored = text(record)
-            if group is not None:
-                group.budget.paid(step.cost)
-                detector.policy = group.budget.rule()
-            following = decide(detector, moved.gains)
-            written = text(following)
-            state = held.freeze(detector, moved.saved)
-            if len(state) > self.largest:
+            moved = self._mover.move(seats, [tick.value for tick in wave], known, prices)
+            if max([len(one.saved) for one in moved]) > self.largest:
                 raise ValueError(
                     f"the state would be over {self.largest} bytes: the config's pruning does not bound it"
                 )
         except Exception as error:
-            # one reading must not keep back those that share its transaction, whatever it is
-            if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
-                log.exception("a reading of %s was refused", row.id)
-            held.detector = self.memory.make(row.state)
-            if group is not None and group_before is not None:
-                group.budget = SharedBudget(
-                    Config.parse(json.loads(group.row.config)), group.budget.policy.streams, group_before
-                )
-            raise Refused(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
-        self._work.streams.setdefault(row.id, row.tick)
-        alarms = (row.alarms + 1, at, stored) if step.alarm else (row.alarms, row.alarmed, row.last_alarm)
-        held.row = row.after(detector.ticks, detector.spent, alarms, stored, written, at, state)
-        held.last, held.next = record, following
-        if group is not None:
-            self._changed(group)
-        self._work.events[row.id, step.tick] = Event(row.id, step.tick, at, step.alarm, stored)
-        self.steps += 1
-        return record
+            self._undo(held, charged)
+            if len(wave) == 1:
+                self._refuse(wave[0], error)
+            else:
+                for tick in wave:
+                    self._advance([tick])
+            return
+        self._keep(wave, moved)
+        for name in charged:
+            group = self.memory.groups[name]
+            self._work.groups.setdefault(name, group.row.version)
+            group.row = replace(group.row, version=group.row.version + 1, state=group.budget.state())
 
-    def _changed(self, group: HeldGroup) -> None:
-        row = group.row
-        self._work.groups.setdefault(row.id, row.version)
-        group.row = replace(row, version=row.version + 1, state=group.budget.state())
+    def _charge(self, held: list[Held], known: list[Fidelity]) -> tuple[dict[str, str], list[float | None]]:
+        """Let groups pay for readings, in their order: what their budgets were before, and the price for each."""
+        before: dict[str, str] = {}
+        prices: list[float | None] = [None] * len(held)
+        for i, one in enumerate(held):
+            name = one.row.group
+            if name is not None:
+                budget = self.memory.groups[name].budget
+                if name not in before:
+                    before[name] = budget.state()
+                budget.paid(known[i].cost_of())
+                prices[i] = budget.price
+        return before, prices
+
+    def _undo(self, held: list[Held], charged: dict[str, str]) -> None:
+        """Have streams and groups as their rows are."""
+        for one in held:
+            one.seat = self.memory.seat(one.row)
+        for name, state in charged.items():
+            group = self.memory.groups[name]
+            config = Config.parse(json.loads(group.row.config))
+            group.budget = SharedBudget(config, group.budget.policy.streams, state)
+
+    def _refuse(self, tick: Tick, error: Exception) -> None:
+        self.refusals += 1
+        # one reading must not keep back those that share its transaction, whatever it is
+        if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
+            log.error("a reading of %s was refused", tick.held.row.id, exc_info=error)
+        expected = {"x": _reading(tick.held.detector)}
+        tick.answers[tick.place] = Refused(422, f"x cannot be taken: {error}", expected)
+
+    def _keep(self, wave: list[Tick], moved: list[Moved]) -> None:
+        """Ticks that were are in memory, and among the coming changes."""
+        at = round(time.time(), 3)
+        work, unwritten = self._work, self._unwritten
+        streams, events = work.streams, work.events
+        for tick, (step, spent, likely, gains, chosen, price, state) in zip(wave, moved, strict=True):
+            held, row, n, alarm = tick.held, tick.held.row, step.tick, step.alarm
+            tick.answers[tick.place] = stored = text(step_record(step, spent, at, likely))
+            held.fidelity = chosen.name
+            following = text(choice(held.seat.detector.by_name, gains, chosen.name, price))
+            streams.setdefault(row.id, row.tick)
+            unwritten[row.id] = work
+            events[row.id, n] = Event(row.id, n, at, alarm, stored)
+            alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
+            held.row = row.after(n + 1, spent, alarms, stored, following, at, state)
+        self.steps += len(wave)
 
 
 def _sound(held: Held, told: Observe) -> Any:
     """What was read at the coming tick, as the filter takes it, or why it cannot be that."""
-    row, wanted, detector = held.row, held.next["fidelity"], held.detector
+    row, wanted, detector = held.row, held.fidelity, held.detector
     expected = {"tick": row.tick, "fidelity": wanted}
     if told.tick > row.tick:
         raise Refused(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)

@@ -7,11 +7,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from ..config import Config
 from ..detector import Detector
-from ..snapshot import Freezer, Maker
+from ..snapshot import Maker
+from ..together import Seat
 from .decide import SharedBudget
 from .errors import Elsewhere, absent
 from .records import GroupRow, StreamRow
@@ -30,7 +30,7 @@ class HeldGroup:
     until: float
 
 
-@dataclass
+@dataclass(slots=True)
 class Held:
     """A stream in memory: the row is as stored, or will be when the transactions under way have ended.
 
@@ -38,12 +38,16 @@ class Held:
     """
 
     row: StreamRow
-    detector: Detector
+    seat: Seat
     missing: str
-    next: dict[str, Any]
-    last: dict[str, Any] | None
+    fidelity: str
+    """What is to be read at the coming tick."""
     until: float
-    freeze: Freezer
+
+    @property
+    def detector(self) -> Detector:
+        """What the row's state is of."""
+        return self.seat.detector
 
 
 class Memory:
@@ -54,7 +58,7 @@ class Memory:
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
-        self.make = Maker(Detector.from_bytes)
+        self._make = Maker(Detector.from_bytes)
 
     def lacking(self, streams: Iterable[str]) -> list[str]:
         """Of these streams, those that must be loaded."""
@@ -134,13 +138,14 @@ class Memory:
             self.forget([stream for stream in self.streams if stream not in kept][:excess])
 
     def _hold(self, row: StreamRow, until: float) -> Held:
-        detector = self.make(row.state)
         return Held(
             row=row,
-            detector=detector,
+            seat=self.seat(row),
             missing=json.loads(row.config)["missing"],
-            next=json.loads(row.next),
-            last=None if row.last is None else json.loads(row.last),
+            fidelity=json.loads(row.next)["fidelity"],
             until=until,
-            freeze=Freezer(detector),
         )
+
+    def seat(self, row: StreamRow) -> Seat:
+        """A row's detector, to be moved with others."""
+        return Seat(self._make(row.state))

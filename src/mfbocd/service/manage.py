@@ -10,7 +10,7 @@ from typing import Any
 
 from ..config import Config, ConfigError
 from ..policy import Budget
-from ..together import Mover
+from ..together import Mover, Seat
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
@@ -44,13 +44,10 @@ def rehearsed(config: Mapping[str, Any]) -> None:
         detector = made.detector(missing="skip")
         text(decide(detector))
         mover = Mover(LEAST, SHOWN)
-        mover.move([detector.twin(), detector.twin()], [None, None], [0.0, 0.0])  # as many are, and as one is
-        (moved,) = mover.move([detector], [None], [0.0])
-        if isinstance(moved, Exception):
-            raise moved
-        step = detector.passed(moved.report, None, detector.fidelities[0], 0.0)
-        text([step_record(step, detector.spent, 0.0, moved.likely), decide(detector, moved.gains)])
-        detector.to_bytes()
+        for many in (2, 1):  # as many are, and as one is
+            seats = [Seat(detector.twin()) for _ in range(many)]
+            moved = mover.move(seats, [None] * many, [detector.fidelities[0]] * many)[0]
+        text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
         raise Refused(
             422, f"config cannot be computed with: {error}", {"config": "numbers of a usual size"}
@@ -82,7 +79,7 @@ def add_stream(
     known: Mapping[str, Any],
     most: int,
 ) -> dict[str, Any]:
-    """A stream before its first tick; of a group it has the group's config and rule."""
+    """A stream before its first tick; of a group it has the group's config and price."""
     store = engine.store
     if store.totals()["streams"] >= most:
         raise Refused(429, f"there are {most} streams already, the most this service keeps")
@@ -105,15 +102,14 @@ def add_stream(
         if observer not in known:
             raise Refused(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
     detector = made.detector(missing="skip")
-    budget = budget_of(detector)
+    budget, price = budget_of(detector), None
     if held is not None:
         members = store.members(held.row.id) + 1
         try:
             shared = SharedBudget(made, members, held.row.state)
         except ValueError as error:
             raise Refused(409, f"group {group!r} cannot take another stream: {error}") from None
-        detector.policy = shared.rule()
-        budget = None
+        budget, price = None, shared.price
     state = detector.to_bytes()
     if len(state) > engine.largest:
         raise Refused(422, f"config makes a state of {len(state)} bytes; {engine.largest} is the most", None)
@@ -132,7 +128,7 @@ def add_stream(
         alarmed=None,
         last_alarm=None,
         last=None,
-        next=text(decide(detector)),
+        next=text(decide(detector, price)),
         updated=now,
         state=state,
     )

@@ -128,7 +128,7 @@ class _Bridge:
             if stream in self._elsewhere:
                 continue
             try:
-                step = await self._observe(stream, bytes(message.payload or b""))
+                tick = await self._observe(stream, bytes(message.payload or b""))
             except Elsewhere:
                 continue
             except Refused as refused:
@@ -136,10 +136,11 @@ class _Bridge:
                     log.warning("an observation of %s was not stored: %s", stream, refused.error)
                 await client.publish(f"{PREFIX}/{stream}/error", text(refused.body()), qos=1)
                 continue
-            if self._said.get(stream, -1) <= step["tick"]:
+            if self._said.get(stream, -1) <= tick:
                 await self._say(client, [stream])
 
-    async def _observe(self, stream: str, payload: bytes) -> dict[str, Any]:
+    async def _observe(self, stream: str, payload: bytes) -> int:
+        """Take what was read; the tick it was of."""
         if len(payload) > MOST:
             raise Refused(413, f"a message must be at most {MOST} bytes")
         try:
@@ -147,7 +148,8 @@ class _Bridge:
         except (ValidationError, ValueError, RecursionError) as error:
             expected = {"tick": "a whole number", "fidelity": "a name", "x": "a reading"}
             raise Refused(422, f"not an observation: {str(error)[:300]}", expected) from None
-        return await self.service.one(Observe(stream, told.tick, told.fidelity, told.x))
+        await self.service.one(Observe(stream, told.tick, told.fidelity, told.x))
+        return told.tick
 
     async def _publish(self, client: Any) -> None:
         """Say what every stream shall read next; then what is new, whoever brought it."""
@@ -203,8 +205,9 @@ class _Bridge:
     async def _say(self, client: Any, streams: list[str]) -> None:
         choices = await self.service.run([Ask(stream) for stream in streams])
         for stream, choice in zip(streams, choices, strict=True):
-            # refused: it went meanwhile, or is looked at again; said: by the other task, meanwhile
-            if isinstance(choice, Refused) or self._said.get(stream, -1) >= choice["tick"]:
+            if isinstance(choice, Refused):  # it went meanwhile, or is looked at again
                 continue
-            self._said[stream] = choice["tick"]
-            await client.publish(f"{PREFIX}/{stream}/next", text(choice), qos=1, retain=True)
+            tick = json.loads(choice)["tick"]
+            if self._said.get(stream, -1) < tick:  # else the other task said it, meanwhile
+                self._said[stream] = tick
+                await client.publish(f"{PREFIX}/{stream}/next", choice, qos=1, retain=True)

@@ -155,17 +155,18 @@ def number(value: Any) -> Any:
 
 def step_record(step: Step, spent: float, at: float, likely: list[list[float]]) -> dict[str, Any]:
     """A step as it is answered, stored and streamed: its fields, the spend so far, the likely run lengths."""
+    tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence, _, _ = step
     return {
-        "tick": step.tick,
-        "fidelity": step.fidelity,
-        "x": number(step.x),
-        "cost": step.cost,
-        "mean": number(step.mean),
-        "run_length": step.run_length,
-        "p_change": step.p_change,
-        "alarm": step.alarm,
-        "changed_at": step.changed_at,
-        "confidence": step.confidence,
+        "tick": tick,
+        "fidelity": fidelity,
+        "x": x if type(x) is float else number(x),
+        "cost": cost,
+        "mean": mean if type(mean) is float else number(mean),
+        "run_length": run_length,
+        "p_change": p_change,
+        "alarm": alarm,
+        "changed_at": changed_at,
+        "confidence": confidence,
         "spent": spent,
         "at": at,
         "posterior": likely,

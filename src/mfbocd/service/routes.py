@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,10 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from . import bodies, events, manage, trace
-from .answers import REFUSALS, answer, service_of
+from .answers import REFUSALS, answer, service_of, written
 from .engine import Answer, Ask, Observe
 from .errors import Elsewhere, Refused, absent
+from .records import text
 from .service import Service
 
 router = APIRouter(responses=REFUSALS)
@@ -81,13 +83,13 @@ async def no_stream(request: Request, stream: bodies.Id) -> Response:
 @router.post("/streams/{stream}/choose", response_model=bodies.Choice)
 async def choose(request: Request, stream: bodies.Id) -> Response:
     """What to read at the coming tick. Asking changes nothing: the answer stays the same until it is observed."""
-    return answer(await service_of(request).one(Ask(stream)))
+    return written(await service_of(request).one(Ask(stream)))
 
 
 @router.post("/streams/{stream}/observe", response_model=bodies.Step)
 async def observe(request: Request, stream: bodies.Id, body: bodies.Observation) -> Response:
     """Tell what was read. Telling the same again is harmless: the answer is the same step."""
-    return answer(await service_of(request).one(Observe(stream, body.tick, body.fidelity, body.x)))
+    return written(await service_of(request).one(Observe(stream, body.tick, body.fidelity, body.x)))
 
 
 @router.post("/streams/{stream}/step", response_model=bodies.Step, responses={502: {"model": bodies.Failure}})
@@ -97,18 +99,18 @@ async def step(request: Request, stream: bodies.Id, body: bodies.Raw) -> Respons
     row = await asyncio.to_thread(service.store.stream, stream)
     if row is None:
         raise absent("stream", stream)
-    choice = await service.one(Ask(stream))
+    choice = json.loads(await service.one(Ask(stream)))
     tick, fidelity = choice["tick"], choice["fidelity"]
     if body.tick is not None and body.tick != tick:
         found = await asyncio.to_thread(service.store.event, stream, body.tick) if body.tick < tick else None
         if found is None:
             expected = {"tick": tick, "fidelity": fidelity}
             raise Refused(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
-        return answer(json.loads(found.step))
+        return written(found.step)
     x = await asyncio.to_thread(
         _observed, service, json.loads(row.observers), json.loads(row.config), fidelity, body.raw
     )
-    return answer(await service.one(Observe(stream, tick, fidelity, x)))
+    return written(await service.one(Observe(stream, tick, fidelity, x)))
 
 
 def _observed(service: Service, named: dict[str, str], config: dict[str, Any], fidelity: str, raw: Any) -> Any:
@@ -133,7 +135,7 @@ async def choose_many(request: Request, body: bodies.Choices) -> Response:
     service = service_of(request)
     _small(service, len(body.streams))
     answers = await service.run([Ask(stream) for stream in body.streams])
-    return answer({"results": [_result(s, a) for s, a in zip(body.streams, answers, strict=True)]})
+    return _results(body.streams, answers)
 
 
 @router.post("/observe", response_model=bodies.Results)
@@ -143,7 +145,7 @@ async def observe_many(request: Request, body: bodies.Observations) -> Response:
     _small(service, len(body.observations))
     told = [Observe(o.stream, o.tick, o.fidelity, o.x) for o in body.observations]
     answers = await service.run(told)
-    return answer({"results": [_result(o.stream, a) for o, a in zip(told, answers, strict=True)]})
+    return _results([o.stream for o in told], answers)
 
 
 def _small(service: Service, count: int) -> None:
@@ -152,12 +154,19 @@ def _small(service: Service, count: int) -> None:
         raise Refused(413, f"a batch of {count}; {most} is the most", {"batch": most})
 
 
-def _result(stream: str, found: Answer) -> dict[str, Any]:
-    if isinstance(found, Refused):
-        if found.status == 503 and not isinstance(found, Elsewhere):
-            raise found
-        return {"stream": stream, "status": found.status, **found.body()}
-    return {"stream": stream, "status": 200, **found}
+def _results(streams: Sequence[str], answers: Sequence[Answer]) -> Response:
+    """One object each, in order; an id is made of characters that JSON takes as they are."""
+    each = [
+        _refusal(s, a) if isinstance(a, Refused) else f'{{"stream":"{s}","status":200,{a[1:]}'
+        for s, a in zip(streams, answers, strict=True)
+    ]
+    return written(f'{{"results":[{",".join(each)}]}}')
+
+
+def _refusal(stream: str, refused: Refused) -> str:
+    if refused.status == 503 and not isinstance(refused, Elsewhere):
+        raise refused
+    return text({"stream": stream, "status": refused.status, **refused.body()})
 
 
 @router.get("/streams/{stream}/trace")

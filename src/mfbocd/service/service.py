@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .engine import Answer, Command, Engine
 from .errors import Refused
@@ -39,8 +39,8 @@ class Service:
         """Answers to commands, once they are on disk."""
         return await asyncio.wrap_future(self.writer.submit(commands))
 
-    async def one(self, command: Command) -> dict[str, Any]:
-        """The answer to one command, or its refusal raised."""
+    async def one(self, command: Command) -> str:
+        """The answer to one command, as JSON, or its refusal raised."""
         (answer,) = await self.run([command])
         if isinstance(answer, Refused):
             raise answer

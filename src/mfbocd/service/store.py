@@ -58,6 +58,20 @@ class Changes:
     """Each with the version it had before."""
     events: list[Event] = field(default_factory=list)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """Changes that came one after another, as one: of a row the last, with what was before the first."""
+        if len(parts) == 1:
+            return parts[0]
+        streams: dict[str, tuple[StreamRow, int]] = {}
+        groups: dict[str, tuple[GroupRow, int]] = {}
+        for part in parts:
+            for row, before in part.streams:
+                streams[row.id] = (row, streams[row.id][1] if row.id in streams else before)
+            for group, version in part.groups:
+                groups[group.id] = (group, groups[group.id][1] if group.id in groups else version)
+        return cls([*streams.values()], [*groups.values()], [event for part in parts for event in part.events])
+
 
 class Store(ABC):
     """A database. `writing` is used by one thread alone, `reading` by any."""
