@@ -17,7 +17,7 @@ from mfbocd.information import expected_gains
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
 from mfbocd.saving import plain, seal
-from mfbocd.snapshot import Maker, belief_of
+from mfbocd.snapshot import Freezer, Maker, belief_of
 from mfbocd.together import Moved, Mover, Seat, kind_of
 
 from .registry import ALL, Case
@@ -259,6 +259,17 @@ def test_the_pick_of_one_is_that_of_many(policy: Callable[[], Policy]) -> None:
 
 def test_of_equal_net_gains_the_first_is_picked() -> None:
     assert largest_net([0.5, 0.5, 0.2], [2.0, 2.0, 0.0], 0.1) == 0
+
+
+def test_what_is_frozen_follows_the_policy() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(3.0, cap=(12.0, 5)))
+    freeze = Freezer(detector)
+    for policy in (None, None, mf.Net(0.01), None, mf.Budget(share=0.3), None):
+        if policy is not None:
+            detector.policy = policy.bind(detector.fidelities)
+        assert freeze(detector) == detector.to_bytes()
+        detector.update(0.5)
+        assert freeze(detector) == detector.to_bytes()
 
 
 def test_detectors_made_alike_share_what_no_tick_changes() -> None:

@@ -120,8 +120,8 @@ class Freezer:
 
     def __call__(self, detector: Any) -> bytes:
         """The same bytes as `detector.to_bytes()`."""
-        numbers = self._pack(*self.numbers(detector))
-        return seal(self.begin, self.check, numbers, *map(plain, belief_of(detector).values()))
+        numbers = self.numbers(detector)  # before anything else is looked at: it may be cut anew
+        return seal(self.begin, self.check, self._pack(*numbers), *map(plain, belief_of(detector).values()))
 
     def numbers(self, detector: Any) -> list[float]:
         """What stands between `begin`, of which `check` is the checksum, and the belief; all as they now are."""
