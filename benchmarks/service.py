@@ -244,7 +244,7 @@ class Arm:
         self.rates.append(rate)
 
 
-TURNS = 5  # of each service: the machine is not equally fast all the time
+TURNS = 12  # of each service: the machine is not equally fast all the time
 
 
 def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:

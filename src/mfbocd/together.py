@@ -177,6 +177,10 @@ class Mover:
         report = np.empty((1, at.FIELDS, n))
         assert like.model.advance is not None
         like.model.advance(states, setup, x, zeta, report, _board())
+        out = np.empty((n, policy.zeta.size))
+        if like.weighed is not None:
+            assert like.model.gains is not None
+            like.model.gains(states, setup, policy.zeta, CODE[like.weighed], out, _board())
         costs = [fidelity.cost_of() for fidelity in known]
         ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
@@ -187,9 +191,6 @@ class Mover:
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
         if like.weighed is not None:
-            out = np.empty((n, policy.zeta.size))
-            assert like.model.gains is not None
-            like.model.gains(states, setup, policy.zeta, CODE[like.weighed], out, _board())
             if given:
                 picked = largest_nets(out, policy.cost, prices)
             else:
