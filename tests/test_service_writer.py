@@ -201,6 +201,24 @@ def test_a_stream_is_not_read_from_the_store_before_it_is_written(bench: Bench) 
     assert again.result(SOON)[0]["tick"] == 1
 
 
+def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
+    """A job waits for a transaction because of one stream; that fails, and another of its streams was in it too."""
+    bench.store.lease = 1000.0
+    one = bench.submit(*[Observe(s, 0, bench.first(s), 0.5) for s in "ac"])
+    bench.under_way()
+    bench.engine.memory.streams["a"].until = 0.0
+    both = bench.submit(Ask("a"), Ask("c"))
+    for _ in range(3000):
+        if bench.writer.waiting() == 0:
+            break
+        threading.Event().wait(0.01)
+    bench.store.error = Unavailable("disk full")
+    bench.store.go.release()
+    assert isinstance(one.result(SOON)[0], Unavailable)
+    assert [a["tick"] for a in both.result(SOON)] == [0, 0]
+    bench.store.error = None
+
+
 def test_another_is_read_meanwhile_and_what_is_unwritten_stays_in_memory(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "mfbocd.db", held=1)
     one = bench.observe("a", 0, bench.first("a"))

@@ -188,6 +188,7 @@ class Writer:
             lacking = self.engine.lacking(jobs)
             if lacking and self.engine.must_settle(lacking):
                 self._drain()
+                lacking = self.engine.lacking(jobs)  # more of them, if it was lost
             self.engine.load(lacking)
             found = self.engine.answer(jobs)
         except BaseException as error:
