@@ -91,7 +91,10 @@ def test_readings_of_several_numbers() -> None:
             check(one, other, other.update(x, way))
 
 
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+TIGHT = {"tight": lambda: mf.Budget(2.9, cap=(15.0, 5))}  # at this spend the cap is often in the way
+
+
+@pytest.mark.parametrize("policy", (POLICIES | TIGHT).values(), ids=POLICIES | TIGHT)
 def test_every_policy_decides_and_learns_for_many_as_for_one(policy: Callable[[], Policy]) -> None:
     """Also where some are ahead, where an alarm is told, and where the policy is another from some tick on."""
 

@@ -191,11 +191,12 @@ class Mover:
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
         if like.weighed is not None:
-            if given:
+            gains = out.tolist()
+            if given or policy.nets:
                 picked = largest_nets(out, policy.cost, prices)
             else:
-                picked = policy.pick_each(policies, out, prices, ((d.seed, d.ticks) for d in detectors))
-            gains, chosen = out.tolist(), [like.fidelities[j] for j in picked]
+                picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
+            chosen = [like.fidelities[j] for j in picked]
         freezers = [seat.freeze for seat in seats]
         same = [freeze.policy for freeze in freezers] == policies  # of what has no == of its own: the same objects
         numbers = None if learnt is None or not same else np.column_stack([spent, learnt])

@@ -66,20 +66,10 @@ class Policy(ABC):
         """`pick` for one stream at a tick, where no cost is a function."""
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
-    @classmethod
-    def pick_each(
-        cls,
-        policies: Sequence[Self],
-        gains: Array,
-        prices: Sequence[float | None],
-        coming: Iterable[tuple[int, int]],
-    ) -> list[int]:
-        """`pick_one` for many streams, each with a policy of its own; those are `alike`.
-
-        Given the gains (n, J), `prices_each`, and seed and tick of each.
-        """
-        each = zip(policies, gains.tolist(), coming, strict=True)
-        return [policy.pick_one(g, seed, tick) for policy, g, (seed, tick) in each]
+    @property
+    def nets(self) -> bool:
+        """Whether the pick is `largest_net` at `price`, so that those of many streams can be made at once."""
+        return False
 
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
         """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
@@ -117,7 +107,7 @@ class Policy(ABC):
         return None
 
     def alike(self) -> tuple[Any, ...]:
-        """What policies of a class must have equal to pick and pay together, beside gain and fidelities."""
+        """What policies of a class must have equal to decide and pay together, beside gain and fidelities."""
         return ()
 
     @classmethod

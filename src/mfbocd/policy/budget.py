@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from ..filter import Filter
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy, largest_net, largest_nets
+from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
 SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
@@ -156,18 +156,10 @@ class Budget(Policy):
             return super().pick_one(gains, seed, tick)
         return largest_net(gains, self.costs, self.price)
 
-    @classmethod
-    def pick_each(
-        cls,
-        policies: Sequence[Self],
-        gains: Array,
-        prices: Sequence[float | None],
-        coming: Iterable[tuple[int, int]],
-    ) -> list[int]:
-        """As `pick`."""
-        if policies[0].cap is not None:
-            return super().pick_each(policies, gains, prices, coming)
-        return largest_nets(gains, policies[0].cost, prices)
+    @property
+    def nets(self) -> bool:
+        """If no cap is in the way."""
+        return self.cap is None
 
     def _left(self) -> float:
         """What the coming tick may cost, so that no window with it, nor any later one, need exceed the cap."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..information import Gain, checked_gain
 from ..models.base import finite, positive
-from .base import Array, Choices, Policy, by_fidelity, largest_net, largest_nets, numbers_of
+from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
 
@@ -113,16 +113,10 @@ class Net(Policy):
         """As `pick`."""
         return largest_net(gains, self.costs, self.price)
 
-    @classmethod
-    def pick_each(
-        cls,
-        policies: Sequence[Self],
-        gains: Array,
-        prices: Sequence[float | None],
-        coming: Iterable[tuple[int, int]],
-    ) -> list[int]:
-        """As `pick`."""
-        return largest_nets(gains, policies[0].cost, prices)
+    @property
+    def nets(self) -> bool:
+        """It is."""
+        return True
 
     def spec(self) -> dict[str, Any]:
         """Price and gain."""
