@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -19,12 +20,17 @@ from .service import free_port, reading
 
 
 class Broker:
-    """mosquitto with nothing kept on disk: what it retained is gone when it restarts."""
+    """mosquitto; unless it `keeps`, what it retained is gone when it restarts."""
 
-    def __init__(self, program: str, folder: Path, more: str = "allow_anonymous true") -> None:
-        self.program, self.port = program, free_port()
+    def __init__(
+        self, program: str, folder: Path, more: str = "allow_anonymous true", *, keeps: bool = False
+    ) -> None:
+        self.program, self.port, self.keeps = program, free_port(), keeps
         self.config = folder / "mosquitto.conf"
-        self.config.write_text(f"listener {self.port} 127.0.0.1\npersistence false\n{more}\n")
+        kept = f"persistence true\npersistence_location {folder}/" if keeps else "persistence false"
+        # as root it would become another user, who cannot use the folder
+        user = "user root\n" if os.geteuid() == 0 else ""
+        self.config.write_text(f"listener {self.port} 127.0.0.1\n{kept}\n{user}{more}\n")
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -36,7 +42,10 @@ class Broker:
 
     def stop(self) -> None:
         if self.process is not None:
-            self.process.kill()
+            if self.keeps:
+                self.process.terminate()  # it writes what it keeps
+            else:
+                self.process.kill()
             self.process.wait()
 
 

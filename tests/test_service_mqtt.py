@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiomqtt
 import pytest
 
 from mfbocd.service import mqtt
@@ -18,6 +20,7 @@ from mfbocd.service.service import Service
 from mfbocd.service.sqlite import SqliteStore
 
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
+from .parts import needed
 from .service import CONFIG, reading, serving
 from .test_service_store import add
 
@@ -54,6 +57,40 @@ def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_p
         steps = [json.loads(line) for line in client.get("/streams/walk/trace").text.splitlines()]
         assert [s["tick"] for s in steps] == list(range(51))
         assert [s["x"] for s in steps] == [reading(0, t, s["fidelity"]) for t, s in enumerate(steps)]
+
+
+def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(tmp_path: Path) -> None:
+    broker = Broker(needed("mosquitto"), tmp_path, keeps=True)  # noqa: F811
+    broker.start()
+
+    async def retained() -> dict[str, int]:
+        """The tick of each `next` that whoever comes new is told; some time is given for it to be so."""
+        found = {}
+        async with aiomqtt.Client("127.0.0.1", broker.port) as client:
+            await client.subscribe("mfbocd/+/next", qos=1)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    async for message in client.messages:
+                        found[str(message.topic)] = json.loads(bytes(message.payload or b"null"))  # type: ignore[arg-type]
+        return {topic: said["tick"] for topic, said in found.items() if said}
+
+    def until(wanted: dict[str, int]) -> None:
+        deadline = time.monotonic() + 20
+        while (found := asyncio.run(retained())) != wanted:
+            assert time.monotonic() < deadline, found
+
+    with (
+        contextlib.ExitStack() as ended,
+        serving(tmp_path / "mfbocd.db", beside=bridge(f"mqtt://127.0.0.1:{broker.port}")) as client,
+    ):
+        ended.callback(broker.stop)
+        for stream in ("goes", "stays"):
+            client.post("/streams", json={"id": stream, "config": CONFIG})
+        until({"mfbocd/goes/next": 0, "mfbocd/stays/next": 0})
+        broker.stop()
+        assert client.delete("/streams/goes").status_code == 204
+        broker.start()
+        until({"mfbocd/stays/next": 0})
 
 
 def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:  # noqa: F811

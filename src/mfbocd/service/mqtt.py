@@ -95,7 +95,7 @@ class _Bridge:
     def __init__(self, service: Service, aiomqtt: Any, options: dict[str, Any]) -> None:
         self.service, self.aiomqtt, self.options = service, aiomqtt, options
         self._said: dict[str, int] = {}
-        """The tick last published of each stream this worker has."""
+        """The tick last published of each stream this worker has; -1 before, as another may have spoken for it."""
         self._made: dict[str, float] = {}
         """When these streams were made: one that went may have come again under its name."""
         self._due: dict[str, None] = {}
@@ -112,7 +112,8 @@ class _Bridge:
             try:
                 async with self.aiomqtt.Client(**self.options) as client:
                     wait = WAIT[0]
-                    self._said.clear()  # a broker that was restarted may have forgotten what it retained
+                    # a broker that was restarted may have forgotten what it retained; of what went, it may not
+                    self._said = dict.fromkeys(self._said, -1)
                     await client.subscribe(f"{PREFIX}/+/obs", qos=1)
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._publish(client))
@@ -181,26 +182,30 @@ class _Bridge:
             there |= {row.id for row in rows}
             mine = await self._mine(rows)
             for row in rows:
-                if row.id not in mine or self._made.get(row.id) != row.created:
+                if row.id not in mine:  # perhaps it is about to go, and must then be taken back: the next look tells
+                    continue
+                if not mine[row.id] or self._made.get(row.id) != row.created:
                     self._said.pop(row.id, None)
                     self._due.pop(row.id, None)
-                if row.id not in mine:
+                if not mine[row.id]:
                     self._elsewhere.add(row.id)
                     continue
                 self._elsewhere.discard(row.id)
                 self._made[row.id] = row.created
-                if self._said.get(row.id, -1) < row.tick:
+                if self._said.setdefault(row.id, -1) < row.tick:
                     self._due[row.id] = None
         for gone in set(self._said) - there:
-            del self._said[gone]
+            self._due.pop(gone, None)
             await client.publish(f"{PREFIX}/{gone}/next", None, qos=1, retain=True)
+            self._said.pop(gone, None)  # not before: if the broker went meanwhile, it is still to be taken back
         self._elsewhere &= there
         self._made = {stream: made for stream, made in self._made.items() if stream in there}
 
-    async def _mine(self, rows: list[StreamRow]) -> set[str]:
+    async def _mine(self, rows: list[StreamRow]) -> dict[str, bool]:
         names = [row.id for row in rows]
         store = self.service.store
-        return set(names) if store.lease is None else await self.service.alone(lambda: store.claim(names))
+        # where there is one worker, the question need not wait for its thread
+        return store.claim(names) if store.lease is None else await self.service.alone(lambda: store.claim(names))
 
     async def _say(self, client: Any, streams: list[str]) -> None:
         choices = await self.service.run([Ask(stream) for stream in streams])

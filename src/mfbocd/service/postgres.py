@@ -134,13 +134,13 @@ class PostgresStore(Store):
             loaded.elsewhere |= {stream: theirs[group] for stream, group in members.items() if group in theirs}
         return loaded
 
-    def claim(self, streams: Sequence[str]) -> set[str]:
+    def claim(self, streams: Sequence[str]) -> dict[str, bool]:
         """As `load` without reading; a lease with more than half of its time left is not written again."""
         with self.writing() as cursor:
-            lone, members, groups = self._named(cursor, streams)
-            mine = self._renewed(cursor, "stream_groups", groups)
-            taken = self._renewed(cursor, "streams", lone)
-        return taken | {stream for stream, group in members.items() if group in mine}
+            lone, members, wanted = self._named(cursor, streams)
+            groups = self._renewed(cursor, "stream_groups", wanted)
+            found = self._renewed(cursor, "streams", lone)
+        return found | {stream: groups[group] for stream, group in members.items() if group in groups}
 
     def _named(self, cursor: Any, streams: Sequence[str]) -> tuple[list[str], dict[str, str], list[str]]:
         """Of these streams those of no group, the group of the others, and these groups."""
@@ -148,14 +148,18 @@ class PostgresStore(Store):
         members = {stream: group for stream, group in named if group is not None}
         return [stream for stream, group in named if group is None], members, sorted(set(members.values()))
 
-    def _renewed(self, cursor: Any, table: str, ids: Sequence[str]) -> set[str]:
+    def _renewed(self, cursor: Any, table: str, ids: Sequence[str]) -> dict[str, bool]:
+        """Whether this worker has a row, or another: one that is locked may be about to go."""
         rows = cursor.execute(
             f"SELECT id FROM {table} WHERE id = ANY(%s) AND owner = %s AND until > {_NOW} + %s * 0.5",
             (list(ids), self.worker, self.lease),
         )
-        sure = {row[0] for row in rows}
-        rest = [name for name in ids if name not in sure]
-        return sure.union(self._take(cursor, table, rest)) if rest else sure
+        mine = {row[0] for row in rows}
+        if rest := set(ids) - mine:
+            mine.update(self._take(cursor, table, sorted(rest)))
+        others = self._owners(cursor, table, rest - mine) if rest - mine else {}
+        theirs = (name for name, owner in others.items() if owner not in ("", self.worker))
+        return dict.fromkeys(mine, True) | dict.fromkeys(theirs, False)
 
     def _take(self, cursor: Any, table: str, ids: Sequence[str]) -> list[str]:
         """Of these rows, those this worker now has."""

@@ -97,9 +97,12 @@ class Store(ABC):
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """Take streams, with their groups, for this worker; what is not there is in no part of the answer."""
 
-    def claim(self, streams: Sequence[str]) -> set[str]:
-        """Of these streams, those this worker has or could take; what it has stays with it for another lease."""
-        return set(streams)
+    def claim(self, streams: Sequence[str]) -> dict[str, bool]:
+        """Whether this worker has each stream, or another; what it has or could take is its own for another lease.
+
+        A stream that is in no part of the answer went, or is being written at this moment by another.
+        """
+        return dict.fromkeys(streams, True)
 
     @abstractmethod
     def release(self) -> None:
