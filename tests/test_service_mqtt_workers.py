@@ -220,6 +220,16 @@ def test_a_stream_that_goes_before_its_new_worker_spoke_is_taken_back(postgres: 
     assert swept(postgres(), act) == [0, None]
 
 
+def test_what_could_not_be_taken_is_asked_again(postgres: Callable[[], str]) -> None:  # noqa: F811
+    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
+        here.service.engine.forget("a")
+        with store.writing() as cursor:  # another worker looks at the row, and leaves it in the end
+            cursor.execute("SELECT id FROM streams FOR UPDATE")
+            await here._listen(said)
+
+    assert swept(postgres(), act) == [0, 0]
+
+
 def test_a_killed_workers_stream_goes_on_over_mqtt(broker: Broker, postgres: Callable[[], str]) -> None:  # noqa: F811
     more = ("--lease", "1", "--mqtt", f"mqtt://127.0.0.1:{broker.port}")
     db = postgres()

@@ -131,6 +131,8 @@ class _Bridge:
             try:
                 tick = await self._observe(stream, bytes(message.payload or b""))
             except Elsewhere:
+                if stream in self._said:  # what was told is lost: if it is this worker's after all, it asks again
+                    self._said[stream] = -1
                 continue
             except Refused as refused:
                 if refused.status == 503:
