@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,13 @@ class Broker:
         self.process = subprocess.Popen(
             [self.program, "-c", str(self.config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(0.3)
-        assert self.process.poll() is None, "mosquitto ended at once"
+        deadline = time.monotonic() + 20
+        while True:
+            assert self.process.poll() is None, "mosquitto ended at once"
+            assert time.monotonic() < deadline, "mosquitto does not listen"
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.02)
 
     def stop(self) -> None:
         if self.process is not None:

@@ -296,7 +296,7 @@ def test_a_broker_with_tls_and_a_password(
         act(go)
         broker.stop()
         started = Path(f"/proc/{process.pid}/cmdline").read_text()
-        time.sleep(0.5)  # it notices, and says so
+        time.sleep(1.5)  # it notices, and says so
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
     assert "the broker is away" in said
