@@ -164,10 +164,10 @@ def test_a_database_of_another_kind_or_time_is_left_alone(tmp_path: Path) -> Non
         SqliteStore(tmp_path / "other.db")
     SqliteStore(tmp_path / "new.db").close()
     new = sqlite3.connect(tmp_path / "new.db")
-    new.execute("UPDATE meta SET value = '4'")
+    new.execute("UPDATE meta SET value = '5'")
     new.commit()
     new.close()
-    with pytest.raises(ValueError, match="schema version 4; this mfbocd knows versions 1 to 3"):
+    with pytest.raises(ValueError, match="schema version 5; this mfbocd knows versions 1 to 4"):
         SqliteStore(tmp_path / "new.db")
     (tmp_path / "text.db").write_text("not a database at all, but long enough to be read as one " * 20)
     with pytest.raises(ValueError, match="not a database"):
@@ -211,19 +211,21 @@ def test_an_older_postgres_is_brought_up_to_date(postgres: Callable[[], str]) ->
     assert shape(address) == shape(new)
 
 
-def test_a_postgres_of_the_second_version_is_only_marked(postgres: Callable[[], str]) -> None:  # noqa: F811
+def test_in_a_postgres_of_the_second_version_states_are_no_longer_compressed(postgres: Callable[[], str]) -> None:  # noqa: F811
     address = postgres()
-    store = PostgresStore(address)
+    PostgresStore(address).close()
     before = shape(address)
-    store.close()
+    assert ("streams", "state", "e") in before[-1]
     with psycopg.connect(address) as old:
         old.execute("UPDATE meta SET value = '2'")
+        old.execute("ALTER TABLE streams ALTER COLUMN state SET STORAGE EXTENDED")
+    assert shape(address) != before
     PostgresStore(address).close()
     assert shape(address) == before
 
 
 def shape(address: str) -> list[list[Any]]:
-    """Columns, keys and indices of a database of ours, and its version."""
+    """Columns, keys and indices of a database of ours, its version, and how columns are stored."""
     asked = [
         "SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity "
         "FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 2",
@@ -231,6 +233,9 @@ def shape(address: str) -> list[list[Any]]:
         "WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
         "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
         "SELECT key, value FROM meta ORDER BY 1",
+        "SELECT attrelid::regclass::text, attname::text, attstorage::text FROM pg_attribute "
+        "JOIN pg_class c ON c.oid = attrelid "
+        "WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0 ORDER BY 1, 2",
     ]
     with psycopg.connect(address) as connection:
         return [connection.execute(sql.encode()).fetchall() for sql in asked]
