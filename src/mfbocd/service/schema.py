@@ -4,7 +4,7 @@ from __future__ import annotations
 
 VERSION = 4
 """1 had neither groups nor leases; in 2 SQLite wrote every step to an index of steps too; in 3 PostgreSQL tried to
-compress every state."""
+compress every state, and was late to remove old ones."""
 
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -40,14 +40,19 @@ def _postgres(script: str) -> str:
     return script.replace("REAL", "DOUBLE PRECISION").replace("BLOB", "BYTEA").replace("INTEGER", "BIGINT")
 
 
-# States hardly become smaller, and where they are large, trying took PostgreSQL half of its time.
-_PLAIN = "ALTER TABLE streams ALTER COLUMN state SET STORAGE EXTERNAL;"
+# States hardly become smaller, and where they are large, trying took PostgreSQL half of its time. What they were
+# before lies in the table until it is vacuumed, which at its usual pace falls behind a service in full use: the
+# database grew by the size of a state with every tick, without end.
+_STATES = """
+ALTER TABLE streams ALTER COLUMN state SET STORAGE EXTERNAL;
+ALTER TABLE streams SET (toast.autovacuum_vacuum_cost_delay = 0);
+"""
 
 # An event's transaction is kept so that a reader can tell when no earlier one is still under way: numbers are given
 # out before transactions end, and end in another order.
 POSTGRES = f"""
 {_postgres(_TABLES)}
-{_PLAIN}
+{_STATES}
 CREATE TABLE events (
     seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     stream TEXT NOT NULL REFERENCES streams (id) ON DELETE CASCADE, tick BIGINT NOT NULL,
@@ -84,7 +89,7 @@ _CHANGES = {2: _TO_2, 3: _TO_3, 4: ""}
 _CHANGES_POSTGRES = {
     2: _postgres(_TO_2) + "ALTER TABLE events ADD COLUMN xact xid8 NOT NULL DEFAULT pg_current_xact_id();",
     3: "",
-    4: _PLAIN,
+    4: _STATES,
 }
 
 
