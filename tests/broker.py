@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ import aiomqtt
 import pytest
 
 from .parts import needed
-from .service import free_port, reading
+from .service import free_port, reading, until
 
 
 class Broker:
@@ -35,16 +34,17 @@ class Broker:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        self.process = subprocess.Popen(
+        self.process = process = subprocess.Popen(
             [self.program, "-c", str(self.config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 20
-        while True:
-            assert self.process.poll() is None, "mosquitto ended at once"
-            assert time.monotonic() < deadline, "mosquitto does not listen"
+
+        def listens() -> bool:
+            assert process.poll() is None, "mosquitto ended at once"
             with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return
-            time.sleep(0.02)
+                return True
+            return False
+
+        until(listens, lambda: "mosquitto does not listen")
 
     def stop(self) -> None:
         if self.process is not None:

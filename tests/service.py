@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ def serving(
     app = create_app(make, settings, **options)
     with background(app) as address, httpx.Client(base_url=address, timeout=30) as client:
         yield client
+
+
+def until(condition: Callable[[], bool], otherwise: Callable[[], object], seconds: float = 20) -> None:
+    """Wait for what must come soon; if it does not, `otherwise` says what there is instead."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, otherwise()
+        time.sleep(0.05)
 
 
 def reading(stream: int, tick: int, fidelity: str) -> float:

@@ -22,7 +22,7 @@ from mfbocd.config import Config
 from mfbocd.service.opening import open_store
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
-from .service import CONFIG, free_port, reading, replayed
+from .service import CONFIG, free_port, reading, replayed, until
 
 ROOT = Path(__file__).parents[1]
 
@@ -145,10 +145,9 @@ def test_a_killed_workers_streams_move_on(postgres: Callable[[], str]) -> None: 
         followed = two.post("/streams/a/choose", follow_redirects=True)
         assert (followed.status_code, followed.json()["tick"]) == (200, 3)
         first.kill()
-        deadline = time.monotonic() + 30
-        while two.post("/streams/a/choose").status_code != 200:
-            assert time.monotonic() < deadline, "the stream did not move on"
-            time.sleep(0.1)
+        until(
+            lambda: two.post("/streams/a/choose").status_code == 200, lambda: "the stream did not move on", seconds=30
+        )
         advance(two, "a", 3)
         assert two.get("/streams/a").json()["tick"] == 6
 

@@ -28,7 +28,7 @@ from mfbocd.service.service import Service
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
 from .parts import needed
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
-from .service import CONFIG, reading, serving
+from .service import CONFIG, reading, serving, until
 from .test_service_cli import mfbocd, program
 from .test_service_store import add
 
@@ -61,10 +61,7 @@ class Heard(threading.Thread):
         return [json.loads(payload) for topic, payload in self.messages if topic.endswith("/error")]
 
     def until(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < deadline, self.messages[-20:]
-            time.sleep(0.02)
+        until(condition, lambda: self.messages[-20:])
 
 
 def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Callable[[], str]) -> None:  # noqa: F811
@@ -325,10 +322,7 @@ def test_a_broker_that_refuses_is_named_without_the_password(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     address = f"mqtts://me:{quote(password, safe='')}@127.0.0.1:{broker.port}"
     with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client:
-        deadline = time.monotonic() + 20
-        while why not in caplog.text.lower():
-            assert time.monotonic() < deadline, caplog.text
-            time.sleep(0.05)
+        until(lambda: why in caplog.text.lower(), lambda: caplog.text)
         assert client.get("/healthz").status_code == 200
     assert "s3cr" not in caplog.text
     gc.collect()

@@ -17,7 +17,7 @@ from ._kernels.told import SCALE, crc_tables, gather, tell
 from .detector import Detector
 from .fidelity import Fidelity
 from .information import CODE, expected_gains
-from .policy.base import largest_net, largest_nets
+from .policy.base import Policy, largest_net, largest_nets
 from .snapshot import Freezer
 from .tick import Step
 
@@ -187,7 +187,7 @@ class Mover:
         learnt = None
         if not given:
             learnt = policy.paid_each(policies, costs) if policy.learns else np.empty((n, 0))
-        prices = given or policy.prices_each(policies)
+        prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
         if like.weighed is not None:
@@ -241,7 +241,7 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     ([0.32, 1.15], 'gps', 0.01)
     """
     policy, weighed = detector.policy, detector.weighed
-    price = getattr(policy, "price", None) if given is None else given
+    price = _price(policy) if given is None else given
     if weighed is None:
         return [], detector.choose(), price
     gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
@@ -250,6 +250,11 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     else:
         picked = largest_net(gains, policy.costs, given)
     return gains, detector.fidelities[picked], price
+
+
+def _price(policy: Policy) -> float | None:
+    """The gain one unit of cost must buy now, if there is such a price."""
+    return getattr(policy, "price", None)
 
 
 # a named tuple of a tuple without a call in Python, which would take four times as long

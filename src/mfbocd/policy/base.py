@@ -110,11 +110,6 @@ class Policy(ABC):
         """What policies of a class must have equal to decide and pay together, beside gain and fidelities."""
         return ()
 
-    @classmethod
-    def prices_each(cls, policies: Sequence[Self]) -> list[float | None]:
-        """The gain one unit of cost must buy now, if there is such a price, for many streams."""
-        return [getattr(policy, "price", None) for policy in policies]
-
     def alone(self) -> Policy:
         """This policy for one stream taken out of the fleet that shared it."""
         return self

@@ -207,11 +207,6 @@ class Budget(Policy):
         """What the price moves by, and about."""
         return self._target, self._unit, self._began, self.cap
 
-    @classmethod
-    def prices_each(cls, policies: Sequence[Self]) -> list[float | None]:
-        """As `price`."""
-        return [math.exp(p.log_price if p.log_price < _DEAR else _DEAR) for p in policies]
-
     def alone(self) -> Budget:
         """An equal part of the budget, at the price learnt together."""
         part = copy.copy(self)

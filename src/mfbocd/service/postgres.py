@@ -157,7 +157,8 @@ class PostgresStore(Store):
         mine = {row[0] for row in rows}
         if rest := set(ids) - mine:
             mine.update(self._take(cursor, table, sorted(rest)))
-        others = self._owners(cursor, table, rest - mine) if rest - mine else {}
+        left = rest - mine
+        others = self._owners(cursor, table, left) if left else {}
         theirs = (name for name, owner in others.items() if owner not in ("", self.worker))
         return dict.fromkeys(mine, True) | dict.fromkeys(theirs, False)
 

@@ -159,9 +159,9 @@ def step_record(step: Step, spent: float, at: float, likely: list[list[float]]) 
     return {
         "tick": tick,
         "fidelity": fidelity,
-        "x": x if type(x) is float else number(x),
+        "x": number(x),
         "cost": cost,
-        "mean": mean if type(mean) is float else number(mean),
+        "mean": number(mean),
         "run_length": run_length,
         "p_change": p_change,
         "alarm": alarm,
