@@ -15,7 +15,7 @@ from typing import Any
 import aiomqtt
 import pytest
 
-from .parts import needed
+from .parts import PATIENCE, needed
 from .service import free_port, reading, until
 
 
@@ -70,7 +70,7 @@ class Device:
         self.client, self.stream = client, stream
 
     async def next(self, tick: int) -> dict[str, Any]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             async for message in self.client.messages:
                 if not message.payload:
                     continue

@@ -8,6 +8,9 @@ from typing import NoReturn
 
 import pytest
 
+PATIENCE = 300.0
+"""Seconds to wait for an event that must come: only a failing test waits that long, however busy the machine."""
+
 
 def absent(name: str) -> NoReturn:
     """Skip for want of a part; in CI, where all must be, fail."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .parts import absent
+from .parts import PATIENCE, absent
 from .service import free_port
 
 
@@ -28,7 +28,7 @@ def _program(name: str) -> str | None:
 def _run(*command: str) -> None:
     # PostgreSQL refuses to be run by root
     before = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=120, check=False, cwd="/")
+    done = subprocess.run([*before, *command], capture_output=True, text=True, timeout=PATIENCE, check=False, cwd="/")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

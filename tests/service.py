@@ -18,6 +18,8 @@ from mfbocd.service.settings import Settings
 from mfbocd.service.sqlite import SqliteStore
 from mfbocd.service.store import Store
 
+from .parts import PATIENCE
+
 CONFIG: dict[str, Any] = {
     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
@@ -39,11 +41,11 @@ def serving(
     """A client of a service that runs in a thread, over real sockets."""
     make = (lambda: SqliteStore(store, alone=True)) if isinstance(store, Path) else store
     app = create_app(make, settings, **options)
-    with background(app) as address, httpx.Client(base_url=address, timeout=30) as client:
+    with background(app) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client
 
 
-def until(condition: Callable[[], bool], otherwise: Callable[[], object], seconds: float = 20) -> None:
+def until(condition: Callable[[], bool], otherwise: Callable[[], object], seconds: float = PATIENCE) -> None:
     """Wait for what must come soon; if it does not, `otherwise` says what there is instead."""
     deadline = time.monotonic() + seconds
     while not condition():

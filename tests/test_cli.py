@@ -12,10 +12,12 @@ import pytest
 
 import mfbocd as mf
 
+from .parts import PATIENCE
+
 
 def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def demo_told(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:

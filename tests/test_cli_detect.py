@@ -24,6 +24,8 @@ import mfbocd as mf
 from mfbocd.cli import main
 from mfbocd.config import Config
 
+from .parts import PATIENCE
+
 COMMAND = [sys.executable, "-m", "mfbocd.cli"]
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # it would flush for us
 WALK = """
@@ -53,7 +55,7 @@ FIELDS = ["tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "al
 
 def mfbocd(*arguments: str, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*COMMAND, *arguments], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=300, check=False
+        [*COMMAND, *arguments], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 
@@ -143,7 +145,7 @@ def test_an_answer_comes_before_the_next_reading(folder: Path) -> None:
             assert json.loads(child.stdout.readline())["tick"] == tick
         child.stdin.close()
         assert child.stdout.read() == ""
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE) == 0
 
 
 def test_ctrl_c_ends_a_live_stream_with_its_summary(folder: Path) -> None:
@@ -163,7 +165,7 @@ def test_ctrl_c_ends_a_live_stream_with_its_summary(folder: Path) -> None:
         child.stdin.write("at,imu,gps\nT0,1,2\n")
         child.stdout.readline()
         child.send_signal(signal.SIGINT)
-        assert child.wait(60) == 130
+        assert child.wait(PATIENCE) == 130
         said = child.stderr.read()
     assert said.startswith("1 tick, no changes found.")
     assert "Traceback" not in said
@@ -286,7 +288,9 @@ def test_bad_data_exits_1_and_names_the_place(text: str, said: str, folder: Path
 def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
     script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     first, status = done.stdout.splitlines()
     assert json.loads(first)["tick"] == 0
     assert status == "0"
@@ -327,7 +331,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
                 said += os.read(master, 4096)
             except OSError:  # how a terminal ends
                 break
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE) == 0
     os.close(master)
     return said.decode()
 

@@ -17,6 +17,8 @@ import pytest
 
 from mfbocd.config import Config
 
+from .parts import PATIENCE
+
 COMMAND = [sys.executable, "-m", "mfbocd.cli"]
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # it would flush for us
 WALK = """
@@ -70,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 
 def drive(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [*COMMAND, "drive", "-c", "mf.toml", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def sensor(ticks: int, pause: float = 0.0) -> list[str]:
@@ -101,7 +103,7 @@ def alive(pid: int) -> bool:
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    for _ in range(300):
+    for _ in range(int(10 * PATIENCE)):
         if holds():
             return True
         time.sleep(0.1)
@@ -155,7 +157,7 @@ def test_kill_9_in_the_middle_and_resume(folder: Path) -> None:
         assert child.stdout is not None
         before = [json.loads(child.stdout.readline()) for _ in range(20)]
         child.send_signal(signal.SIGKILL)
-        child.wait(60)
+        child.wait(PATIENCE)
         before += steps(child.stdout.read())
     assert before == whole[: len(before)]
     assert 20 <= len(before) < 60
@@ -189,7 +191,7 @@ def test_a_signal_saves_and_ends_the_child(number: signal.Signals, code: int, fo
         before = [json.loads(child.stdout.readline()) for _ in range(12)]
         assert eventually((folder / "asked").exists)
         child.send_signal(number)
-        assert child.wait(60) == code
+        assert child.wait(PATIENCE) == code
         said = child.stderr.read()
     assert "Stopped. The state after 12 ticks is saved in s." in said
     assert "Traceback" not in said
@@ -270,7 +272,7 @@ def test_readings_of_several_numbers(folder: Path) -> None:
     assert "the child's answer at tick 0 cannot be: " in done.stderr
     command = [*COMMAND, "detect", "-", "-c", "mf.toml"]
     done = subprocess.run(
-        command, cwd=folder, input="1\n2\n", capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, input="1\n2\n", capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 2
     assert "a reading of this multivariate_gaussian model is 2 numbers" in done.stderr
@@ -332,7 +334,7 @@ def test_a_reader_that_leaves_misses_no_step(folder: Path) -> None:
         told = [json.loads(child.stdout.readline())["tick"] for _ in range(3)]
         child.stdout.close()
         (folder / "gone").touch()
-        assert child.wait(60) == 0
+        assert child.wait(PATIENCE) == 0
         assert child.stderr.read() == ""
     after = steps(drive("--state", "s", *sensor(9), cwd=folder).stdout)
     assert told + [step["tick"] for step in after] == list(range(9))

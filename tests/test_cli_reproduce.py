@@ -11,10 +11,12 @@ import pytest
 
 from mfbocd.reproduce import NAMES
 
+from .parts import PATIENCE
+
 
 def reproduce(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mfbocd.cli", "reproduce", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from mfbocd.study.parts import ClusterError, finish, spread
 
+from .parts import PATIENCE
+
 distributed = pytest.importorskip("distributed")
 
 
@@ -49,7 +51,7 @@ def test_the_same_command_gives_the_same_files_on_a_cluster(scheduler: str, tmp_
     def study(out: str, *more: str) -> None:
         command = [sys.executable, "-m", "mfbocd.cli", "study", "frontier", "--quick", "--streams", "2"]
         command += ["--family", "bernoulli-flip", "--out", out, *more]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
         assert done.returncode == 0, done.stderr
 
     study("here", "--jobs", "1")
@@ -63,7 +65,7 @@ def test_the_same_command_gives_the_same_files_on_a_cluster(scheduler: str, tmp_
 def test_reproduce_runs_on_a_cluster(scheduler: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mfbocd.cli", "reproduce", "ablation-bernoulli", "--quick", "--trials", "2"]
     command += ["--out", "paper", "--backend", "dask", "--scheduler", scheduler]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "paper" / "ablation-bernoulli").is_dir()
 
@@ -110,7 +112,7 @@ def test_backend_and_scheduler_go_together(tmp_path: Path, command: list[str], m
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 2

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .parts import needed
+from .parts import PATIENCE, needed
 from .service import free_port
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def told(command: str, folder: Path) -> str:
         env=ENV,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"{command}: {done.stderr}"

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from .parts import PATIENCE
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def ran(name: str, folder: Path) -> str:
     command = [sys.executable, "-W", "error", str(EXAMPLES / name), "out"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

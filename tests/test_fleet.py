@@ -9,6 +9,7 @@ import pytest
 
 import mfbocd as mf
 
+from .parts import PATIENCE
 from .registry import ALL, Case
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
@@ -67,7 +68,7 @@ def test_fleets_in_several_threads_at_once() -> None:
     for t in threads:
         t.start()
     for t in threads:
-        t.join(timeout=120)
+        t.join(timeout=PATIENCE)
     assert len(results) == 4
     assert len(set(results)) == 1
 

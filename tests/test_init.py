@@ -18,12 +18,16 @@ from mfbocd.config import Config
 from mfbocd.init import GuessError, guess_config, guess_model, survey, template
 from mfbocd.tables import Chunk, open_table
 
+from .parts import PATIENCE
+
 Columns = dict[str, list[str]]
 
 
 def mfbocd(*arguments: str, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def walk(seed: int = 1, ticks: int = 1000, regime: int = 100) -> dict[str, np.ndarray]:

@@ -21,6 +21,8 @@ from mfbocd.reproduce import NAMES, Number, Options, Result, Row, Target, target
 from mfbocd.reproduce.page import command, markdown, table, to_csv, together, write
 from mfbocd.study.parts import finish, sources
 
+from .parts import PATIENCE
+
 OURS = Number(0.82, 0.03)
 THEIRS = Number.printed("0.879 (0.034)")
 
@@ -214,7 +216,7 @@ def test_a_run_killed_midway_resumes_where_it_was(tmp_path: Path) -> None:
     out, log = tmp_path / "parts", tmp_path / "log"
     killed = subprocess.Popen([sys.executable, str(script), str(out), str(log), "600"])
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until and not (log.exists() and "begun 2" in log.read_text()):
             time.sleep(0.02)
     finally:
@@ -233,7 +235,7 @@ def test_a_run_killed_midway_resumes_where_it_was(tmp_path: Path) -> None:
 
 def _finished(script: Path, out: Path, log: Path) -> str:
     arguments = [sys.executable, str(script), str(out), str(log), "0"]
-    return subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=60).stdout
+    return subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
 
 
 def test_parts_spread_over_processes_are_the_same(tmp_path: Path) -> None:

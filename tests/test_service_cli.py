@@ -21,6 +21,7 @@ import pytest
 from mfbocd.config import Config
 from mfbocd.service.opening import open_store
 
+from .parts import PATIENCE
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, free_port, reading, replayed, until
 
@@ -29,7 +30,9 @@ ROOT = Path(__file__).parents[1]
 
 def mfbocd(*arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, input=given, cwd=ROOT)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, input=given, cwd=ROOT
+    )
 
 
 def begin(db: str, port: int, *more: str) -> subprocess.Popen[str]:
@@ -47,7 +50,7 @@ def program(db: str, *more: str) -> Iterator[tuple[httpx.Client, subprocess.Pope
     port = free_port()
     process = begin(db, port, *more)
     try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
             yield client, process
     finally:
         if process.poll() is None:
@@ -122,7 +125,7 @@ def test_tokens_are_required_elsewhere(tmp_path: Path) -> None:
         assert client.get("/streams").status_code == 401
         assert client.get("/streams", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
         assert secret not in said
     assert mfbocd("token", "revoke", "me", "--db", db).returncode == 0
     gone = mfbocd("token", "revoke", "me", "--db", db)
@@ -199,7 +202,7 @@ class Client(threading.Thread):
         chosen: dict[str, dict[str, Any]] = {}
         while left := [s for s in self.streams if coming[s] < TICKS]:
             try:
-                with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=20) as client:
+                with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=PATIENCE) as client:
                     while left := [s for s in self.streams if coming[s] < TICKS]:
                         for choice in self._ask(client, left):
                             chosen[choice["stream"]] = choice
@@ -268,7 +271,7 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
     process = begin(db, port, *more)
     try:
         clients = [Client(number, port) for number in range(CLIENTS)]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
             for one in clients:
                 for stream in one.streams:
                     assert client.post("/streams", json={"id": stream, "config": CONFIG}).status_code == 201
@@ -284,7 +287,7 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
             assert process.returncode == -signal.SIGKILL
             process = begin(db, port, *more)
         for one in clients:
-            one.join(300)
+            one.join(PATIENCE)
             assert not one.is_alive()
             assert one.failures == []
         process.kill()

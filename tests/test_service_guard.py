@@ -18,6 +18,7 @@ from mfbocd.service.limits import Limits
 from mfbocd.service.settings import Settings
 from mfbocd.service.sqlite import SqliteStore
 
+from .parts import PATIENCE
 from .service import CONFIG, serving, until
 
 
@@ -163,7 +164,7 @@ def test_slow_and_broken_clients_keep_nobody_back(tmp_path: Path) -> None:
                 slow.sendall(b"\x16\x03\x01\x00\xff nonsense \r\n\r\n")
         assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
         assert client.get("/streams/a").status_code == 200
-        lingering[1].settimeout(20)
+        lingering[1].settimeout(PATIENCE)
         assert b" 408 " in lingering[1].recv(4000)
         assert b" 400 " in lingering[2].recv(4000)
         for slow in lingering:
@@ -212,7 +213,7 @@ def test_a_header_that_does_not_end_ends_the_connection(
             pair.sendall(whole[20:])
             read_until(pair, b'"ok"')
         for thread in slow:
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive(), "a slow client holds its place"
         client.post("/observe", json={"observations": [{"stream": "a", "tick": 0, "fidelity": "gps", "x": 0.5}]})
         read_until(watcher, b'"tick":0')  # its own answer takes as long as it likes
@@ -222,7 +223,7 @@ def test_a_header_that_does_not_end_ends_the_connection(
 
 def asked(port: int, sent: bytes = b"", wanted: bytes = b"", times: int = 1) -> socket.socket:
     """A connection that has sent something and got what it wanted."""
-    made = socket.create_connection(("127.0.0.1", port), 20)
+    made = socket.create_connection(("127.0.0.1", port), PATIENCE)
     made.sendall(sent)
     if wanted:
         read_until(made, wanted, times)

@@ -20,7 +20,7 @@ from mfbocd.service.service import Service
 from mfbocd.service.sqlite import SqliteStore
 
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
-from .parts import needed
+from .parts import PATIENCE, needed
 from .service import CONFIG, reading, serving, until
 from .test_service_store import add
 
@@ -102,7 +102,7 @@ def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:  # noq
             for payload in payloads:
                 await device.client.publish("mfbocd/walk/obs", payload, qos=1)
             found: list[dict[str, Any]] = []
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 async for message in device.client.messages:
                     if message.topic.matches("mfbocd/walk/error"):
                         found.append(json.loads(bytes(message.payload)))  # type: ignore[arg-type]

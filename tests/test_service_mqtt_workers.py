@@ -26,7 +26,7 @@ from mfbocd.service.records import StreamRow
 from mfbocd.service.service import Service
 
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
-from .parts import needed
+from .parts import PATIENCE, needed
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading, serving, until
 from .test_service_cli import mfbocd, program
@@ -68,7 +68,7 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
     db, address = postgres(), f"mqtt://127.0.0.1:{broker.port}"
     heard = Heard(broker.port)
     heard.start()
-    assert heard.ready.wait(20)
+    assert heard.ready.wait(PATIENCE)
 
     def worker(name: str) -> Any:
         return serving(lambda: PostgresStore(db, worker=name, lease=2.0), beside=bridge(address))
@@ -264,7 +264,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Broker, Path]]:
         f"-addext subjectAltName=IP:127.0.0.1 -keyout {key} -out {certificate}".split(),
         [passwd, "-b", "-c", str(users), "me", PASSWORD],
     ):
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
     more = f"certfile {certificate}\nkeyfile {key}\nallow_anonymous false\npassword_file {users}"
     found = Broker(mosquitto, tmp_path, more)
     found.start()
@@ -295,7 +295,7 @@ def test_a_broker_with_tls_and_a_password(
         started = Path(f"/proc/{process.pid}/cmdline").read_text()
         time.sleep(1.5)  # it notices, and says so
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
     assert "the broker is away" in said
     for shown in (started, said, mfbocd("serve", "--help").stdout):
         assert "s3cr" not in shown

@@ -21,13 +21,14 @@ from mfbocd.service.sqlite import SqliteStore
 
 from . import browser as chromium
 from .browser import Visit
+from .parts import PATIENCE
 from .service import CONFIG, free_port, reading, serving
 
 browser, visit = chromium.browser, chromium.visit  # fixtures
 
 EVIL = "<img src=x onerror='window.hurt=1'><script>window.hurt=2</script>\"><b>bold</b>&amp;"
 LIVE = "#connection[data-state=live]"
-WAIT = 15_000
+WAIT = int(1000 * PATIENCE)  # milliseconds
 
 
 def tell(client: httpx.Client, streams: dict[str, int], ticks: int, headers: dict[str, str] | None = None) -> None:
@@ -398,7 +399,7 @@ def process(db: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "mfbocd.cli", "serve", "-q", "--db", str(db), "--port", str(port)]
     with subprocess.Popen(command) as served:
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE
             while True:
                 try:
                     httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status()
@@ -415,7 +416,7 @@ def process(db: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.slow
 def test_it_reconnects_after_the_service_was_killed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     db, port = tmp_path / "mfbocd.db", free_port()
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
         with process(db, port):
             make(client, "a")
             make(client, "b")
@@ -426,11 +427,14 @@ def test_it_reconnects_after_the_service_was_killed(tmp_path: Path, visit: Calla
             assert "reconnecting" in seen.page.locator("#connection").inner_text()
         # Nobody can get through while this happens: the page has to catch up with it.
         meanwhile = free_port()
-        with httpx.Client(base_url=f"http://127.0.0.1:{meanwhile}", timeout=30) as hidden, process(db, meanwhile):
+        with (
+            httpx.Client(base_url=f"http://127.0.0.1:{meanwhile}", timeout=PATIENCE) as hidden,
+            process(db, meanwhile),
+        ):
             tell(hidden, {"a": 0, "b": 0}, 20)
         with process(db, port):
             for seen in (stream, overview):
-                seen.page.wait_for_selector(LIVE, timeout=2 * WAIT)
+                seen.page.wait_for_selector(LIVE, timeout=WAIT)
             drawn(stream, 49)
             assert points(stream, "readings", "imu", "gps") == list(range(50))  # no gap, nothing twice
             assert stream.page.locator("#alarms tbody tr").count() == 1

@@ -17,6 +17,7 @@ import pytest
 from mfbocd.service.limits import Limits
 from mfbocd.service.settings import Settings
 
+from .parts import PATIENCE
 from .service import CONFIG, reading, serving
 
 
@@ -68,7 +69,7 @@ def test_events_of_a_stream_come_live_and_resume(shared: httpx.Client) -> None:
 
     def listen() -> None:
         with (
-            httpx.Client(base_url=shared.base_url, timeout=30) as client,
+            httpx.Client(base_url=shared.base_url, timeout=PATIENCE) as client,
             client.stream("GET", "/streams/live/events") as answer,
         ):
             lines = answer.iter_lines()
@@ -169,7 +170,7 @@ def test_a_name_that_a_spreadsheet_would_run_is_plain_text(shared: httpx.Client)
 
 def test_watchers_are_bounded_and_let_the_service_end(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        watcher = stack.enter_context(httpx.Client(timeout=30))
+        watcher = stack.enter_context(httpx.Client(timeout=PATIENCE))
         with serving(tmp_path / "mfbocd.db", Settings(limits=Limits(watchers=2))) as client:
             answers = [stack.enter_context(watcher.stream("GET", f"{client.base_url}/events")) for _ in range(2)]
             lines = [answer.iter_lines() for answer in answers]

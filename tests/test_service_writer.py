@@ -18,9 +18,10 @@ from mfbocd.service.sqlite import SqliteStore
 from mfbocd.service.store import Changes
 from mfbocd.service.writer import Writer
 
+from .parts import PATIENCE
 from .service import CONFIG, reading, replayed
 
-SOON = 30.0
+SOON = PATIENCE
 
 
 class Slow(SqliteStore):
@@ -98,7 +99,7 @@ class Bench:
 
     def computed(self, stream: str, tick: int) -> None:
         """Wait until the writer has this tick in memory."""
-        for _ in range(3000):
+        for _ in range(int(100 * PATIENCE)):
             held = self.engine.memory.streams.get(stream)
             if held is not None and held.row.tick == tick:
                 return

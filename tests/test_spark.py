@@ -26,6 +26,7 @@ from mfbocd.adapters import spark as on_spark
 from mfbocd.adapters.spark import java, record
 from mfbocd.config import Config
 
+from .parts import PATIENCE
 from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, streams, told, write
 
 pytestmark = pytest.mark.slow
@@ -147,7 +148,7 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     for enough in (1, 2):
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
-        until = time.monotonic() + 240
+        until = time.monotonic() + PATIENCE
         while committed() < enough:
             assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
             assert time.monotonic() < until, (tmp_path / "log").read_text()[-3000:]
@@ -159,7 +160,7 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
                 continue
         assert process.wait(30) == -signal.SIGKILL
     assert committed() < 4  # it did die in the middle
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert committed() == 4
     assert wrong(told(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []

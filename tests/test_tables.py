@@ -19,6 +19,8 @@ import pytest
 
 from mfbocd.tables import TableError, open_table
 
+from .parts import PATIENCE
+
 TIMES = ["09:00", "09:01", "09:02", "09:03"]
 IMU = [0.5, None, -2.0, 3e-5]
 GPS = [1.0, 2.0, None, 4.0]
@@ -216,7 +218,7 @@ def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
             for line in ("imu,gps\n1,2\n", "3,4\n", "5,6\n"):
                 out.write(line)
                 out.flush()
-                assert told.acquire(timeout=30)
+                assert told.acquire(timeout=PATIENCE)
 
     thread = threading.Thread(target=write)
     thread.start()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from .parts import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -19,7 +21,7 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
