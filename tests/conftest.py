@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
+from typing import Any
+
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("mfbocd")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """In CI every component is installed, so a test that is skipped there has not run: a failure."""
+    report = yield
+    return _no_skip(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """The same for a file that is skipped as a whole."""
+    report = yield
+    return _no_skip(report)
+
+
+def _no_skip(report: Any) -> Any:
+    if report.skipped and os.environ.get("CI"):
+        report.outcome, report.longrepr = "failed", f"skipped, but CI is set: {report.longrepr}"
+    return report
+
 
 LONG = ("test_spark", "test_service_cli", "test_service_fuzz", "test_service_page", "test_cli", "test_docs")
 """Files that take longest, the longest first."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,21 @@ def database(server: str) -> str:
         name = f"t{os.getpid()}_{os.urandom(4).hex()}"
         connection.execute(f"CREATE DATABASE {name}".encode())
     return f"{server}/{name}"
+
+
+def execute(address: str, statement: str) -> list[tuple[Any, ...]]:
+    """What a statement returns, in a transaction of its own."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        done = connection.execute(statement.encode())
+        return done.fetchall() if done.description else []
+
+
+def end_leases(address: str) -> None:
+    """Let every lease be over, as if its worker had been silent for that long."""
+    for table in ("streams", "stream_groups"):
+        execute(address, f"UPDATE {table} SET until = 0 WHERE until IS NOT NULL")
 
 
 @pytest.fixture(scope="session")

@@ -238,7 +238,12 @@ def test_what_there_is_no_data_for_is_left_out(trace: mf.Trace) -> None:
 @pytest.mark.parametrize("ticks", [1, 2])
 def test_the_shortest_streams_can_be_drawn(ticks: int) -> None:
     trace = mf.run(mf.Detector(MODEL, WAYS), np.zeros((ticks, 2)), detail=True)
-    FigureCanvasAgg(trace.plot()).draw()
+    picture = trace.plot()
+    FigureCanvasAgg(picture).draw()
+    for axis in picture.axes:
+        assert axis.lines or axis.collections or axis.images, axis.get_ylabel()
+        low, high = axis.get_xlim()
+        assert low < 0 <= ticks - 1 < high
 
 
 def _texts(picture: Figure) -> list[Text]:

@@ -62,12 +62,44 @@ SIGNATURES = {
 
 MEMBERS = {
     "Detector": "choose update step gains run_length changed mean variance spent to_bytes from_bytes regime "
-    "log_evidence interval parameter map_run_length ticks hazards wait reset with_fidelities",
-    "Fleet": "choose update spent mean run_length changed detector log_evidence ticks",
+    "log_evidence interval parameter map_run_length ticks hazards wait reset with_fidelities "
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow",
+    "Fleet": "choose update gains spent spent_by_stream mean run_length changed detector log_evidence ticks "
+    "n model fidelities policy missing threads seeds",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail",
-    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning",
+    "of plot costs detail fidelities first number",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
+    "FidelityGain": "name zeta cost run_length joint variance chosen count index",
+    "RunLength": "length weight count index",
+    "Start": "at low high probability count index",
+    "Fidelity": "name zeta cost observe cost_of",
+    "Hazard": "table setup mean_length weibull from_lengths",
+    "Alarm": "within threshold",
 }
+"""All that each has, also what its instances are given; `count` and `index` are a tuple's."""
+
+INTERNAL = {"Detector": "adopt advance by_name count filter nothing taken tell twin weighed"}
+"""What the package's own modules use of it, and users must not: a name that is added here is a leak, so add none."""
+
+
+def instance(name: str) -> object:
+    model = mf.Gaussian(0, 9, 1)
+    detector = mf.Detector(model)
+    step = detector.update(0.0)
+    made = {
+        "Detector": detector,
+        "Fleet": mf.Fleet(1, model),
+        "Trace": mf.run(mf.Detector(model), [0.0]),
+        "Step": step,
+        "FidelityGain": detector.gains()[0],
+        "RunLength": detector.run_length,
+        "Start": detector.regime(),
+        "Fidelity": detector.fidelities[0],
+        "Hazard": detector.hazard,
+        "Alarm": detector.alarm,
+    }
+    assert type(made[name]) is getattr(mf, name)
+    return made[name]
 
 
 def test_names() -> None:
@@ -86,10 +118,8 @@ def test_signatures(name: str) -> None:
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_members(name: str) -> None:
-    kind = getattr(mf, name)
-    known = set(dir(kind)) | set(getattr(kind, "__dataclass_fields__", ()))
-    known |= {"spent"} if name == "Detector" else set()
-    assert set(MEMBERS[name].split()) <= known
+    there = {member for member in dir(instance(name)) if not member.startswith("_")}
+    assert there == set(MEMBERS[name].split()) | set(INTERNAL.get(name, "").split())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +19,7 @@ from hypothesis import HealthCheck
 from .parts import PATIENCE
 from .service import CONFIG, serving
 
-REQUESTS = 10_000
-SECONDS = 60.0
-
+ROUNDS = 8
 
 WORDS = [
     *("", "-1", "9" * 20, "1e999", "nan", "true", "x" * 3000, "a%2Fb", "%27%3B--"),
@@ -124,13 +121,11 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
             result.ok() for result in schema.get_all_operations() if not result.ok().path.endswith("/events")
         ]
         assert len(operations) == 16
-        began, sent, failures, first = time.monotonic(), 0, [], 0
+        sent, failures, first = 0, [], 0
         statuses: dict[int, int] = {}
 
-        for round_ in range(1000):
+        for round_ in range(ROUNDS):
             for operation in operations:
-                if sent >= REQUESTS or time.monotonic() - began > SECONDS:
-                    break
                 cases = []
                 for mode in schemathesis.GenerationMode.NEGATIVE, schemathesis.GenerationMode.POSITIVE:
 
@@ -158,7 +153,7 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
                 gc.collect()
                 first = resident()
         assert failures == []
-        assert sent > 1000
+        assert sent > 200 * ROUNDS
         assert statuses.get(422, 0) > 100
         assert statuses.get(200, 0) > 0
         assert client.get("/healthz").status_code == 200

@@ -193,7 +193,7 @@ def test_a_header_that_does_not_end_ends_the_connection(
 
     monkeypatch.setitem(HTTP_PROTOCOLS, "auto", HTTP_PROTOCOLS[kind])  # type: ignore[misc]
     whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: y\r\n\r\n"
-    with serving(tmp_path / "mfbocd.db", small(patience=1.5)) as client:
+    with serving(tmp_path / "mfbocd.db", small(patience=4.0)) as client:
         client.post("/streams", json={"id": "a", "config": CONFIG})
         port = client.base_url.port or 0
         watcher = asked(port, whole.replace(b"/healthz", b"/streams/a/events"), b"retry")
@@ -209,7 +209,7 @@ def test_a_header_that_does_not_end_ends_the_connection(
         for _ in range(12):  # a client that is never in a hurry, but in time, and others beside it
             assert client.get("/healthz").status_code == 200
             pair.sendall(whole[:20])
-            time.sleep(0.2)
+            time.sleep(0.4)
             pair.sendall(whole[20:])
             read_until(pair, b'"ok"')
         for thread in slow:

@@ -27,7 +27,7 @@ from mfbocd.service.service import Service
 
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
 from .parts import PATIENCE, needed
-from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .postgres import execute, postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading, serving, until
 from .test_service_cli import mfbocd, program
 from .test_service_store import add
@@ -71,7 +71,7 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
     assert heard.ready.wait(PATIENCE)
 
     def worker(name: str) -> Any:
-        return serving(lambda: PostgresStore(db, worker=name, lease=2.0), beside=bridge(address))
+        return serving(lambda: PostgresStore(db, worker=name, lease=4.0), beside=bridge(address))
 
     async def tell(stream: str, payload: str) -> None:
         async with aiomqtt.Client("127.0.0.1", broker.port) as client:
@@ -88,7 +88,10 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
         two.post("/streams", json={"id": "member", "group": "g"}, follow_redirects=False)
         streams = ["alone", "member"]
         heard.until(lambda: all(heard.ticks(s) == [0] for s in streams))
-        time.sleep(4.5)  # leases of two seconds, and nothing is read: they must be renewed, not passed about
+        # nothing is read for longer than a lease: leases must be renewed, not passed from worker to worker
+        leases = "SELECT min(until) FROM streams"
+        ((first,),) = execute(db, leases)
+        until(lambda: execute(db, leases)[0][0] > first + 4.0, lambda: execute(db, leases))
         assert [heard.ticks(s) for s in streams] == [[0], [0]]
         for tick in range(4):
             for stream in streams:
@@ -293,9 +296,14 @@ def test_a_broker_with_tls_and_a_password(
         act(go)
         broker.stop()
         started = Path(f"/proc/{process.pid}/cmdline").read_text()
-        time.sleep(1.5)  # it notices, and says so
+        assert process.stderr is not None
+        said = ""
+        while "the broker is away" not in said:  # it notices, and logs it
+            line = process.stderr.readline()
+            assert line, said
+            said += line
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=PATIENCE)
+        said += process.stderr.read()
     assert "the broker is away" in said
     for shown in (started, said, mfbocd("serve", "--help").stdout):
         assert "s3cr" not in shown

@@ -18,7 +18,7 @@ from mfbocd.service.sqlite import SqliteStore
 from mfbocd.service.store import SWEEP, Changes, Store
 from mfbocd.service.writer import Writer
 
-from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .postgres import end_leases, postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading, replayed
 
 Make = Callable[..., Store]
@@ -330,8 +330,8 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     from mfbocd.service.postgres import PostgresStore
 
     address = postgres()
-    one = PostgresStore(address, worker="http://one", lease=1.0)
-    two = PostgresStore(address, worker="http://two", lease=1.0)
+    one = PostgresStore(address, worker="http://one", lease=600.0)
+    two = PostgresStore(address, worker="http://two", lease=600.0)
     first, second = Engine(one), Engine(two)
     add(first, "a")
     manage.add_group(first, group="g", name="g", config=CONFIG)
@@ -344,7 +344,7 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
         assert answer.worker == "http://one"
     with pytest.raises(Elsewhere):
         manage.remove_stream(second, "member")
-    threading.Event().wait(1.2)  # the first is silent for longer than a lease
+    end_leases(address)  # the first was silent for longer than a lease
     steps.append(tick(second, "a"))
     tick(second, "member")
     # what the first still has in memory is not what is stored: it must notice, however sure it is
