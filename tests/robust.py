@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import integrate, stats
 
 Readings = Sequence[tuple[float, float]]
 
@@ -22,7 +22,7 @@ def _student(readings: Readings) -> tuple[np.ndarray, float]:
         if zeta > 0:
             logs = logs + stats.t(DEGREES, _LEVELS, math.sqrt(NOISE / zeta)).logpdf(x)
     density = np.exp(logs)
-    return density, float(np.trapezoid(density, _LEVELS))
+    return density, float(integrate.trapezoid(density, _LEVELS))
 
 
 def student_marginal(readings: Readings) -> float:
@@ -31,7 +31,7 @@ def student_marginal(readings: Readings) -> float:
 
 def student_mean(readings: Readings) -> float:
     density, total = _student(readings)
-    return float(np.trapezoid(density * _LEVELS, _LEVELS) / total)
+    return float(integrate.trapezoid(density * _LEVELS, _LEVELS) / total)
 
 
 # --- a classifier that misses more than it imagines ---------------------------------------------------------------

@@ -1,9 +1,10 @@
-"""What is installed holds all that the sources hold."""
+"""What is built holds all that the sources hold."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -39,3 +40,24 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     assert {name for name in held if ".dist-info/" not in name} == there
     assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= held
     assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in held)
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
+    if (ROOT / "PKG-INFO").exists():
+        pytest.skip("this is an unpacked sdist: there is no list of tracked files to compare with")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (sdist,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        held = {name.partition("/")[2] for name in packed.getnames()}
+    tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+    assert tracked - held == set()
