@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo docs test check lint bench bench-accuracy bench-service bench-spark clean
+.PHONY: help demo docs test check coverage lint bench bench-accuracy bench-service bench-spark clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,9 @@ check: $(VENV)/.test ## the engine's tests, with fewer examples: under two minut
 
 test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
 	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+
+coverage: $(VENV)/.test ## which lines the fast tests run
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick --cov=mfbocd --cov-report=term:skip-covered
 
 bench: $(VENV)/.bench ## speed against peers and the cost of pruning
 	$(BIN)/python -m benchmarks.speed
