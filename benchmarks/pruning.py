@@ -44,8 +44,16 @@ STREAMS: dict[str, Callable[[int], np.ndarray]] = {
     "changes every 100": lambda s: mf.simulate.gaussian(MODEL, hazard=1 / 100, ticks=TICKS, seed=s).table,
     "changes every 500": lambda s: mf.simulate.gaussian(MODEL, hazard=1 / 500, ticks=TICKS, seed=s).table,
     "no change": lambda s: np.random.default_rng(s).normal(size=(TICKS, 1)),
+    "far from the prior, steps of 1 every 500": lambda s: np.random.default_rng(s).normal(
+        25.0 + np.arange(TICKS)[:, None] // 500 % 2
+    ),
 }
-HAZARD = {"changes every 100": 1 / 100, "changes every 500": 1 / 500, "no change": 1 / 250}
+HAZARD = {
+    "changes every 100": 1 / 100,
+    "changes every 500": 1 / 500,
+    "no change": 1 / 250,
+    "far from the prior, steps of 1 every 500": 1 / 500,
+}
 
 
 COUNTED = (
