@@ -43,7 +43,7 @@ def test_changes_are_those_of_hindsight() -> None:
     assert detector.predict_scores(series)["probability"].tolist() == pytest.approx(told, abs=1e-6)
     scores = detector.transform_scores(series)
     assert scores.index.equals(index)
-    np.testing.assert_allclose(scores["scores"], back.smoothed, atol=1e-6)  # pruned a little otherwise
+    np.testing.assert_allclose(scores["scores"], back.smoothed, atol=1e-12)
     segments = detector.predict_segments(series)["ilocs"]
     assert [(s.left, s.right) for s in segments] == [(0, 80), (80, 140), (140, 210)]
 

@@ -14,6 +14,85 @@ def stream(ticks: int, seed: int = 0) -> list[float]:
     return mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=1 / 100, ticks=ticks, seed=seed).table[:, 0].tolist()
 
 
+def first_alarm(model, prune, hazard: float, x: np.ndarray, at: int) -> tuple[int, float]:  # type: ignore[no-untyped-def]
+    """Ticks from the change at `at` to the first alarm, -1 if none fires, and the log evidence."""
+    detector = mf.Detector(model, hazard=hazard, prune=prune, alarm=mf.Alarm(within=300))
+    fired = np.flatnonzero(mf.run(detector, x).alarm[at:])
+    return int(fired[0]) if fired.size else -1, detector.log_evidence
+
+
+def default_of(model) -> Pruning:  # type: ignore[no-untyped-def]
+    return mf.Detector(model).pruning
+
+
+def test_the_default_finds_a_change_far_from_the_prior() -> None:
+    """Level 25 to 26 under a N(0, 9) prior: a new hypothesis starts 31 nats behind and needs a hundred ticks."""
+    model = mf.Gaussian(0, 9, 1)
+    for seed in range(10):
+        x = np.random.default_rng(seed).normal(25.0, 1.0, 600)
+        x[300:] += 1.0
+        exact, default = (mf.Detector(model, hazard=0.01, prune=p) for p in (None, default_of(model)))
+        a, b = (mf.run(d, x) for d in (exact, default))
+        since = 600 - 270  # its place is uncertain by some twenty ticks
+        assert exact.changed(since) > 0.99  # it is there to be found
+        assert default.changed(since) > 0.99
+        assert default.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
+        np.testing.assert_allclose(b.mean, a.mean, atol=0.02)
+
+
+FAR = [
+    *((mf.Gaussian(0, 9, 1), lambda rng, m: rng.normal(m, 1.0), 3.0 * d, 1.0) for d in (0, 5, 10)),
+    *((mf.Gaussian(0, 9, 1), lambda rng, m: rng.normal(m, 1.0), 3.0 * d, 3.0) for d in (0, 5, 10)),
+    *((mf.GaussianUnknown(0, 1, 20, 20), lambda rng, m: rng.normal(m, 1.0), m, 2.0) for m in (5.0, 20.0)),
+    *((mf.Poisson(100, 10), lambda rng, m: rng.poisson(m).astype(float), m, 0.3 * m) for m in (10.0, 60.0)),
+    *((mf.Bernoulli(99, 1), lambda rng, m: (rng.random(m.size) < m).astype(float), p, 0.4) for p in (0.5, 0.1)),
+    *((mf.Exponential(20, 20), lambda rng, m: rng.exponential(m), m, 2.0 * m) for m in (1.0, 100.0)),
+]
+
+
+@pytest.mark.parametrize(("model", "draw", "before", "shift"), FAR)
+def test_the_default_finds_what_the_exact_filter_finds(model, draw, before: float, shift: float) -> None:  # type: ignore[no-untyped-def]
+    """At three places in a stream and two hazards; alarms at most two ticks apart, evidence within 0.2 nats."""
+    found = 0
+    for at in (40, 280, 700):  # below, at and beyond the number of hypotheses that are kept
+        for hazard in (1e-2, 1e-6):
+            level = np.where(np.arange(at + 300) < at, before, before + shift)
+            x = draw(np.random.default_rng(at), level)
+            exact, evidence = first_alarm(model, None, hazard, x, at)
+            default, other = first_alarm(model, default_of(model), hazard, x, at)
+            assert abs(default - exact) <= 2
+            assert other == pytest.approx(evidence, abs=0.2)
+            found += exact >= 0
+    assert found >= 2  # where the prior is far and the stream short, not even the exact filter sees it
+
+
+def test_a_threshold_hides_such_a_change() -> None:
+    """What `Threshold` warns of: the risk is the user's choice, and is not the default's."""
+    x = np.random.default_rng(0).normal(25.0, 1.0, 600)
+    x[300:] += 1.0
+    model = mf.Gaussian(0, 9, 1)
+    assert first_alarm(model, None, 0.01, x, 300)[0] >= 0
+    assert first_alarm(model, mf.Threshold(1e-8), 0.01, x, 300)[0] == -1
+
+
+def test_waiting_adds_up_to_the_prior_probability_of_a_change() -> None:
+    """Nothing is read for 100,000 ticks: P(change) is the hazard's alone, however small each hypothesis is."""
+    for hazard in (1e-12, 1e-9, 1e-6):
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=hazard, missing="skip")
+        mf.run(detector, np.full(100_000, np.nan))
+        expected = -np.expm1(99_999 * np.log1p(-hazard))
+        # the strata keep the sum of the resampled weights, but for rounding
+        assert detector.changed(within=100_000) == pytest.approx(expected, rel=1e-6)
+
+
+def test_beyond_460_nats_every_mode_forgets() -> None:
+    """The limit docs/pruning.md states: weights below 1e-200 of the total are zero, in the exact filter too."""
+    for distance, kept in ((29.0, True), (33.0, False)):
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=None)
+        mf.run(detector, np.full(50, 3.0 * distance))
+        assert (detector.run_length.weight > 0.0).all() == kept
+
+
 def test_resampling_is_unbiased() -> None:
     """E[new weight] = old weight, for every hypothesis: 4000 draws, each within five standard errors."""
     rng = np.random.default_rng(0)

@@ -18,6 +18,11 @@ SLACK = 32
 class Threshold:
     """Drop hypotheses whose probability is below `eps`. Alone it does NOT bound memory: a long stable run keeps many.
 
+    It can hide a change for good. A new regime starts from the prior and pays for it at its first readings: far from
+    the prior mean its probability may be 1e-30 for hundreds of ticks before the readings outweigh that. A threshold
+    drops it long before; `Resample` and `TopK` compare hypotheses with each other and keep it. It also errs on one
+    side: what is dropped is always a recent change. Use it where the prior covers the levels that occur.
+
     >>> Threshold(1e-8)
     Threshold(eps=1e-08)
     """
@@ -71,9 +76,10 @@ class Resample(_Bound):
 
 
 Prune = Threshold | TopK | Resample
-DEFAULT: tuple[Prune, ...] = (Threshold(1e-8), Resample(256))
-"""Bounded memory. Of equal size, resampling errs several times less than `TopK` in the mean and in P(change), being
-unbiased, at about the same L1: `docs/pruning.md` has the figures."""
+DEFAULT: tuple[Prune, ...] = (Resample(256),)
+"""Bounded memory, and no threshold: a new hypothesis may be arbitrarily improbable before the readings favour it. Of
+equal size, resampling errs several times less than `TopK` in the mean and in P(change), being unbiased, at about the
+same L1: `docs/pruning.md` has the figures."""
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from ..calibrate.noise import noise_of, present
 from ..detector import Detector
 from ..hazard import Hazard, Learned
-from ..hindsight import Hindsight
+from ..hindsight import Hindsight, live_for
 from ..init.model import WIDE, guess_plain
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
-from ..prune import DEFAULT, Threshold
 
 Array = NDArray[np.float64]
-
-SHORT = 20_000  # ticks of a series that is followed with no bound on the hypotheses
 
 
 def series_of(X: Any) -> Array:
@@ -105,16 +102,14 @@ def look_back(model: Model, values: Array, hazard: float | Hazard | None, seed: 
     if values.shape[1] != model.dimension:
         raise ValueError(f"X must have {model.dimension} columns, as the model's readings, not {values.shape[1]}")
     learnt = Learned() if hazard is None else hazard
-    # what is looked back on should be nearly exact; only a long series needs the bound on memory
-    prune = Threshold(1e-8) if len(values) <= SHORT else DEFAULT
-    detector = Detector(model, hazard=learnt, alarm=None, seed=seed, missing="skip", prune=prune)
-    back = Hindsight(detector.hazard)
+    detector = Detector(model, hazard=learnt, alarm=None, seed=seed, missing="skip")
+    back = Hindsight(detector, live_for(len(values)))
     for t, row in enumerate(values):
         gone = np.isnan(row)
         told = None if gone.all() or (gone.any() and not model.partial) else row
         try:
-            detector.update(told if told is None or row.size > 1 else float(row[0]))
+            step = detector.update(told if told is None or row.size > 1 else float(row[0]))
         except ValueError as error:
             raise ValueError(f"row {t}: {error}") from None
-        back.add(detector)
+        back.add(step)
     return back

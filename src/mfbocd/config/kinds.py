@@ -148,7 +148,7 @@ def hazard_of(given: Any) -> Hazard:
 
 
 def prune_of(given: Any) -> tuple[Prune, ...] | None:
-    """Prunings from ``{threshold = 1e-8, resample = 256}``; false is exact."""
+    """Prunings from ``{resample = 256}`` and the like; false is exact."""
     if given is False:
         return None
     table = mapping_of("prune", given)

@@ -37,7 +37,7 @@ from .._kernels.share import Board, done, take
 from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
-_LIGHT = 1e-11  # hypotheses below this are left out of I(r; x)
+_LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
 
 
 @scalar
@@ -257,7 +257,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     for i in range(n):
         a[i] = alphas[i] if i < n - 1 else setup[FIRST + 1]
         b[i] = betas[i] if i < n - 1 else setup[FIRST + 2]
-        if kind == RUN_LENGTH or weight[i] < 1e-15:
+        if kind == RUN_LENGTH or weight[i] < (_LIGHT if kind == JOINT else 1e-15):
             continue
         _, mean, var, told = _sums(a[i], b[i], trials, zeta, trials, kind == JOINT, x, share)
         if kind == JOINT:

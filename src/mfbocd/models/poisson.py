@@ -39,7 +39,7 @@ from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
-_LIGHT = 1e-11  # hypotheses below this are left out of I(r; x)
+_LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
 
 
 @scalar
@@ -269,7 +269,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     for i in range(n):
         a[i] = shapes[i] if i < n - 1 else setup[FIRST]
         b[i] = rates[i] if i < n - 1 else setup[FIRST + 1]
-        if weight[i] < 1e-15:
+        if weight[i] < (_LIGHT if kind == JOINT else 1e-15):
             continue
         if kind == JOINT:
             inner += weight[i] * _sums(a[i], b[i], zeta, _LAST, True, x, share)[3]
