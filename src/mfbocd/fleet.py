@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ._kernels import layout as at
 from ._kernels.share import BLOCK
@@ -23,6 +23,7 @@ from .information import CODE, Gain, expected_gains
 from .models import Model
 from .policy import Always, Choices, Policy, draw_uniform, policy_of
 from .prune import DEFAULT, Prune, Pruning
+from .reading import cells
 from .tick import Alarm, Missing, readings, seed_of, told
 
 
@@ -167,7 +168,7 @@ class Fleet:
             raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
         return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws])
 
-    def update(self, x: ArrayLike, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
+    def update(self, x: Any, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
         """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing; (n, d) where a
         reading has d numbers.
 
@@ -240,17 +241,13 @@ class Fleet:
             raise ValueError(f"fidelity must be one of {', '.join(self._index)}, not {fidelity!r}")
         return self._index[name]
 
-    def _readings(self, x: ArrayLike) -> Array:
-        given = np.asarray(x)
+    def _readings(self, x: Any) -> Array:
+        given = cells(x)
         d = self.model.dimension
         shape = (self.n,) if d == 1 else (self.n, d)
         if given.shape != shape:
             raise ValueError(f"x must have one reading a stream, shape {shape}, not {given.shape}")
-        try:
-            values = given.astype(np.float64)
-        except (TypeError, ValueError):
-            values = np.full(shape, np.nan)
-        return readings(self.model, values, self.missing, item=lambda i: given[i], where=lambda i: f"stream {i}")
+        return readings(self.model, given, self.missing, where=lambda i: f"stream {i}")
 
     # --- what is known ---------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from .fidelity import Fidelity
 from .models import Bernoulli, Gaussian, Model
 from .models.base import finite, positive
+from .reading import number
 
 GuardMethod = Literal["gaussian", "accuracy", "tpr", "information"]
 # How much worse than declared an alternative is: the variance of a difference grows by a factor, or a share of the
@@ -115,12 +116,9 @@ class ShadowGuard:
         """Tell a pair; the warning, once, at the pair that makes the evidence enough. A missing reading is none."""
         if high is None or low is None:
             return None
-        x, y = float(high), float(low)
+        x, y = number(high, "high"), number(low, "low")
         if math.isnan(x) or math.isnan(y):
             return None
-        for name, value in (("high", x), ("low", y)):
-            if math.isinf(value):
-                raise ValueError(f"{name} must be finite, not {value!r}")
         ratios = self._spread(x, y) if self.method == "gaussian" else self._agreement(x, y)
         if ratios is None:
             return None

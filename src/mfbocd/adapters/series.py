@@ -14,6 +14,7 @@ from ..hindsight import Hindsight
 from ..init.model import WIDE, guess_plain
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
 from ..prune import DEFAULT, Threshold
+from ..reading import cells, numbers
 
 Array = NDArray[np.float64]
 
@@ -27,9 +28,9 @@ def series_of(X: Any) -> Array:
     (3, 1)
     """
     try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"X must hold numbers, not {X!r}") from None
+        values = numbers(cells(X), where=lambda i: f"row {i}")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must hold numbers: {error}") from None
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or values.size == 0:
