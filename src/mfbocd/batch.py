@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ._kernels import layout as at
 from .detector import Detector
 from .reading import cells, numbers, stacked
+from .sole import using
 from .tick import Step, readings, told
 from .trace import Change, Trace, costs_of
 from .watch import Watch
@@ -132,14 +133,15 @@ def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: S
 
 
 def _whole(detector: Detector, work: Callable[[], Trace]) -> Trace:
-    """All of it, or an error and a detector as it was."""
-    before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
-    try:
-        return work()
-    except BaseException:
-        detector.adopt(before, spent)
-        detector.policy.restore(learnt)
-        raise
+    """All of it, or an error and a detector as it was; an error, too, while another thread uses the detector."""
+    with using(detector):
+        before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
+        try:
+            return work()
+        except BaseException:
+            detector.adopt(before, spent)
+            detector.policy.restore(learnt)
+            raise
 
 
 def _walk(

@@ -55,6 +55,13 @@ def take(board: Board, n: int) -> tuple[int, int]:
 
 
 @scalar
+def stop(board: Board, n: int) -> None:
+    """Nobody takes or waits for any more of n streams: one who took some has failed."""
+    _add(board, 0, n)
+    _add(board, 1, n)
+
+
+@scalar
 def done(board: Board, count: int) -> None:
     """Report `count` streams as advanced."""
     _add(board, 1, count)
