@@ -46,6 +46,8 @@ class Detector:
     shadow: every so many ticks `step` reads the best fidelity and a lower one, and says when the pairs show that the
         lower is worse than declared: a number of ticks, or `calibrate.ShadowGuard` objects by name.
 
+    One thread at a time may use a detector: a second one gets a RuntimeError (docs/scale.md).
+
     >>> from mfbocd import Gaussian
     >>> detector = Detector(
     ...     Gaussian(mean=0, var=9, noise=1),
@@ -124,7 +126,8 @@ class Detector:
     def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
 
-        x is a number, or a sequence of them where the model's readings have several.
+        x is a number, or a sequence of them where the model's readings have several; `mfbocd.reading` says what counts
+        as one.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
         learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function

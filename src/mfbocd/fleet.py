@@ -120,6 +120,7 @@ class Fleet:
     """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
 
     Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit; `detector(i)` takes it out.
+    One thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
 
     >>> from mfbocd import Gaussian
     >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01)
