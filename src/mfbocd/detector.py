@@ -126,8 +126,8 @@ class Detector:
     def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
 
-        x is a number, or a sequence of them where the model's readings have several; `mfbocd.reading` says what counts
-        as one.
+        x is a number, or a sequence of them where the model's readings have several: `mfbocd.reading` says what
+        counts as one.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
         learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
