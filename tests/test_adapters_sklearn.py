@@ -107,7 +107,7 @@ def test_it_is_cloned_set_and_put_in_a_pipeline(x: Any) -> None:
     [
         ([], ValueError, r"X must have shape \(T,\) or \(T, d\) and hold a reading, not \(0, 1\)"),
         (np.zeros((2, 2, 2)), ValueError, r"not \(2, 2, 2\)"),
-        (["a", "b"], TypeError, "X must hold numbers, not"),
+        (["a", "b"], TypeError, "X must hold numbers: row 0: x must be a number, not 'a'"),
         ([0.0, np.inf], ValueError, "X must be finite, not inf in row 1, column 0"),
         ([[1.0, np.nan], [2.0, np.nan]], ValueError, "not none in column 1"),
     ],

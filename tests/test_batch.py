@@ -84,7 +84,7 @@ def test_to_frame() -> None:
     [
         ([[0.0, 1.0], [0.0, np.nan]], "row 1, column 'high': x is nan"),
         ([[0.0, 1.0], [0.0, np.inf]], "row 1, column 'high': x must be finite"),
-        ([[0.0, 1.0], [0.0, "x"]], "row 0, column 'high': x must be a number"),
+        ([[0.0, 1.0], [0.0, "x"]], "row 1, column 'high': x must be a number"),
         ([[0.0, 1.0, 2.0]], "table must have shape (T, 2), one column a fidelity, not (1, 3)"),
         ([0.0, 1.0], "table must have shape (T, 2), one column a fidelity, not (2,)"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from ._kernels import layout as at
 from .detector import Detector
+from .reading import cells, numbers, stacked
+from .sole import using
 from .tick import Step, readings, told
 from .trace import Change, Trace, costs_of
 from .watch import Watch
@@ -81,61 +84,47 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
     )
 
 
-def _columns(detector: Detector, table: Any) -> list[Any]:
-    """One sequence a fidelity."""
-    names = [f.name for f in detector.fidelities]
-    if detector.model.dimension > 1:
-        return _several(detector, table)
-    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
-        present = list(table.columns)
-        missing = [name for name in names if name not in present]
-        if missing:
-            raise ValueError(f"table has no column {missing[0]!r}, only {', '.join(map(str, present))}")
-        return [np.asarray(table[name]) for name in names]
-    values = np.asarray(table)
-    if values.ndim == 1 and len(names) == 1:
-        values = values[:, None]
-    if values.ndim != 2 or values.shape[1] != len(names):
-        raise ValueError(f"table must have shape (T, {len(names)}), one column a fidelity, not {values.shape}")
-    return [values[:, j] for j in range(len(names))]
+def _columns(detector: Detector, table: Any) -> list[NDArray[Any]]:
+    """The readings of each fidelity, (T,) or (T, d): floats where they are numbers for certain, else as they came.
 
-
-def _several(detector: Detector, table: Any) -> list[Any]:
-    """One (T, d) array a fidelity."""
+    Whatever stands in a row of a fidelity that is not chosen there is never judged.
+    """
     d, ways = detector.model.dimension, len(detector.fidelities)
-    values = np.asarray(table)
-    if values.ndim == 2 and ways == 1:
+    framed = hasattr(table, "columns") and hasattr(table, "__getitem__")
+    if framed and d == 1:
+        present = list(table.columns)
+        for f in detector.fidelities:
+            if f.name not in present:
+                raise ValueError(f"table has no column {f.name!r}, only {', '.join(map(str, present))}")
+        return [_taken(cells(table[f.name])) for f in detector.fidelities]
+    values = stacked([table[name] for name in table.columns]) if framed else cells(table)
+    if values.ndim == (1 if d == 1 else 2) and ways == 1:
         values = values[:, None]
-    if values.ndim != 3 or values.shape[1:] != (ways, d):
+    if d == 1 and (values.ndim != 2 or values.shape[1] != ways):
+        raise ValueError(f"table must have shape (T, {ways}), one column a fidelity, not {values.shape}")
+    if d > 1 and (values.ndim != 3 or values.shape[1:] != (ways, d)):
         shape = f"(T, {d})" if ways == 1 else f"(T, {ways}, {d})"
         raise ValueError(f"table must have shape {shape}, {d} numbers a reading, not {np.shape(table)}")
-    return [values[:, j] for j in range(ways)]
+    return [_taken(values[:, j]) for j in range(ways)]
 
 
-def _readings(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Array:
-    """The chosen readings as floats, NaN where missing; an error names the first bad row."""
-    ticks = len(choice)
-    x = np.empty(ticks)
+def _taken(column: NDArray[Any]) -> NDArray[Any]:
+    return numbers(column) if column.dtype.kind in "biuf" else column
+
+
+def _readings(detector: Detector, columns: list[NDArray[Any]], choice: NDArray[np.int64]) -> Array:
+    """The chosen readings as floats, NaN where missing; an error names a bad row and its column."""
+    x = np.empty((len(choice), *columns[0].shape[1:]))
     for j, column in enumerate(columns):
-        rows = choice == j
-        if not rows.any():
-            continue
-        chosen = column[rows]
-        try:
-            x[rows] = chosen  # numbers go in bulk; anything else is judged one by one below
-        except (TypeError, ValueError):
-            x[rows] = np.nan
-    return readings(
-        detector.model,
-        x,
-        detector.missing,
-        item=lambda t: columns[choice[t]][t],
-        where=lambda t: f"row {t}, column {detector.fidelities[choice[t]].name!r}",
-    )
+        rows = np.flatnonzero(choice == j)
+        named = detector.fidelities[j].name
+        where = partial(_place, rows, named)
+        x[rows] = readings(detector.model, column[rows], detector.missing, where)
+    return x
 
 
-def _item(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _place(rows: NDArray[np.int64], column: str, i: int) -> str:
+    return f"row {rows[i]}, column {column!r}"
 
 
 def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: Sequence[Any] | None = None) -> Trace:
@@ -144,14 +133,15 @@ def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: S
 
 
 def _whole(detector: Detector, work: Callable[[], Trace]) -> Trace:
-    """All of it, or an error and a detector as it was."""
-    before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
-    try:
-        return work()
-    except BaseException:
-        detector.adopt(before, spent)
-        detector.policy.restore(learnt)
-        raise
+    """All of it, or an error and a detector as it was; an error, too, while another thread uses the detector."""
+    with using(detector):
+        before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
+        try:
+            return work()
+        except BaseException:
+            detector.adopt(before, spent)
+            detector.policy.restore(learnt)
+            raise
 
 
 def _walk(
@@ -169,13 +159,15 @@ def _walk(
     rows = np.zeros((ticks, ticks)) if posterior else None
     index = {f.name: j for j, f in enumerate(detector.fidelities)}
     watch = Watch(detector, ticks=ticks) if detail else None
+    # floats of Python are taken at once, numpy's are judged: several times slower
+    given = [column.tolist() if column.dtype == float and column.ndim == 1 else column for column in columns]
     steps: list[Step] = []
     for t in range(ticks):
         raw = None if raws is None else raws[t]
         f = detector.choose(raw)
         if watch is not None:
             watch.before()
-        value = None if f.zeta == 0.0 and detector.missing == "skip" else _item(columns[index[f.name]][t])
+        value = None if f.zeta == 0.0 and detector.missing == "skip" else given[index[f.name]][t]
         try:
             steps.append(detector.update(value, f.name, raw=raw))
         except (TypeError, ValueError) as error:

@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from threading import RLock
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from .policy import Policy, policy_of
 from .prune import DEFAULT, Prune, Pruning
 from .shadow import ShadowGuard, guards_of
 from .snapshot import from_bytes, to_bytes
+from .sole import alone, in_use
 from .tick import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
 
 OnError = Literal["raise", "fallback"]
@@ -43,6 +45,8 @@ class Detector:
         fidelity, pay for both and say so in the step.
     shadow: every so many ticks `step` reads the best fidelity and a lower one, and says when the pairs show that the
         lower is worse than declared: a number of ticks, or `calibrate.ShadowGuard` objects by name.
+
+    One thread at a time may use a detector: a second one gets a RuntimeError (docs/scale.md).
 
     >>> from mfbocd import Gaussian
     >>> detector = Detector(
@@ -83,6 +87,7 @@ class Detector:
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
+        self._lock = RLock()
         self.model = model
         self.fidelities = checked(fidelities)
         self.hazard = hazard_of(hazard)
@@ -110,6 +115,7 @@ class Detector:
 
     # --- the loop --------------------------------------------------------------------------------------------
 
+    @alone
     def choose(self, raw: Any = None) -> Fidelity:
         """The fidelity to read next. Asking changes nothing: until `update`, the answer stays the same.
 
@@ -120,19 +126,26 @@ class Detector:
     def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
 
-        x is a number, or a sequence of them where the model's readings have several.
+        x is a number, or a sequence of them where the model's readings have several: `mfbocd.reading` says what
+        counts as one.
 
         None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
         learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
         is as `choose` was told at this tick, or of `raw` if that was another.
         """
-        known = self.by_name.get(fidelity) if type(fidelity) is str else None
-        if known is None:
-            known = self._resolve(fidelity, x, raw)
-        value = self.taken(x)
-        cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
-        return self.tell(value, known, cost)
+        if not self._lock.acquire(False):  # as `alone`, which takes twice as long
+            raise in_use(self)
+        try:
+            known = self.by_name.get(fidelity) if type(fidelity) is str else None
+            if known is None:
+                known = self._resolve(fidelity, x, raw)
+            value = self.taken(x)
+            cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
+            return self.tell(value, known, cost)
+        finally:
+            self._lock.release()
 
+    @alone
     def step(self, raw: Any = None) -> Step:
         """Choose a fidelity, observe `raw` with it, and with no other, and update.
 
@@ -280,6 +293,7 @@ class Detector:
         return self._tick + 1
 
     @property
+    @alone
     def run_length(self) -> RunLength:
         """The filtered posterior: `.length` and `.weight`, shortest first. r_t = 0: x_t began a new regime."""
         return self.filter.run_length
@@ -289,10 +303,12 @@ class Detector:
         """The most probable run length; None before the first tick."""
         return int(self.filter.state[at.RUN]) if self._tick >= 0 else None
 
+    @alone
     def changed(self, within: int) -> float:
         """P(a regime began in the last `within` ticks): P(r_t < within), the stream's own start left out."""
         return self.filter.changed(within)
 
+    @alone
     def regime(self, level: float = 0.9) -> Start:
         """When the current regime began: most probable tick, a `level` credible interval, P(that tick)."""
         if self._tick < 0:
@@ -300,6 +316,7 @@ class Detector:
         return self.filter.start(level_of(level))
 
     @property
+    @alone
     def hazards(self) -> tuple[Array, Array]:
         """Candidate hazards and their posterior probabilities, of a `Learned` one; else the hazard's table and 1.
 
@@ -321,15 +338,18 @@ class Detector:
         return float(self.filter.state[at.EVIDENCE])
 
     @property
+    @alone
     def mean(self) -> Any:
         """E[x_{t+1}], a change at t + 1 allowed for (`bocd_predictive`); an array if x has several numbers."""
         return float(self.filter.state[at.MEAN]) if self.model.dimension == 1 else self.filter.predictive(1.0)[0]
 
     @property
+    @alone
     def variance(self) -> Any:
         """Var[x_{t+1}] of a full-fidelity reading; of each number, if it has several."""
         return self.filter.predictive(1.0)[1]
 
+    @alone
     def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
         """Where x_{t+1} will lie with probability `level`, equal tails, read at full fidelity unless told.
 
@@ -343,10 +363,12 @@ class Detector:
         return self.filter.quantile(tail, zeta), self.filter.quantile(1.0 - tail, zeta)
 
     @property
+    @alone
     def parameter(self) -> tuple[Any, Any]:
         """Mean and variance of the current regime's parameter; arrays if there are several."""
         return self.filter.parameter()
 
+    @alone
     def gains(self, raw: Any = None) -> Gains:
         """What each fidelity is expected to tell at the coming tick, and its cost: print it to see why."""
         chosen = self.choose(raw)
@@ -359,6 +381,7 @@ class Detector:
 
     # --- saving ----------------------------------------------------------------------------------------------
 
+    @alone
     def to_bytes(self) -> bytes:
         """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after."""
         return to_bytes(self)
@@ -378,6 +401,7 @@ class Detector:
 
     # --- when the stream or the ways to read it change ---------------------------------------------------------
 
+    @alone
     def wait(self, ticks: int) -> Step:
         """Let `ticks` ticks pass with no reading and at no cost: a gap in irregular time. Returns the last step.
 
@@ -393,10 +417,12 @@ class Detector:
             step = self.tell(None, None, 0.0)
         return step
 
+    @alone
     def reset(self) -> None:
         """Forget the stream: belief, ticks and alarms begin anew. Money spent and the price learnt are kept."""
         self.adopt(fresh_state(self.model, self.filter.setup, self.seed), self.spent)
 
+    @alone
     def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
         """The same belief with other ways to read: one more, one less, another zeta or a cost that drifted.
 
@@ -431,13 +457,35 @@ class Detector:
         other.adopt(self.filter.state.copy(), self.spent)
         return other
 
-    def twin(self) -> Self:
-        """Another detector as this one is, sharing all that no tick changes; not for one with a shadow."""
-        other = copy.copy(self)
+    @alone
+    def __copy__(self) -> Self:
+        """Another detector as this one is: they share what no tick changes, and the observers."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
         other.filter, other.policy = copy.copy(self.filter), copy.copy(self.policy)
         other.filter.adopt(self.filter.state.copy())
+        other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
         return other
 
+    def twin(self) -> Self:
+        """`copy.copy` of this detector."""
+        return copy.copy(self)
+
+    @alone
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
+
+    @alone
     def advance(self, x: Array, zeta: Array, report: Array) -> None:
         """Many checked ticks of a compiled model at once: x and zeta (T, 1), `report` (T, FIELDS, 1) is filled."""
         assert self.model.advance is not None

@@ -11,7 +11,7 @@ from ._kernels import layout as at
 from ._kernels.weights import begin_tick, end_tick, endings, expectation
 from .hazard import Hazard
 from .models import Model
-from .models.base import Report
+from .models.base import Report, room_for
 from .prune import Pruning
 
 Array = NDArray[np.float64]
@@ -54,6 +54,7 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     head[at.TICK] = head[at.FIRED] = head[at.CHANGED_AT] = -1.0
     head[at.SEED] = seed
     head[at.COLUMNS] = at.STATS + model.columns + int(setup[at.LEARNED])
+    room_for(f"prune with at most {most} hypotheses", head[at.COLUMNS] * (most + 2.0))
     exact = most == 0 and setup[at.EPS] == 0.0
     head[at.LIMIT] = np.inf if exact else (most or slack)
     mean, _ = model.predictive(model.prior())
@@ -90,6 +91,57 @@ def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
     return state
 
 
+def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) -> None:
+    """Refuse a saved header and live hypotheses (`table`) that no stream with this set-up can have had.
+
+    Kernels take lengths and indices from them and check none. `cap` is the room a state begins with.
+    """
+    if head.shape != (at.HEAD,):
+        raise ValueError(f"the saved state has a header of {head.size} numbers, not {at.HEAD}")
+    columns, count = live.shape
+    most, tick = int(setup[at.MOST]), head[at.TICK]
+    rules = {
+        "the number of columns": head[at.COLUMNS] == columns == at.STATS + model.columns + int(setup[at.LEARNED]),
+        "the tick": tick == np.floor(tick) and -1.0 <= tick < 2.0**53,
+        "the number of hypotheses": head[at.COUNT] == count <= tick + 1.0
+        and (count > 0) == (tick >= 0.0)
+        and (most == 0 or count < cap),
+        "the limit": head[at.LIMIT] >= 0.0
+        and (head[at.LIMIT] == np.floor(head[at.LIMIT]) or not np.isfinite(head[at.LIMIT]))
+        and (most == 0 or head[at.LIMIT] <= most),
+        "the likeliest hypothesis": _whole_in(head[at.TOP], 0.0, max(count - 1.0, 0.0)),
+        "the seed": _whole_in(head[at.SEED], 0.0, 2.0**53 - 1.0),
+        "the last alarm": _whole_in(head[at.FIRED], -1.0, tick),
+        "the last change": _whole_in(head[at.CHANGED_AT], -1.0, tick),
+        "the run length": _whole_in(head[at.RUN], 0.0, max(tick, 0.0)),
+        "the alarm": head[at.ALARM] in (0.0, 1.0),
+        "a probability": 0.0 <= head[at.CHANGE] <= 1.0 and 0.0 <= head[at.SURE] <= 1.0,
+        "the evidence": bool(np.isfinite(head[at.EVIDENCE])),
+    }
+    for what, holds in rules.items():
+        if not holds:
+            raise ValueError(f"the saved state cannot be: {what} is wrong")
+    if count == 0:
+        return
+    weight, birth = live[: at.STATS]
+    total = weight.sum()
+    if not ((weight >= 0.0) & (weight <= 1e300)).all() or not total > 0.0:
+        raise ValueError("the saved state cannot be: weights must be finite, and not negative")
+    if not abs(head[at.TOTAL] - total) <= 1e-6 * total:
+        raise ValueError(f"the saved state cannot be: its weights add up to {total}, not {head[at.TOTAL]}")
+    if not ((birth == np.floor(birth)) & (birth >= 0.0) & (birth <= tick)).all() or not (np.diff(birth) > 0.0).all():
+        raise ValueError("the saved state cannot be: hypotheses must begin at ticks that rise")
+    stats, shares = live[at.STATS : at.STATS + model.columns], live[at.STATS + model.columns :]
+    if not model.sound(stats):
+        raise ValueError(f"the saved state cannot be: these are no statistics of {model!r}")
+    if shares.size and not (((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all() and (shares.sum(axis=0) > 0.5).all()):
+        raise ValueError("the saved state cannot be: the candidate hazards must have probabilities")
+
+
+def _whole_in(value: float, low: float, high: float) -> bool:
+    return bool(low <= value <= high and value == np.floor(value))
+
+
 def with_room(model: Model, state: Array, rows: int) -> Array:
     """A copy of the state with room for `rows` hypotheses."""
     return state_of(model, state[: at.HEAD], table(state), rows)
@@ -98,6 +150,8 @@ def with_room(model: Model, state: Array, rows: int) -> Array:
 def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Report:
     """Move one state by one tick through the model's methods; compiled models do the same in one pass."""
     before = state.copy()
+    if state[at.COUNT] >= state[at.CAP]:
+        raise RuntimeError("the state has no room for a tick: a model's function must not call its own detector")
     try:
         scale = begin_tick(state, setup)
         stats = stats_of(model, state)
@@ -187,6 +241,14 @@ class Filter:
     def state(self, state: Array) -> None:
         self._state = state
         self._address = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy has memory of its own, and finds its kernel in the model's class.
+        return {**self.__dict__, "_address": 0, "_compiled": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._compiled = self.model.observe
 
     @property
     def address(self) -> int:

@@ -7,22 +7,25 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from threading import Thread
-from typing import Any
+from threading import RLock, Thread
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ._kernels import layout as at
-from ._kernels.share import BLOCK
+from ._kernels.share import BLOCK, stop
 from .detector import Detector
 from .fidelity import Fidelity
 from .filter import Array, Filter, RunLength, observe, with_room
 from .hazard import Hazard
 from .information import CODE, Gain, expected_gains
 from .models import Model
+from .models.base import room_for
 from .policy import Always, Choices, Policy, draw_uniform, policy_of
 from .prune import DEFAULT, Prune, Pruning
+from .reading import cells
+from .sole import alone
 from .tick import Alarm, Missing, readings, seed_of, told
 
 
@@ -53,33 +56,71 @@ class Crew:
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None] = SimpleQueue()
-        self._threads = 0
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[Thread] = []
 
-    def share(self, kernel: Callable[..., None], job: tuple[Any, ...], streams: int, threads: int) -> None:
-        """Run kernel(*job) on this thread and up to `threads - 1` others; returns when every stream is done."""
-        threads = min(threads, -(-streams // BLOCK))
-        while self._threads < threads - 1:
-            Thread(target=_work, args=(self._jobs,), name="mfbocd-fleet", daemon=True).start()
-            self._threads += 1
-        for _ in range(threads - 1):
-            self._jobs.put((kernel, job))
-        kernel(*job)
+    def share(self, kernel: Callable[..., None], arguments: tuple[Any, ...], streams: int, threads: int) -> None:
+        """Run the kernel on this thread and up to `threads - 1` others; returns when every stream is done.
+
+        The last of the arguments is the board. An error of any thread is one here: what became of the streams is not
+        known then.
+        """
+        job = Job(kernel, arguments, streams, [])
+        for _ in range(self._staff(min(threads, -(-streams // BLOCK)) - 1)):
+            self._jobs.put(job)
+        job.work()
+        if job.errors:
+            raise job.errors[0]
+
+    def _staff(self, wanted: int) -> int:
+        """How many others there are for the work, at most those wanted: dead ones are replaced, as after a fork."""
+        if wanted <= 0:
+            return 0
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if not self._threads:
+            self._jobs = SimpleQueue()  # of a forked process: what stood in the other's
+        while len(self._threads) < wanted:
+            thread = Thread(target=_work, args=(self._jobs,), name="mfbocd-fleet", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads, or the interpreter ends: this one can do all of it
+                break
+            self._threads.append(thread)
+        return min(wanted, len(self._threads))
 
     def __del__(self) -> None:
-        for _ in range(self._threads):
+        for _ in getattr(self, "_threads", ()):
             self._jobs.put(None)
 
 
-def _work(jobs: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None]) -> None:
+class Job(NamedTuple):
+    """A kernel, its arguments, how many streams it is for, and what went wrong."""
+
+    kernel: Callable[..., None]
+    arguments: tuple[Any, ...]
+    streams: int
+    errors: list[BaseException]
+
+    def work(self) -> None:
+        """Run it. Whoever fails lets go those who wait, in a kernel, for what it had taken."""
+        try:
+            self.kernel(*self.arguments)
+        except BaseException as error:
+            self.errors.append(error)
+            stop(self.arguments[-1], self.streams)
+
+
+def _work(jobs: SimpleQueue[Job | None]) -> None:
     while (job := jobs.get()) is not None:
-        job[0](*job[1])
+        job.work()
+        del job  # or it would keep a fleet's states until the next
 
 
 class Fleet:
     """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
 
     Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit; `detector(i)` takes it out.
+    One thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
 
     >>> from mfbocd import Gaussian
     >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01)
@@ -105,21 +146,26 @@ class Fleet:
         missing: Missing = "raise",
         threads: int | None = None,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n < 2**53:
+            raise ValueError(f"n must be a whole number of at least 1, and below 2**53, not {n!r}")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads!r}")
+        self._lock = RLock()
+        self._broken: str | None = None
         self.n = int(n)
         # A detector checks the arguments and is what every stream starts from.
         self._like = Detector(
             model, fidelities, hazard, policy=Always(), prune=prune, alarm=alarm, seed=seed, missing=missing
         )
+        size = self._like.filter.state.size
+        room_for(f"a fleet of {self.n} streams with {8 * size} bytes each", float(self.n) * size)
+        seed_of(self._like.seed + self.n - 1)
         self.model = model
         self.fidelities = self._like.fidelities
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities, self.n)
         self.missing = missing
         self.threads = threads or (os.cpu_count() or 1)
-        self.seeds = [seed_of(self._like.seed + i) for i in range(self.n)]
+        self.seeds = list(range(self._like.seed, self._like.seed + self.n))
         self.spent_by_stream = np.zeros(self.n)
         self._states = np.tile(self._like.filter.state, (self.n, 1))
         self._states[:, at.SEED] = self.seeds
@@ -134,8 +180,32 @@ class Fleet:
         names = ", ".join(self._index)
         return f"<Fleet of {self.n} x {self.model!r} over {names}: {self.ticks} ticks, spent {self.spent:g}>"
 
+    @alone
+    def __copy__(self) -> Fleet:
+        """Another fleet as this one is, sharing what no tick changes."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        other._states, other.spent_by_stream = self._states.copy(), self.spent_by_stream.copy()
+        other.policy = copy.copy(self.policy)
+        return other
+
+    @alone
+    def __deepcopy__(self, memo: dict[int, Any]) -> Fleet:
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_crew")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock, self._crew = RLock(), Crew()
+
     # --- the loop --------------------------------------------------------------------------------------------
 
+    @alone
     def choose(self, raws: Sequence[Any] | None = None) -> Choices:
         """Index of the fidelity each stream should read next; asking changes nothing.
 
@@ -149,6 +219,7 @@ class Fleet:
             self.gains(self.policy.gain or "joint"), self._costs(raws), draw_uniform(self.seeds, self.ticks)
         )
 
+    @alone
     def gains(self, gain: Gain = "joint") -> Array:
         """What each stream's reading at each fidelity is expected to tell (`Detector.gains`), (n, J)."""
         if self.model.gains is None:
@@ -167,13 +238,16 @@ class Fleet:
             raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
         return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws])
 
-    def update(self, x: ArrayLike, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
+    @alone
+    def update(self, x: Any, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
         """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing; (n, d) where a
         reading has d numbers.
 
         `fidelity` is one name or Fidelity for all, or one name or index a stream; the chosen ones unless told.
         Bad input names the stream and changes nothing.
         """
+        if self._broken is not None:
+            raise RuntimeError(f"this fleet is unusable: a tick broke off among its streams ({self._broken})")
         values = self._readings(x)
         choice = self._choices(fidelity, raws)
         zeta = self._zeta.take(choice)
@@ -210,7 +284,11 @@ class Fleet:
                 raise
             return
         job = (self._states, setup, x, zeta, report, np.zeros(2, dtype=np.int64))
-        self._crew.share(self.model.advance, job, self.n, self.threads)
+        try:
+            self._crew.share(self.model.advance, job, self.n, self.threads)
+        except BaseException as error:
+            self._broken = f"{type(error).__name__}: {error}"
+            raise
 
     def _make_room(self, ticks: int) -> None:
         cap = int(self._states[0, at.CAP])
@@ -240,17 +318,13 @@ class Fleet:
             raise ValueError(f"fidelity must be one of {', '.join(self._index)}, not {fidelity!r}")
         return self._index[name]
 
-    def _readings(self, x: ArrayLike) -> Array:
-        given = np.asarray(x)
+    def _readings(self, x: Any) -> Array:
+        given = cells(x)
         d = self.model.dimension
         shape = (self.n,) if d == 1 else (self.n, d)
         if given.shape != shape:
             raise ValueError(f"x must have one reading a stream, shape {shape}, not {given.shape}")
-        try:
-            values = given.astype(np.float64)
-        except (TypeError, ValueError):
-            values = np.full(shape, np.nan)
-        return readings(self.model, values, self.missing, item=lambda i: given[i], where=lambda i: f"stream {i}")
+        return readings(self.model, given, self.missing, where=lambda i: f"stream {i}")
 
     # --- what is known ---------------------------------------------------------------------------------------
 
@@ -265,6 +339,7 @@ class Fleet:
         return float(self.spent_by_stream.sum())
 
     @property
+    @alone
     def mean(self) -> Array:
         """E[x_{t+1}] of each stream, (n,); (n, d) where a reading has d numbers."""
         if self.model.dimension > 1:
@@ -276,10 +351,12 @@ class Fleet:
         """log p(x_1 .. x_t) of each stream."""
         return self._states[:, at.EVIDENCE].copy()
 
+    @alone
     def run_length(self, i: int) -> RunLength:
         """The filtered posterior of stream i."""
         return self._belief(i).run_length
 
+    @alone
     def changed(self, within: int) -> Array:
         """P(a regime began in the last `within` ticks), for each stream."""
         return np.array([self._belief(i).changed(within) for i in range(self.n)])
@@ -292,6 +369,7 @@ class Fleet:
         belief.adopt(self._states[i])
         return belief
 
+    @alone
     def detector(self, i: int) -> Detector:
         """Stream i as a detector of its own, from here on independent of the fleet."""
         state = self._belief(i).state.copy()

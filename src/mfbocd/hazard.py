@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .models.base import finite, positive
+from .models.base import finite, positive, room_for
 
 Array = NDArray[np.float64]
 
@@ -43,6 +43,7 @@ class Hazard:
             self.table: Array = hazard.table
             return
         if callable(hazard):
+            _check_horizon(horizon)
             lengths = np.arange(horizon)
             values = np.broadcast_to(np.asarray(hazard(lengths), dtype=float), lengths.shape)
         elif isinstance(hazard, (Sequence, np.ndarray)) and not isinstance(hazard, str):
@@ -93,6 +94,7 @@ class Hazard:
     def weibull(cls, shape: float, scale: float, *, horizon: int = HORIZON) -> Hazard:
         """Regimes longer than l with probability exp(-(l / scale)^shape): increasing hazard if shape > 1."""
         shape, scale = positive("weibull", "shape", shape), positive("weibull", "scale", scale)
+        _check_horizon(horizon)
         ages = (np.arange(horizon + 1) / scale) ** shape
         return cls(-np.expm1(-np.diff(ages)))
 
@@ -147,6 +149,12 @@ class Learned(Hazard):
         55.0
         """
         return float(np.mean(1.0 / self.table))
+
+
+def _check_horizon(horizon: int) -> None:
+    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
+        raise ValueError(f"horizon must be a whole number of at least 1, not {horizon!r}")
+    room_for(f"horizon = {horizon}", 4.0 * horizon)
 
 
 def hazard_of(hazard: Any) -> Hazard:

@@ -91,6 +91,18 @@ class Pruning:
     slack: int
     resample: bool
 
+    def __post_init__(self) -> None:
+        # the kernels take these for lengths: saved ones are checked here too
+        if not 0.0 <= finite("Pruning", "eps", self.eps) < 1.0:
+            raise ValueError(f"Pruning.eps must lie in [0, 1), not {self.eps!r}")
+        for name, value in (("most", self.most), ("slack", self.slack)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+                raise ValueError(f"Pruning.{name} must be a whole number of at least 0, not {value!r}")
+        if self.most and self.slack >= self.most:
+            raise ValueError(f"Pruning.slack must be below most = {self.most}, not {self.slack!r}")
+        if not isinstance(self.resample, bool):
+            raise TypeError(f"Pruning.resample must be true or false, not {self.resample!r}")
+
     @classmethod
     def of(cls, prune: Prune | Sequence[Prune] | Pruning | None) -> Pruning:
         """Combine at most one `Threshold` with at most one of `TopK` and `Resample`; None is exact."""

@@ -67,11 +67,21 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     (check,) = _CHECK.unpack_from(data, len(data) - _CHECK.size)
     if check != zlib.crc32(data[: -_CHECK.size]):
         raise ValueError("the saved detector is truncated or was altered: its checksum does not match")
-    facts = json.loads(data[_HEAD.size : _HEAD.size + length])
+    try:
+        facts = json.loads(data[_HEAD.size : _HEAD.size + length])
+    except RecursionError:
+        raise ValueError("the saved detector is damaged: its facts are nested too deeply") from None
+    sizes = facts.pop("arrays", None) if isinstance(facts, dict) else None
+    if not isinstance(sizes, dict):
+        raise ValueError("the saved detector is damaged: it does not say which arrays it has")
     arrays: dict[str, Array] = {}
-    offset = _HEAD.size + length
-    for name, size in facts.pop("arrays").items():
-        count = (len(data) - _CHECK.size - offset) // 8 if size is None else size
+    offset, end = _HEAD.size + length, len(data) - _CHECK.size
+    for name, size in sizes.items():
+        count = (end - offset) // 8 if size is None else size
+        if type(count) is not int or not 0 <= 8 * count <= end - offset:
+            raise ValueError(f"the saved detector is damaged: {name} cannot have {size!r} numbers")
         arrays[name] = np.frombuffer(data, dtype="<f8", count=count, offset=offset).astype(np.float64)
         offset += 8 * count
+    if offset != end:
+        raise ValueError(f"the saved detector is damaged: there are {end - offset} bytes after its arrays")
     return facts, arrays

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from .fidelity import Fidelity
 from .models import Bernoulli, Gaussian, Model
 from .models.base import finite, positive
+from .reading import number
 
 GuardMethod = Literal["gaussian", "accuracy", "tpr", "information"]
 # How much worse than declared an alternative is: the variance of a difference grows by a factor, or a share of the
@@ -115,12 +116,9 @@ class ShadowGuard:
         """Tell a pair; the warning, once, at the pair that makes the evidence enough. A missing reading is none."""
         if high is None or low is None:
             return None
-        x, y = float(high), float(low)
+        x, y = number(high, "high"), number(low, "low")
         if math.isnan(x) or math.isnan(y):
             return None
-        for name, value in (("high", x), ("low", y)):
-            if math.isinf(value):
-                raise ValueError(f"{name} must be finite, not {value!r}")
         ratios = self._spread(x, y) if self.method == "gaussian" else self._agreement(x, y)
         if ratios is None:
             return None
@@ -197,11 +195,16 @@ class ShadowGuard:
         given = dict(spec)
         state = given.pop("state")
         guard = cls(**given)
-        guard.pairs = int(state["pairs"])
-        guard._evidence = [float(e) for e in state["evidence"]]
-        if len(guard._evidence) != len(_LOST):
-            raise ValueError(f"state.evidence must hold {len(_LOST)} numbers, not {len(guard._evidence)}")
-        guard.warning = None if state["warning"] is None else ShadowWarning(*state["warning"])
+        guard.pairs = state["pairs"]
+        if type(guard.pairs) is not int or not 0 <= guard.pairs < 2**53:
+            raise ValueError(f"state.pairs must be a whole number of at least 0, not {guard.pairs!r}")
+        guard._evidence = [finite("ShadowGuard", "evidence", e) for e in state["evidence"]]
+        if len(guard._evidence) != len(_LOST) or min(guard._evidence) < 0.0:
+            raise ValueError(f"state.evidence must hold {len(_LOST)} numbers, none negative, not {guard._evidence}")
+        said = state["warning"]
+        if said is not None:
+            declared, suggested, odds = (finite("ShadowGuard", "warning", said[i]) for i in (0, 1, 3))
+            guard.warning = ShadowWarning(declared, suggested, int(said[2]), odds)
         return guard
 
 

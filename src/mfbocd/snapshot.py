@@ -5,8 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import wraps
 from math import inf, isfinite
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from . import models
 from ._kernels import layout as at
 from .fidelity import Fidelity
-from .filter import Array, state_of, table
+from .filter import Array, check_saved, state_of, table
 from .hazard import Hazard, Learned
 from .models import Model
 from .policy import POLICIES
@@ -23,6 +24,8 @@ from .saving import encode, pack, plain, preface, seal, unpack
 from .shadow import ShadowGuard
 from .tick import Alarm
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _WHOLE = 2**53  # whole numbers below are exact in an array
 
 
@@ -139,6 +142,30 @@ class Freezer:
         return numbers
 
 
+_DAMAGE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+)
+
+
+def _refusing(load: Callable[P, T]) -> Callable[P, T]:
+    """Raise ValueError for whatever facts that do not fit one another lead to: a checksum can be made for any."""
+
+    @wraps(load)
+    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return load(*args, **kwargs)
+        except _DAMAGE as error:
+            raise ValueError(f"the saved detector is damaged: {type(error).__name__}: {error}") from error
+
+    return refusing
+
+
 def from_bytes(
     cls: Any,
     data: bytes,
@@ -148,10 +175,22 @@ def from_bytes(
 ) -> Any:
     """`Detector.from_bytes`; `cls` is the class to build."""
     facts, arrays = unpack(data)
+    return _made(cls, facts, arrays, observers, costs, model)
+
+
+@_refusing
+def _made(
+    cls: Any,
+    facts: dict[str, Any],
+    arrays: dict[str, Array],
+    observers: Mapping[str, Callable[[Any], Any]],
+    costs: Mapping[str, Callable[[Any], float]],
+    model: Model | None,
+) -> Any:
     spec = facts["model"]
     kind = spec.pop("kind")
     if model is None:
-        if not spec or not hasattr(models, kind):
+        if not spec or kind not in models.__all__ or not issubclass(getattr(models, kind), Model):
             raise ValueError(f"the saved detector's model is {kind}, which holds functions: pass model=")
         model = getattr(models, kind)(**spec)
     elif type(model).__name__ != kind:
@@ -221,6 +260,7 @@ class Maker:
         return detector
 
 
+@_refusing
 def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:
     """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses."""
     learnt, spent = dict(facts["learnt"]), facts.get("spent")
@@ -228,6 +268,10 @@ def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], r
         spent, *numbers = arrays["numbers"].tolist()
         kinds = facts["numbers"].items()
         learnt |= {name: int(v) if kind == "int" else v for (name, kind), v in zip(kinds, numbers, strict=True)}
-    detector.policy.restore(learnt)
+    if not 0.0 <= spent < inf:
+        raise ValueError(f"the saved detector has spent {spent!r}")
     live = arrays["live"].reshape(facts["rows"], -1)
-    detector.adopt(state_of(detector.model, arrays["head"], live, rows), spent)
+    belief = detector.filter
+    check_saved(detector.model, belief.setup, arrays["head"], live, rows)
+    detector.policy.restore(learnt)  # from here on nothing fails: all of it is taken, or nothing
+    detector.adopt(state_of(detector.model, arrays["head"], live, rows), float(spent))

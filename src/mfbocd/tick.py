@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .models import Model
 from .models.base import finite
+from .reading import cells, number, numbers
 
 Array = NDArray[np.float64]
 Missing = Literal["raise", "skip"]
@@ -35,8 +36,8 @@ class Alarm:
     def __post_init__(self) -> None:
         if isinstance(self.within, bool) or not isinstance(self.within, int):
             raise TypeError(f"Alarm.within must be a whole number, not {self.within!r}")
-        if self.within < 1:
-            raise ValueError(f"Alarm.within must be at least 1, not {self.within!r}")
+        if not 1 <= self.within < 2**53:
+            raise ValueError(f"Alarm.within must be at least 1, and below 2**53, not {self.within!r}")
         if not 0.0 < finite("Alarm", "threshold", self.threshold) <= 1.0:
             raise ValueError(f"Alarm.threshold must lie in (0, 1], not {self.threshold!r}")
 
@@ -71,60 +72,62 @@ class Step(NamedTuple):
 def reading(model: Model, x: Any, missing: Missing) -> Any:
     """A reading the model can have produced, None if it is missing and may be; else an error.
 
-    A float, or an array where the model's readings have several numbers.
+    A float, or an array where the model's readings have several numbers. `number` says what a number is.
     """
     if model.dimension > 1:
         return _several(model, x, missing)
-    if x is None or (isinstance(x, (float, np.floating)) and math.isnan(x)):
+    value = number(x)
+    if math.isnan(value):
         if missing == "skip":
             return None
         raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x[()]
-    if not isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
-        raise TypeError(f"x must be a number, not {x!r}")
-    value = float(x)
-    if math.isinf(value):
-        raise ValueError(f"x must be finite, not {x!r}")
     return model.check(value)
 
 
 def _several(model: Model, x: Any, missing: Missing) -> Array | None:
     d = model.dimension
-    if x is not None:
+    given = cells(x)
+    if given.ndim == 0:
         try:
-            values = np.asarray(x, dtype=np.float64)
-        except (TypeError, ValueError):
+            gone = math.isnan(number(given))
+        except TypeError:
             raise TypeError(f"x must be {d} numbers, not {x!r}") from None
-        if values.shape != (d,):
-            raise ValueError(f"x must be {d} numbers, not of shape {values.shape}: {x!r}")
-        gone = np.isnan(values)
-        if np.isinf(values).any():
-            raise ValueError(f"x must be finite, not {x!r}")
-        if not gone.any() or (model.partial and not gone.all()):
-            if gone.any() and missing == "raise":
-                raise ValueError(f"x is {x!r}: pass missing='skip' if a number may be missing")
-            checked: Array = model.check(values)
-            return checked
-        if not gone.all() and missing == "skip":
-            raise ValueError(f"x is {x!r}: {type(model).__name__} takes all of its {d} numbers or none")
-    if missing == "skip":
-        return None
-    raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
+        if gone and missing == "skip":
+            return None
+        if gone:
+            raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
+    if given.shape != (d,):
+        raise ValueError(f"x must be {d} numbers, not of shape {given.shape}: {x!r}")
+    try:
+        values = numbers(given)
+    except TypeError:
+        raise TypeError(f"x must be {d} numbers, not {x!r}") from None
+    if np.isinf(values).any():
+        raise ValueError(f"x must be finite, not {x!r}")
+    absent = np.isnan(values)
+    if not absent.any() or (model.partial and not absent.all()):
+        if absent.any() and missing == "raise":
+            raise ValueError(f"x is {x!r}: pass missing='skip' if a number may be missing")
+        checked: Array = model.check(values)
+        return checked
+    if missing == "raise":
+        raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
+    if not absent.all():
+        raise ValueError(f"x is {x!r}: {type(model).__name__} takes all of its {d} numbers or none")
+    return None
 
 
-def readings(
-    model: Model, values: Array, missing: Missing, item: Callable[[int], Any], where: Callable[[int], str]
-) -> Array:
-    """Check readings taken as floats in bulk: those the model cannot have produced are judged one by one.
+def readings(model: Model, given: NDArray[Any], missing: Missing, where: Callable[[int], str]) -> Array:
+    """`reading` of many at once, which lie along the first axis of `given` (`cells`), as floats; NaN if missing.
 
-    `item` gives the i-th as it came and `where` names it in an error; a missing one becomes NaN. Readings lie along
-    the first axis.
+    Numbers are taken in bulk, and only those the model cannot have produced are judged one by one. `where` names the
+    i-th in an error.
     """
+    values = numbers(given, where)
     for i in np.flatnonzero(~model.possible(values)).tolist():
-        value = item(i)
+        x = given[i]
         try:
-            checked = reading(model, value.item() if isinstance(value, np.generic) else value, missing)
+            checked = reading(model, float(x) if isinstance(x, np.floating) else x, missing)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where(i)}: {error}") from None
         values[i] = np.nan if checked is None else checked

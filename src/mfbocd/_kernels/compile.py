@@ -6,12 +6,19 @@ function passed as an argument, in no cache, and would compile it again in every
 
 from __future__ import annotations
 
+import pickle
+import warnings
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+import numpy as np
+from numba import config, njit
+
+COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
+"""False with NUMBA_DISABLE_JIT=1: every kernel is then plain Python, slow, for a debugger to step through."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,10 +35,37 @@ def _watched(compiled: Any) -> Any:
     numba watches only the file a function is in: a kernel would go on calling another file's kernel as it was
     before that changed, and give wrong numbers silently.
     """
-    file = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    if file is not None:  # None with NUMBA_DISABLE_JIT
-        file._source_stamp = (file._source_stamp, _SOURCES)
+    cache = compiled._cache
+    if hasattr(cache, "_cache_file"):  # not of one that is not cached
+        cache._cache_file._source_stamp = (cache._cache_file._source_stamp, _SOURCES)
+        # A file that cannot be written (a full disk) or read (half of one) is none: numba goes on without it.
+        cache._guard_against_spurious_io_errors = lambda: suppress(OSError, EOFError, pickle.PickleError)
     return compiled
+
+
+_uncached = False
+
+
+def _compile(function: F, fastmath: set[str]) -> F:
+    """Compile for the cache on disk, or for this process alone where nothing can be written."""
+    global _uncached
+    if not COMPILED:
+        return np.errstate(all="ignore")(function)  # compiled code overflows silently
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": True}
+    if not _uncached:
+        try:
+            return cast(F, _watched(njit(cache=True, **options)(function)))
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            _uncached = True
+            warnings.warn(
+                "mfbocd is compiled anew by every process, which takes long: neither its folder nor the home folder "
+                "can be written. Let NUMBA_CACHE_DIR name a folder that can be",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return cast(F, njit(**options)(function))
 
 
 def kernel(function: F) -> F:
@@ -41,11 +75,9 @@ def kernel(function: F) -> F:
     so rounding otherwise, and which copy a process calls hangs on what it compiled and what it found in the cache:
     the first process of all would not get the bits of those after it.
     """
-    compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath=_LOOSE, forceinline=True)(function)
-    return cast(F, _watched(compiled))
+    return _compile(function, _LOOSE)
 
 
 def scalar(function: F) -> F:
     """Compile a function to be inlined into kernels, which then vectorise: order kept, multiply-adds fused."""
-    compiled = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)(function)
-    return cast(F, _watched(compiled))
+    return _compile(function, {"contract"})

@@ -7,6 +7,7 @@ take one only of an array the caller of the kernel holds.
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from .compile import COMPILED
 
 Array = NDArray[np.float64]
 Pointer = NDArray[np.float64]
@@ -29,6 +32,21 @@ if TYPE_CHECKING:
 
     def pointer_to(address: int) -> Pointer:
         """An address that was told as a number."""
+
+elif not COMPILED:  # views in place of pointers
+
+    def pointer(array, offset):
+        """What follows array[offset], in the same memory."""
+        assert array.flags.c_contiguous
+        return array.reshape(-1)[offset:]
+
+    def shift(base, offset):
+        """What follows base[offset]."""
+        return base[offset:]
+
+    def pointer_to(address):
+        """What lies at an address, of unknown length."""
+        return np.ctypeslib.as_array((ctypes.c_double * (1 << 27)).from_address(int(address)))
 
 else:
 

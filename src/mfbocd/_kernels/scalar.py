@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .compile import scalar
+from .compile import COMPILED, scalar
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01  # 32 bits, so that k * high is exact
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
     def bits_of(value: float) -> int:
         """The 64 bits of a float, as a signed integer."""
+
+elif not COMPILED:
+
+    def bits_to_float(bits):
+        """The float with these 64 bits."""
+        return np.int64(bits).view(np.float64)
+
+    def bits_of(value):
+        """The 64 bits of a float, as a signed integer."""
+        return np.float64(value).view(np.int64)
 
 else:
 

@@ -7,6 +7,9 @@ streams left, and delays nobody; a thread with nothing left waits, some microsec
 from __future__ import annotations
 
 import sys
+import time
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from .compile import scalar
+from .compile import COMPILED, scalar
 
 BLOCK = 16  # streams taken at a time
 Board = NDArray[np.int64]
@@ -24,6 +27,16 @@ if TYPE_CHECKING:
 
     def _add(board: Board, index: int, value: int) -> int:
         """Add atomically; returns what was there before."""
+
+elif not COMPILED:
+    _adding = Lock()
+
+    def _add(board, index, value):
+        """Add atomically; returns what was there before."""
+        with _adding:
+            before = int(board[index])
+            board[index] = before + value
+            return before
 
 else:
 
@@ -40,7 +53,10 @@ else:
 
 
 # While it waits, a thread lets others run: on a busy machine the one it waits for may need its core.
-_yield = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+if COMPILED:
+    _yield = types.ExternalFunction("SwitchToThread" if sys.platform == "win32" else "sched_yield", types.int32())
+else:
+    _yield = partial(time.sleep, 0)  # type: ignore[assignment]
 
 
 @scalar
@@ -52,6 +68,13 @@ def take(board: Board, n: int) -> tuple[int, int]:
         while _add(board, 1, 0) < n:
             _yield()
     return low, high
+
+
+@scalar
+def stop(board: Board, n: int) -> None:
+    """Nobody takes or waits for any more of n streams: one who took some has failed."""
+    _add(board, 0, n)
+    _add(board, 1, n)
 
 
 @scalar

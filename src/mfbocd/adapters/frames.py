@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..batch import run as run_table
 from ..detector import Detector
+from ..reading import cells, numbers
 from ..trace import Trace
 
 Array = NDArray[np.float64]
@@ -100,9 +101,11 @@ def _numbers(column: Any, name: str) -> Array:
     """A narwhals column as floats, NaN where it is empty."""
     import narwhals as nw
 
-    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+    # what has no type of its own, as pandas' columns of objects, is judged one by one
+    known = column.dtype.is_numeric() or column.dtype in (nw.Boolean, nw.Object, nw.Unknown)
+    if not known or column.dtype.is_decimal():
         raise TypeError(f"column {name!r} must hold numbers, not {column.dtype}")
-    return np.asarray(column.to_numpy(), dtype=np.float64)
+    return numbers(cells(column.to_numpy()), where=lambda i: f"row {i}, column {name!r}")
 
 
 def _steps(trace: Trace) -> dict[str, Any]:

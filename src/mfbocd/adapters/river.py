@@ -11,6 +11,7 @@ import numpy as np
 from ..detector import Detector
 from ..hazard import Hazard, hazard_of
 from ..models import Model
+from ..reading import number
 from ..tick import Alarm, Step, seed_of
 from .series import model_for
 
@@ -162,8 +163,11 @@ class BOCD(base.DriftDetector):
         yield {"model": Gaussian(mean=0.0, var=9.0, noise=1.0), "hazard": 0.01}
 
     def update(self, x: int | float) -> None:
-        """Tell one reading."""
-        self._drift_detected = self._stream.tell(_number("x", x))
+        """Tell one reading; river's drift detectors have no missing ones."""
+        value = number(x)
+        if math.isnan(value):
+            raise ValueError(f"x must be a number, not {x!r}: leave missing readings out")
+        self._drift_detected = self._stream.tell(value)
 
     @property
     def changed_at(self) -> int | None:
@@ -255,13 +259,5 @@ class Surprise(base.AnomalyDetector):
 
 def _features(x: dict[Any, Any]) -> dict[Any, float]:
     """The features that are there, as floats."""
-    there = {name: value for name, value in x.items() if value is not None and value == value}
-    return {name: _number(f"x[{name!r}]", value) for name, value in there.items()}
-
-
-def _number(name: str, x: Any) -> float:
-    if isinstance(x, np.ndarray) or not isinstance(x, (bool, int, float, np.bool_, np.integer, np.floating)):
-        raise TypeError(f"{name} must be a number, not {x!r}")
-    if not math.isfinite(x):
-        raise ValueError(f"{name} must be finite, not {x!r}")
-    return float(x)
+    found = {name: number(value, f"x[{name!r}]") for name, value in x.items()}
+    return {name: value for name, value in found.items() if not math.isnan(value)}

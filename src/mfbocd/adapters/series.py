@@ -13,6 +13,7 @@ from ..hazard import Hazard, Learned
 from ..hindsight import Hindsight, live_for
 from ..init.model import WIDE, guess_plain
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
+from ..reading import cells, numbers
 
 Array = NDArray[np.float64]
 
@@ -24,9 +25,9 @@ def series_of(X: Any) -> Array:
     (3, 1)
     """
     try:
-        values = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"X must hold numbers, not {X!r}") from None
+        values = numbers(cells(X), where=lambda i: f"row {i}")
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must hold numbers: {error}") from None
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or values.size == 0:

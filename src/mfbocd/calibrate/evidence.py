@@ -16,6 +16,7 @@ from ..fidelity import Fidelity
 from ..hazard import Hazard
 from ..models import Model
 from ..policy import Always
+from ..reading import floats
 
 Array = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def fit(
         from scipy import optimize
     except ImportError:
         raise ImportError("fit needs scipy: pip install 'mfbocd[fit]'") from None
-    values = np.asarray(x, dtype=np.float64)[:prefix]
+    values = floats(x)[:prefix]
     if values.shape[0] < 2 or not np.isfinite(values).any():
         raise ValueError(f"x must hold at least two readings, not {values.shape[0]}")
     spec = model.spec()

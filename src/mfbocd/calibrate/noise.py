@@ -7,6 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..reading import floats
+
 Array = NDArray[np.float64]
 
 _QUARTILE = 0.6744897501960817  # half of a standard normal's draws lie within
@@ -56,5 +58,5 @@ def usual_square(steps: Array) -> float:
 
 def present(values: ArrayLike) -> Array:
     """The readings that are not missing."""
-    x = np.asarray(values, dtype=np.float64).ravel()
+    x = floats(values).ravel()
     return x[np.isfinite(x)]

@@ -19,6 +19,7 @@ from ..information import Gain
 from ..models import Model
 from ..models.base import positive
 from ..policy import InformationRate, Net, Policy
+from ..reading import floats
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def average_spend(
 ) -> float:
     """What a policy spends a tick and stream on finished streams, each of shape (T, J)."""
     ways = checked(fidelities)
-    streams = [np.asarray(t, dtype=float) for t in tables]
+    streams = [floats(t) for t in tables]
     if not streams:
         raise ValueError("tables must hold at least one stream, not none")
     options = {"missing": "skip"} | options

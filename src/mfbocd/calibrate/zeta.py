@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..models.base import finite, positive
+from ..reading import cells
+from ..reading import numbers as numbers_of
 from .quantiles import chi_square, student
 
 Array = NDArray[np.float64]
@@ -307,7 +309,7 @@ def numbers(name: str, values: ArrayLike) -> Array:
     >>> numbers("high", [1, 2])
     array([1., 2.])
     """
-    array = np.asarray(values, dtype=np.float64)
+    array = numbers_of(cells(values))
     if array.ndim != 1:
         raise ValueError(f"{name} must be one reading a tick, not of shape {array.shape}")
     if not np.isfinite(array).all():

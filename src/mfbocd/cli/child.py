@@ -154,7 +154,8 @@ def _answer(line: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or "x" not in found:
         raise ChildError(f"the child talks nonsense: {_shown(line)}; {expected}")
-    if found["x"] is not None and not isinstance(found["x"], (bool, int, float, list)):
+    x = found["x"] if isinstance(found["x"], list) else [found["x"]]
+    if not {type(value) for value in x} <= {int, float, type(None)}:  # true is no reading
         raise ChildError(f"the child talks nonsense: x = {found['x']!r:.60} is not a number; {expected}")
     if not isinstance(found.get("time"), (str, int, float, type(None))):
         raise ChildError(f"the child talks nonsense: {_shown(line)}; time must be a text or a number")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Literal
@@ -116,6 +117,19 @@ class Model(ABC):
             low, high = (middle, high) if float(self.predictive_cdf(stats, middle)) < level else (low, middle)
         return float(self.nearest(high))
 
+    def sound(self, stats: Array) -> bool:
+        """Whether these statistics, (columns, K), can be this model's: asked of saved ones, which kernels trust."""
+        if not np.isfinite(stats).all():
+            return False
+        if self.observe is not None:
+            # Compiled families: what is positive in the prior only grows, the rest are means in the noise's units.
+            prior = self.prior()[:, None]
+            grown = (stats >= prior * (1.0 - 1e-9)) & (stats <= 1e300)
+            return bool(np.where(prior > 0.0, grown, np.abs(stats) <= 1e141).all())
+        with np.errstate(all="ignore"):
+            moments = (self.parameter(stats), self.predictive(stats))
+        return all(not np.isnan(mean).any() and bool((np.asarray(var) >= 0.0).all()) for mean, var in moments)
+
     def nearest(self, x: Any) -> Any:
         """The value nearest to x that x can take; x itself where it is continuous."""
         return x
@@ -147,9 +161,28 @@ def finite(owner: str, field: str, value: float) -> float:
     """Return `value` as a finite float, or raise an error that names it."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number beyond 1.8e308
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    return float(value)
+    return number
+
+
+def room_for(what: str, numbers: float) -> None:
+    """Refuse arrays of more numbers than this machine has memory for, before any of it is taken.
+
+    >>> room_for("TopK.k = 1000000000000000", 1e15)
+    Traceback (most recent call last):
+    ValueError: TopK.k = 1000000000000000 needs 8e+06 GB of memory, more than this machine has
+    """
+    try:
+        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not of this system
+        most = 1 << 40
+    if 8.0 * numbers > most:
+        raise ValueError(f"{what} needs {8e-9 * numbers:.4g} GB of memory, more than this machine has")
 
 
 def predictive_of(owner: str, predictive: str) -> Predictive:

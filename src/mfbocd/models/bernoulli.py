@@ -281,6 +281,11 @@ class Bernoulli(Model):
         """Zeros and ones."""
         return (x == 0.0) | (x == 1.0)
 
+    def sound(self, stats: Array) -> bool:
+        """The third statistic is 1 / (alpha + beta)."""
+        grown = (stats[:2] >= self.prior()[:2, None] * (1.0 - 1e-9)) & (stats[:2] <= 1e300)
+        return bool(grown.all() and (np.abs(stats[2] * (stats[0] + stats[1]) - 1.0) < 1e-9).all())
+
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """alpha' = alpha + zeta x, beta' = beta + zeta (1 - x)."""
         a, b = stats[0] + zeta * x, stats[1] + zeta * (1.0 - x)

@@ -131,6 +131,10 @@ class Lattice(Model):
     def _logs(self, stats: Array) -> Array:
         return np.ascontiguousarray(stats.reshape(self.columns, -1))
 
+    def sound(self, stats: Array) -> bool:
+        """Logarithms, of which each hypothesis has a finite one: a theta may be impossible, not all of them."""
+        return bool((stats < np.inf).all() and np.isfinite(stats).any(axis=0).all())
+
     def prior(self) -> Array:
         """The log prior weights."""
         return self._log_prior.copy()

@@ -67,6 +67,10 @@ class Product(Model):
         """The families' priors, one after another."""
         return np.concatenate([part.prior() for part in self.parts])
 
+    def sound(self, stats: Array) -> bool:
+        """Of every family."""
+        return all(part.sound(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True))
+
     def born(self, live: Array) -> Array:
         """As each family begins."""
         return np.concatenate([part.born(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])

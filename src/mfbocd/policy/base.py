@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -119,13 +120,28 @@ class Policy(ABC):
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state`."""
+        """Go on from a saved `state`; ValueError for what is none of this policy's."""
+        known, owner = self.state(), type(self).__name__
+        for name, value in state.items():
+            if name not in known:
+                raise ValueError(f"{owner} has learnt no {name!r}, only {', '.join(known) or 'nothing'}")
+            if not _like(known[name], value):
+                raise ValueError(f"{owner}.{name} must be finite numbers, such as {known[name]!r}, not {value!r}")
         for name, value in state.items():
             setattr(self, name, value)
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """The constructor's arguments as plain values, for saving."""
+
+
+def _like(known: Any, value: Any) -> bool:
+    """Whether a value can stand for a known one: a list of numbers, a count or a number, finite all of them."""
+    if isinstance(known, list):
+        return isinstance(value, list) and all(_like(0.0, v) for v in value)
+    if isinstance(known, int):
+        return type(value) is int and value >= 0
+    return type(value) in (int, float) and abs(value) < math.inf
 
 
 def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) -> int:

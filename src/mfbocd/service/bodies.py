@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 CONFIG: dict[str, Any] = {
     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
@@ -22,7 +22,7 @@ Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Word = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Tick = Annotated[StrictInt, Field(ge=0, lt=2**53)]
-Number = float | StrictInt
+Number = StrictFloat | StrictInt  # strict: true and " 1e3 " are no readings
 X = Annotated[
     Number | Annotated[list[Number | None], Field(max_length=1000)] | None,
     Field(description="The reading: a number, a list of them where a reading has several, null if there is none."),

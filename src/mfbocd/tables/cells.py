@@ -13,6 +13,7 @@ import numpy as np
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _BITS = {"true": 1.0, "false": 0.0}
+_NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_, Decimal)  # numpy counts timedelta64 among them
 
 
 class TableError(ValueError):
@@ -41,7 +42,7 @@ def number(cell: Any, decimal: str = ".") -> float | None:
             raise ValueError(f"{shortened(cell)} is not a number")
     elif cell is None:
         return None
-    elif isinstance(cell, (bool, int, float, np.number, np.bool_, Decimal)):
+    elif isinstance(cell, _NUMBERS) and not isinstance(cell, np.timedelta64):
         try:
             value = float(cell)
         except OverflowError:
