@@ -138,6 +138,9 @@ class Engine:
         """Take streams for this worker."""
         if streams:
             self.memory.load(streams, [])
+        for stream in self.memory.repaired():
+            self._work.streams.setdefault(stream, self.memory.streams[stream].row.tick)
+            self._unwritten[stream] = self._work
 
     def unwritten(self, streams: Iterable[str]) -> bool:
         """Whether an answer of one of these tells of something that is yet to be written."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..config import Config
 from ..detector import Detector
 from ..snapshot import Maker
 from ..together import Seat
-from .decide import SharedBudget
+from .decide import SharedBudget, decide
 from .errors import Elsewhere, absent
-from .records import GroupRow, StreamRow
+from .records import GroupRow, StreamRow, text
 from .store import Store
+
+log = logging.getLogger("mfbocd.service")
 
 SURE = 0.7
 """The part of a lease for which a worker relies on it."""
@@ -58,6 +61,7 @@ class Memory:
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
+        self._repaired: list[str] = []
         self._make = Maker(Detector.from_bytes)
 
     def lacking(self, streams: Iterable[str]) -> list[str]:
@@ -137,14 +141,24 @@ class Memory:
         if excess > 0:
             self.forget([stream for stream in self.streams if stream not in kept][:excess])
 
+    def repaired(self) -> list[str]:
+        """Streams in memory, since this was last asked, whose choice was made again and is yet to be written."""
+        found, self._repaired = self._repaired, []
+        return found
+
     def _hold(self, row: StreamRow, until: float) -> Held:
-        return Held(
-            row=row,
-            seat=self.seat(row),
-            missing=json.loads(row.config)["missing"],
-            fidelity=json.loads(row.next)["fidelity"],
-            until=until,
-        )
+        seat = self.seat(row)
+        fidelity = json.loads(row.next)["fidelity"]
+        if fidelity not in seat.detector.by_name:
+            # An earlier version could store the name of another stream's fidelity: nothing could be observed then.
+            # A choice follows from the state alone, so that it can be made again.
+            group = None if row.group is None else self.groups[row.group].budget
+            made = decide(seat.detector, None if group is None else group.price)
+            log.warning("stream %s: the stored choice %r is none of its fidelities; now %r", row.id, fidelity, made)
+            fidelity, row = made["fidelity"], replace(row, next=text(made))
+            self._repaired.append(row.id)
+        missing = json.loads(row.config)["missing"]
+        return Held(row=row, seat=seat, missing=missing, fidelity=fidelity, until=until)
 
     def seat(self, row: StreamRow) -> Seat:
         """A row's detector, to be moved with others."""
