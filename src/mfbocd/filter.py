@@ -17,6 +17,7 @@ from .prune import Pruning
 Array = NDArray[np.float64]
 
 START = 64  # rows a state without a bound begins with
+LARGEST = 2**34  # bytes of a state: one of 16 GiB is a mistake, and takes long to fail
 
 
 class RunLength(NamedTuple):
@@ -54,6 +55,12 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     head[at.TICK] = head[at.FIRED] = head[at.CHANGED_AT] = -1.0
     head[at.SEED] = seed
     head[at.COLUMNS] = at.STATS + model.columns + int(setup[at.LEARNED])
+    size = 8.0 * head[at.COLUMNS] * (most + 2 if most else rows)
+    if size > LARGEST:
+        raise ValueError(
+            f"{type(model).__name__} has {model.columns} statistics for each of {most or rows} hypotheses: a state "
+            f"of {size:.2g} bytes. A smaller model needs less, as does a pruning to fewer hypotheses"
+        )
     exact = most == 0 and setup[at.EPS] == 0.0
     head[at.LIMIT] = np.inf if exact else (most or slack)
     mean, _ = model.predictive(model.prior())

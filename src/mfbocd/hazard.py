@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 HORIZON = 10_000
 """Run lengths a function is tabulated for; longer runs keep the last value, so that memory stays bounded."""
+LONGEST = 100_000_000
+"""Run lengths a table may have."""
 
 
 class Hazard:
@@ -43,7 +45,7 @@ class Hazard:
             self.table: Array = hazard.table
             return
         if callable(hazard):
-            lengths = np.arange(horizon)
+            lengths = np.arange(_checked(horizon))
             values = np.broadcast_to(np.asarray(hazard(lengths), dtype=float), lengths.shape)
         elif isinstance(hazard, (Sequence, np.ndarray)) and not isinstance(hazard, str):
             values = np.asarray(hazard, dtype=float)
@@ -93,7 +95,7 @@ class Hazard:
     def weibull(cls, shape: float, scale: float, *, horizon: int = HORIZON) -> Hazard:
         """Regimes longer than l with probability exp(-(l / scale)^shape): increasing hazard if shape > 1."""
         shape, scale = positive("weibull", "shape", shape), positive("weibull", "scale", scale)
-        ages = (np.arange(horizon + 1) / scale) ** shape
+        ages = (np.arange(_checked(horizon) + 1) / scale) ** shape
         return cls(-np.expm1(-np.diff(ages)))
 
     @classmethod
@@ -147,6 +149,12 @@ class Learned(Hazard):
         55.0
         """
         return float(np.mean(1.0 / self.table))
+
+
+def _checked(horizon: int) -> int:
+    if not horizon <= LONGEST:
+        raise ValueError(f"horizon must be at most {LONGEST} run lengths, not {horizon!r}")
+    return horizon
 
 
 def hazard_of(hazard: Any) -> Hazard:

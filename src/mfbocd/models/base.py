@@ -147,9 +147,13 @@ def finite(owner: str, field: str, value: float) -> float:
     """Return `value` as a finite float, or raise an error that names it."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
-    if not math.isfinite(value):
+    try:
+        number = float(value)
+    except OverflowError:  # a whole number no float can hold
+        number = math.inf
+    if not math.isfinite(number):
         raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    return float(value)
+    return number
 
 
 def predictive_of(owner: str, predictive: str) -> Predictive:

@@ -9,37 +9,64 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import Config, ConfigError
+from ..config.size import DEPTH, cost, depth
 from ..policy import Budget
 from ..together import Mover, Seat
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
+from .limits import Limits
 from .records import LEAST, SHOWN, GroupRow, StreamRow, step_record, text
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
 SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
 """How large a number may be that says how much is computed or kept."""
+TEXT = 200
+"""Characters of a text in a config."""
 
 
-def parsed(config: Mapping[str, Any]) -> Config:
-    """A config of a size a service bears, or a refusal that names the key."""
+def parsed(config: Mapping[str, Any], limits: Limits | None = None) -> Config:
+    """A config of a size a service bears, or a refusal that names the key.
+
+    Nothing is made of it before its cost is known, if there are limits: those of an earlier day may have been others,
+    and what is stored already is not measured again.
+    """
+    if depth(config) > DEPTH:
+        raise Refused(422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"})
     for key, part in config.items():
         most = NUMBERS.get(key, NUMBERS["model"])
         if _count(key, part) > most:
             raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+    if limits is not None:
+        _affordable(config, limits)
     try:
         return Config.parse(config)
     except ConfigError as error:
         raise Refused(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
 
 
-def rehearsed(config: Mapping[str, Any]) -> None:
+def _affordable(config: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a config whose streams would need more than the service grants one."""
+    found = cost(config, limits.state)
+    for what, needed, most, by in (
+        ("bytes of state", found.state, limits.state, found.state_by),
+        ("operations a tick", found.work, limits.work, found.work_by),
+    ):
+        if needed > most:
+            raise Refused(
+                422,
+                f"config: {by} can make it {needed:.3g} {what}, and {most:.3g} is the most in this service",
+                {key: "smaller" for key in by.replace(" and ", ", ").split(", ")},
+            )
+
+
+def rehearsed(config: Mapping[str, Any], limits: Limits | None = None) -> None:
     """Run a config's first tick on nothing: what it cannot do shows now, and what must be compiled is.
 
     To be called outside the writer's thread, since compiling may take seconds.
     """
-    made = parsed(config)
+    made = parsed(config, limits)
     try:
         detector = made.detector(missing="skip")
         text(decide(detector))
@@ -60,6 +87,10 @@ def _count(key: str, part: Any) -> int:
         return 1 + sum(_count(name, value) for name, value in part.items())
     if isinstance(part, list):
         return 1 + sum(_count(key, value) for value in part)
+    if isinstance(part, str) and len(part) > TEXT:
+        raise Refused(
+            422, f"config: {key} must have at most {TEXT} characters, not {len(part)}", {key: f"at most {TEXT}"}
+        )
     most = SIZES.get(key)
     if most is not None and isinstance(part, (int, float)) and part > most:
         raise Refused(

@@ -32,7 +32,7 @@ async def new_stream(request: Request, body: bodies.NewStream) -> Response:
     settings = service.settings
     config = body.config if body.config is not None or body.group is not None else settings.config
     if config is not None:
-        await asyncio.to_thread(manage.rehearsed, config)
+        await asyncio.to_thread(manage.rehearsed, config, settings.limits)
     made = await service.alone(
         partial(
             manage.add_stream,
@@ -229,7 +229,7 @@ def _watched(service: Service, stream: str | None, after: int) -> Response:
 async def new_group(request: Request, body: bodies.NewGroup) -> Response:
     """Make a group: streams of one config under one budget."""
     service = service_of(request)
-    await asyncio.to_thread(manage.rehearsed, body.config)
+    await asyncio.to_thread(manage.rehearsed, body.config, service.settings.limits)
     made = await service.alone(
         partial(
             manage.add_group, service.engine, group=body.id, name=body.name or body.id or "group", config=body.config
