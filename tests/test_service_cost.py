@@ -16,7 +16,7 @@ from mfbocd.config.kinds import build
 from mfbocd.config.size import DEPTH, MODELS, cost
 from mfbocd.service.errors import Refused
 from mfbocd.service.limits import Limits
-from mfbocd.service.manage import parsed, rehearsed
+from mfbocd.service.manage import affordable, parsed
 
 from .service import CONFIG, serving
 
@@ -95,7 +95,13 @@ def test_the_estimate_is_no_less_than_the_state(kind: str, prune: Any) -> None:
 @pytest.mark.parametrize("kind", EXAMPLES)
 def test_usual_models_are_served(kind: str) -> None:
     small = {"top_k": 24} if EXAMPLES[kind][-1].get("order") == 2 else {"top_k": 256}
-    parsed({"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "prune": small}, LIMITS)
+    checked({"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "prune": small})
+
+
+def checked(config: Mapping[str, Any], limits: Limits = LIMITS) -> None:
+    """As the service looks at a config."""
+    affordable(config, limits)
+    parsed(config)
 
 
 def refusal(config: Mapping[str, Any]) -> Refused | None:
@@ -103,7 +109,7 @@ def refusal(config: Mapping[str, Any]) -> Refused | None:
     tracemalloc.start()
     try:
         with np.errstate(all="ignore"):  # what else is wrong with numbers such as 1e300
-            parsed(config, LIMITS)
+            checked(config)
     except Refused as refused:
         return refused
     finally:
@@ -226,10 +232,10 @@ def test_the_operator_sets_the_bounds() -> None:
     with pytest.raises(
         Refused, match=r"model.order and prune can make it 2.27e\+06 bytes of state, and 1.05e\+06 is"
     ):
-        rehearsed(config, LIMITS)
-    parsed(config, Limits(state=4_000_000))
+        checked(config)
+    checked(config, Limits(state=4_000_000))
     with pytest.raises(Refused, match=r"operations a tick, and 1e\+06 is the most"):
-        parsed(config, Limits(state=4_000_000, work=1e6))
+        checked(config, Limits(state=4_000_000, work=1e6))
 
 
 def test_the_library_refuses_absurd_sizes_before_it_allocates() -> None:

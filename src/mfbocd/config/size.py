@@ -203,8 +203,8 @@ def _vector_autoregressive(given: Mapping[str, Any]) -> Size:
 def _product(given: Mapping[str, Any]) -> Size:
     """The parts one after another; gains beside are sums over combinations of their values."""
     parts = [_guarded(_model, part) for part in given["parts"]]
-    columns, tick, gain = (sum(part[i] for part in parts) for i in range(3))
-    return Size(columns, tick + 5000, gain + 150_000 + 50 * POINTS * len(parts), "parts")
+    gain = sum(part.gain for part in parts) + 150_000 + 50 * POINTS * len(parts)
+    return Size(sum(part.columns for part in parts), sum(part.tick for part in parts) + 5000, gain, "parts")
 
 
 MODELS: dict[str, Callable[[Any], Size]] = {

@@ -11,12 +11,12 @@ from typing import Any
 from ..config import Config, ConfigError
 from ..config.size import DEPTH, cost, depth
 from ..policy import Budget
-from ..together import Mover, Seat
+from ..warm import rehearse
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
 from .limits import Limits
-from .records import LEAST, SHOWN, GroupRow, StreamRow, step_record, text
+from .records import GroupRow, StreamRow, step_record, text
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
@@ -26,28 +26,28 @@ TEXT = 200
 """Characters of a text in a config."""
 
 
-def parsed(config: Mapping[str, Any], limits: Limits | None = None) -> Config:
-    """A config of a size a service bears, or a refusal that names the key.
-
-    Nothing is made of it before its cost is known, if there are limits: those of an earlier day may have been others,
-    and what is stored already is not measured again.
-    """
-    if depth(config) > DEPTH:
-        raise Refused(422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"})
-    for key, part in config.items():
-        most = NUMBERS.get(key, NUMBERS["model"])
-        if _count(key, part) > most:
-            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
-    if limits is not None:
-        _affordable(config, limits)
+def parsed(config: Mapping[str, Any]) -> Config:
+    """A config of a size a service bears, or a refusal that names the key."""
+    _small(config)
     try:
         return Config.parse(config)
     except ConfigError as error:
         raise Refused(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
 
 
-def _affordable(config: Mapping[str, Any], limits: Limits) -> None:
-    """Refuse a config whose streams would need more than the service grants one."""
+def _small(config: Mapping[str, Any]) -> None:
+    """Refuse a config that is written at too great a length."""
+    if depth(config) > DEPTH:
+        raise Refused(422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"})
+    for key, part in config.items():
+        most = NUMBERS.get(key, NUMBERS["model"])
+        if _count(key, part) > most:
+            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+
+
+def affordable(config: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a config whose streams would need more than the service grants one, before anything is made of it."""
+    _small(config)
     found = cost(config, limits.state)
     for what, needed, most, by in (
         ("bytes of state", found.state, limits.state, found.state_by),
@@ -61,19 +61,15 @@ def _affordable(config: Mapping[str, Any], limits: Limits) -> None:
             )
 
 
-def rehearsed(config: Mapping[str, Any], limits: Limits | None = None) -> None:
-    """Run a config's first tick on nothing: what it cannot do shows now, and what must be compiled is.
+def rehearsed(config: Mapping[str, Any]) -> None:
+    """Run a config's first ticks: what it cannot do shows now.
 
-    To be called outside the writer's thread, since compiling may take seconds.
+    To be called outside the writer's thread, since what is not compiled is now.
     """
-    made = parsed(config, limits)
+    made = parsed(config)
     try:
-        detector = made.detector(missing="skip")
-        text(decide(detector))
-        mover = Mover(LEAST, SHOWN)
-        for many in (2, 1):  # as many are, and as one is
-            seats = [Seat(detector.twin()) for _ in range(many)]
-            moved = mover.move(seats, [None] * many, [detector.fidelities[0]] * many)[0]
+        text(decide(made.detector(missing="skip")))
+        moved = rehearse(made)
         text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
         raise Refused(
