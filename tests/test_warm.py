@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from numba import njit
 from numba.core.dispatcher import Dispatcher
 
 from mfbocd.cli import main
@@ -70,9 +71,7 @@ def _reading(detector: Any, tick: int) -> Any:
 
 
 def test_a_thread_can_refuse_to_compile() -> None:
-    from mfbocd._kernels.compile import kernel
-
-    @kernel
+    @njit
     def once(x: float) -> float:
         return x + 1.0
 

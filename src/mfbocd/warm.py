@@ -55,12 +55,12 @@ def rehearse(config: Config) -> Moved:
     detector = config.detector(missing="skip")
     decided(detector)
     mover = Mover(least=0.01, rows=16)
+    cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
     for many in (2, 1):
         seats = [Seat(detector.twin()) for _ in range(many)]
-        for fidelity in (*detector.fidelities, *detector.fidelities):  # gains differ once there are two hypotheses
-            cheap = replace(fidelity, cost=min(fidelity.cost_of(), 1.0))  # some costs do not add up
-            for value in (_typical(seats[0].detector), None):
-                moved = mover.move(seats, [value] * many, [cheap] * many)
+        for fidelity in cheap if many > 1 else cheap[-1:]:
+            mover.move(seats, [_typical(seats[0].detector)] * many, [fidelity] * many)
+        moved = mover.move(seats, [None] * many, cheap[-1:] * many)
     return moved[0]
 
 
