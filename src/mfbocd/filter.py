@@ -54,12 +54,14 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     head[at.TICK] = head[at.FIRED] = head[at.CHANGED_AT] = -1.0
     head[at.SEED] = seed
     head[at.COLUMNS] = at.STATS + model.columns + int(setup[at.LEARNED])
-    room_for(f"prune with at most {most} hypotheses", head[at.COLUMNS] * (most + 2.0))
+    rows = most + 2 if most else rows
+    what = f"{type(model).__name__} with {model.columns} statistics for each of {most or rows} hypotheses"
+    room_for(what, head[at.COLUMNS] * rows)
     exact = most == 0 and setup[at.EPS] == 0.0
     head[at.LIMIT] = np.inf if exact else (most or slack)
     mean, _ = model.predictive(model.prior())
     head[at.MEAN] = np.ravel(mean)[0]
-    return state_of(model, head, np.empty((int(head[at.COLUMNS]), 0)), most + 2 if most else rows)
+    return state_of(model, head, np.empty((int(head[at.COLUMNS]), 0)), rows)
 
 
 def _padded(rows: int) -> int:

@@ -47,7 +47,11 @@ class Moved(NamedTuple):
 
 
 class Kind:
-    """What detectors have in common that one pass of the kernels moves: there is one object of each kind."""
+    """What detectors have in common that one pass of the kernels moves: there is one object of each kind.
+
+    Fidelities of a kind are equal in zeta and cost and may differ in name; seeds, the treatment of missing readings
+    and what a policy has learnt are a detector's own: they are taken from each, never from the first.
+    """
 
     def __init__(self, bounded: bool) -> None:
         self.bounded = bounded
@@ -196,11 +200,11 @@ class Mover:
                 picked = largest_nets(out, policy.cost, prices)
             else:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
-            chosen = [like.fidelities[j] for j in picked]
+            chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
         freezers = [seat.freeze for seat in seats]
         same = [freeze.policy for freeze in freezers] == policies  # of what has no == of its own: the same objects
         numbers = None if learnt is None or not same else np.column_stack([spent, learnt])
-        if numbers is None or numbers.shape[1] != freezers[0].width or not np.isfinite(numbers).all():
+        if numbers is None or {f.width for f in freezers} != {numbers.shape[1]} or not np.isfinite(numbers).all():
             numbers = np.array([freeze.numbers(d) for freeze, d in zip(freezers, detectors, strict=True)])
         likely, saved = self._told(states, freezers, numbers, addresses)
         if like.weighed is None:

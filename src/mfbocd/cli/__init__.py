@@ -15,6 +15,7 @@ from .serve import serve
 from .store import state
 from .study import study
 from .token import token
+from .warm import warm
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,5 +24,5 @@ def main() -> None:
     """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
 
 
-for command in (calibrate, demo, detect, drive, init, reproduce, serve, state, study, token):
+for command in (calibrate, demo, detect, drive, init, reproduce, serve, state, study, token, warm):
     main.add_command(command)

@@ -30,9 +30,11 @@ from .kinds import (
     policy_kinds,
     prune_of,
 )
+from .size import DEPTH, depth
 
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
+_FLATTER = f"a config must have at most {DEPTH} tables or lists inside one another"
 KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
 
 
@@ -102,6 +104,8 @@ class Config:
             raise ConfigError(f"{path}: not a text in UTF-8") from None
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path}: not TOML: {error}") from None
+        except RecursionError:
+            raise ConfigError(f"{path}: {_FLATTER}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -109,6 +113,8 @@ class Config:
     def parse(cls, given: Mapping[str, Any]) -> Config:
         """The config a mapping of plain values describes, or a `ConfigError`."""
         given = mapping_of("config", given)
+        if depth(given) > DEPTH:
+            raise ConfigError(_FLATTER)
         only("", given, KEYS)
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")

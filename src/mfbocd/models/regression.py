@@ -387,8 +387,14 @@ class LinearRegression(Regression):
         return below.reshape((self.dimension, *stats.shape[1:]))
 
 
+MOST = 100_000
+"""Lags, covariates or points: far beyond what can be computed with, and yet soon refused."""
+
+
 def whole(owner: str, field: str, value: Any, least: int) -> int:
-    """Return `value` as a whole number of at least `least`, or raise an error that names it."""
+    """Return `value` as a whole number from `least` to `MOST`, or raise an error that names it."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{owner}.{field} must be a whole number of at least {least}, not {value!r}")
+    if value > MOST:
+        raise ValueError(f"{owner}.{field} must be at most {MOST}, not {value!r}")
     return int(value)

@@ -21,6 +21,7 @@ from .limits import BodyLimit
 from .service import Service
 from .settings import Settings
 from .store import Store
+from .warming import Warmer
 
 PAGE = Path(__file__).parent / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -36,6 +37,15 @@ async def health(request: Request) -> Response:
     if service.engine.failed:
         await service.alone(service.engine.probe)
     return answer({"status": "ok", "version": __version__})
+
+
+@parts.get("/readyz", responses={503: REFUSALS[503]})
+async def ready(request: Request) -> Response:
+    """Whether the kernels of all stored configurations are loaded: until then the first requests may take long."""
+    waiting = service_of(request).warmer.waiting
+    if waiting:
+        raise Refused(503, waiting)
+    return answer({"status": "ready"})
 
 
 @parts.get("/metrics", response_class=PlainTextResponse)
@@ -79,6 +89,7 @@ def create_app(
     *,
     tokens: bool = False,
     beside: Callable[[Service], Any] | None = None,
+    warmer: Warmer | None = None,
 ) -> Any:
     """The application; `tokens` are required where others than this machine can reach it.
 
@@ -88,7 +99,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = Service(store(), settings)
+        service = Service(store(), settings, warmer)
         app.state.service = service
         try:
             if beside is None:

@@ -17,7 +17,7 @@ SCOPES = ("read", "write")
 """Write includes read."""
 FRESH = 2.0
 """Seconds after which tokens are read from the store again: a revoked one may live as long."""
-OPEN = ("/healthz",)
+OPEN = ("/healthz", "/readyz")
 """What anybody may ask for, beside the page and its parts, which hold nothing of a stream."""
 
 HEADERS = [

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import ChainMap, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from ..detector import Detector
 from ..fidelity import Fidelity
 from ..together import Moved, Mover
 from .decide import SharedBudget, choice
-from .errors import Refused, Unavailable
+from .errors import Cold, Refused, Unavailable
 from .held import Held, Memory
 from .records import LEAST, SHOWN, Event, number, step_record, text
 from .store import Changes, Store
@@ -80,9 +80,16 @@ class Engine:
     is as if they had been written. If they are not, `lost` forgets them and all that came after.
     """
 
-    def __init__(self, store: Store, *, held: int = HELD, largest: int = LARGEST) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        held: int = HELD,
+        largest: int = LARGEST,
+        ready: Callable[[str], bool] | None = None,
+    ) -> None:
         self.store, self.largest = store, largest
-        self.memory = Memory(store, held)
+        self.memory = Memory(store, held, ready)
         self.steps = self.repeats = self.refusals = self.commits = 0
         self.failed = ""
         """Why the last transaction was not written, if it was not."""
@@ -138,6 +145,9 @@ class Engine:
         """Take streams for this worker."""
         if streams:
             self.memory.load(streams, [])
+        for stream in self.memory.repaired():
+            self._work.streams.setdefault(stream, self.memory.streams[stream].row.tick)
+            self._unwritten[stream] = self._work
 
     def unwritten(self, streams: Iterable[str]) -> bool:
         """Whether an answer of one of these tells of something that is yet to be written."""
@@ -212,7 +222,7 @@ class Engine:
                 except Unavailable:
                     raise
                 except Refused as refused:
-                    self.refusals += 1
+                    self.refusals += not isinstance(refused, Cold)
                     answers.append(refused)
         if wave:
             self._advance(list(wave.values()))

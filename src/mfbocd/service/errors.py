@@ -38,6 +38,14 @@ class Elsewhere(Refused):
         self.worker = worker
 
 
+class Cold(Refused):
+    """The kernels a stream or a group needs are not loaded yet: to be asked for again when they are."""
+
+    def __init__(self, config: str) -> None:
+        super().__init__(503, "kernels are being compiled")
+        self.config = config
+
+
 def absent(what: str, name: str) -> Refused:
     """There is no such stream, group or token."""
     return Refused(404, f"there is no {what} {name!r}")

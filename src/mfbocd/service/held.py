@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections import OrderedDict
-from collections.abc import Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
 
 from ..config import Config
 from ..detector import Detector
 from ..snapshot import Maker
 from ..together import Seat
-from .decide import SharedBudget
-from .errors import Elsewhere, absent
-from .records import GroupRow, StreamRow
+from .decide import SharedBudget, decide
+from .errors import Cold, Elsewhere, absent
+from .records import GroupRow, StreamRow, text
 from .store import Store
+
+log = logging.getLogger("mfbocd.service")
 
 SURE = 0.7
 """The part of a lease for which a worker relies on it."""
@@ -53,11 +56,16 @@ class Held:
 class Memory:
     """What a worker holds, read from the store when it is first needed or no longer surely its own."""
 
-    def __init__(self, store: Store, capacity: int) -> None:
+    def __init__(self, store: Store, capacity: int, ready: Callable[[str], bool] | None = None) -> None:
         self.store, self.capacity = store, capacity
+        self._ready = ready or (lambda config: True)
+        """Whether the kernels of a config are loaded: nothing else is held."""
+        self._cold: dict[str, Cold] = {}
+        self._cold_groups: dict[str, Cold] = {}
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
+        self._repaired: list[str] = []
         self._make = Maker(Detector.from_bytes)
 
     def lacking(self, streams: Iterable[str]) -> list[str]:
@@ -73,11 +81,13 @@ class Memory:
         """Take these, and the streams' groups, for this worker; none of them may have changes yet to be written."""
         now = time.monotonic()
         loaded = self.store.load(streams, groups)
-        self._elsewhere = loaded.elsewhere
+        self._elsewhere, self._cold, self._cold_groups = loaded.elsewhere, {}, {}
         until = float("inf") if self.store.lease is None else now + SURE * self.store.lease
         for name, group in loaded.groups.items():
             known = self.groups.get(name)
-            if known is None or known.row.version != group.version:
+            if not self._ready(group.config):
+                self._cold_groups[name] = Cold(group.config)
+            elif known is None or known.row.version != group.version:
                 budget = SharedBudget(Config.parse(json.loads(group.config)), self.store.members(name), group.state)
                 self.groups[name] = HeldGroup(group, budget, until)
             else:
@@ -87,6 +97,8 @@ class Memory:
             held = self.streams.get(stream)
             if row is None:
                 self.streams.pop(stream, None)
+            elif row.group in self._cold_groups or not self._ready(row.config):
+                self._cold[stream] = Cold(row.config)
             elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
                 held.until = until
             else:
@@ -96,6 +108,8 @@ class Memory:
         """A stream that was loaded, or why there is none."""
         held = self.streams.get(stream)
         if held is None:
+            if stream in self._cold:
+                raise self._cold[stream]
             if stream in self._elsewhere:
                 raise Elsewhere(stream, self._elsewhere[stream])
             raise absent("stream", stream)
@@ -109,6 +123,8 @@ class Memory:
             self.load([], [group])
             held = self.groups.get(group)
         if held is None:
+            if group in self._cold_groups:
+                raise self._cold_groups[group]
             if group in self._elsewhere:
                 raise Elsewhere(group, self._elsewhere[group])
             raise absent("group", group)
@@ -137,14 +153,24 @@ class Memory:
         if excess > 0:
             self.forget([stream for stream in self.streams if stream not in kept][:excess])
 
+    def repaired(self) -> list[str]:
+        """Streams in memory, since this was last asked, whose choice was made again and is yet to be written."""
+        found, self._repaired = self._repaired, []
+        return found
+
     def _hold(self, row: StreamRow, until: float) -> Held:
-        return Held(
-            row=row,
-            seat=self.seat(row),
-            missing=json.loads(row.config)["missing"],
-            fidelity=json.loads(row.next)["fidelity"],
-            until=until,
-        )
+        seat = self.seat(row)
+        fidelity = json.loads(row.next)["fidelity"]
+        if fidelity not in seat.detector.by_name:
+            # An earlier version could store the name of another stream's fidelity: nothing could be observed then.
+            # A choice follows from the state alone, so that it can be made again.
+            group = None if row.group is None else self.groups[row.group].budget
+            made = decide(seat.detector, None if group is None else group.price)
+            log.warning("stream %s: the stored choice %r is none of its fidelities; now %r", row.id, fidelity, made)
+            fidelity, row = made["fidelity"], replace(row, next=text(made))
+            self._repaired.append(row.id)
+        missing = json.loads(row.config)["missing"]
+        return Held(row=row, seat=seat, missing=missing, fidelity=fidelity, until=until)
 
     def seat(self, row: StreamRow) -> Seat:
         """A row's detector, to be moved with others."""

@@ -21,7 +21,9 @@ class Limits:
     """Commands in one request."""
     streams: int = 10_000
     state: int = 1_048_576
-    """Bytes of one stream's state: a config without pruning grows until then."""
+    """Bytes of one stream's state, at its largest: a config without pruning grows until then."""
+    work: float = 2e9
+    """Operations of one tick of one stream, at the most: about as many nanoseconds."""
     rate: float = 0.0
     """Requests a second from one client, on average; 0 is no bound."""
     burst: float = 100.0

@@ -9,44 +9,67 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import Config, ConfigError
+from ..config.size import DEPTH, cost, depth
 from ..policy import Budget
-from ..together import Mover, Seat
+from ..warm import rehearse
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
-from .records import LEAST, SHOWN, GroupRow, StreamRow, step_record, text
+from .limits import Limits
+from .records import GroupRow, StreamRow, step_record, text
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
 SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
 """How large a number may be that says how much is computed or kept."""
+TEXT = 200
+"""Characters of a text in a config."""
 
 
 def parsed(config: Mapping[str, Any]) -> Config:
     """A config of a size a service bears, or a refusal that names the key."""
-    for key, part in config.items():
-        most = NUMBERS.get(key, NUMBERS["model"])
-        if _count(key, part) > most:
-            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+    _small(config)
     try:
         return Config.parse(config)
     except ConfigError as error:
         raise Refused(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
 
 
-def rehearsed(config: Mapping[str, Any]) -> None:
-    """Run a config's first tick on nothing: what it cannot do shows now, and what must be compiled is.
+def _small(config: Mapping[str, Any]) -> None:
+    """Refuse a config that is written at too great a length."""
+    if depth(config) > DEPTH:
+        raise Refused(422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"})
+    for key, part in config.items():
+        most = NUMBERS.get(key, NUMBERS["model"])
+        if _count(key, part) > most:
+            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
 
-    To be called outside the writer's thread, since compiling may take seconds.
+
+def affordable(config: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a config whose streams would need more than the service grants one, before anything is made of it."""
+    _small(config)
+    found = cost(config, limits.state)
+    for what, needed, most, by in (
+        ("bytes of state", found.state, limits.state, found.state_by),
+        ("operations a tick", found.work, limits.work, found.work_by),
+    ):
+        if needed > most:
+            raise Refused(
+                422,
+                f"config: {by} can make it {needed:.3g} {what}, and {most:.3g} is the most in this service",
+                {key: "smaller" for key in by.replace(" and ", ", ").split(", ")},
+            )
+
+
+def rehearsed(config: Mapping[str, Any]) -> None:
+    """Run a config's first ticks: what it cannot do shows now.
+
+    To be called outside the writer's thread, since what is not compiled is now.
     """
     made = parsed(config)
     try:
-        detector = made.detector(missing="skip")
-        text(decide(detector))
-        mover = Mover(LEAST, SHOWN)
-        for many in (2, 1):  # as many are, and as one is
-            seats = [Seat(detector.twin()) for _ in range(many)]
-            moved = mover.move(seats, [None] * many, [detector.fidelities[0]] * many)[0]
+        text(decide(made.detector(missing="skip")))
+        moved = rehearse(made)
         text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
         raise Refused(
@@ -60,6 +83,10 @@ def _count(key: str, part: Any) -> int:
         return 1 + sum(_count(name, value) for name, value in part.items())
     if isinstance(part, list):
         return 1 + sum(_count(key, value) for value in part)
+    if isinstance(part, str) and len(part) > TEXT:
+        raise Refused(
+            422, f"config: {key} must have at most {TEXT} characters, not {len(part)}", {key: f"at most {TEXT}"}
+        )
     most = SIZES.get(key)
     if most is not None and isinstance(part, (int, float)) and part > most:
         raise Refused(

@@ -32,7 +32,7 @@ async def new_stream(request: Request, body: bodies.NewStream) -> Response:
     settings = service.settings
     config = body.config if body.config is not None or body.group is not None else settings.config
     if config is not None:
-        await asyncio.to_thread(manage.rehearsed, config)
+        await _rehearsed(service, config)
     made = await service.alone(
         partial(
             manage.add_stream,
@@ -47,6 +47,13 @@ async def new_stream(request: Request, body: bodies.NewStream) -> Response:
         )
     )
     return answer(made, 201, {"Location": f"/streams/{made['id']}"})
+
+
+async def _rehearsed(service: Service, config: dict[str, Any]) -> None:
+    """Refuse a config that costs too much or does not work; its kernels are ready then, and no other waited."""
+    manage.affordable(config, service.settings.limits)
+    await service.warm(config)
+    await asyncio.to_thread(manage.rehearsed, config)
 
 
 @router.get("/streams", response_model=bodies.Streams)
@@ -229,7 +236,7 @@ def _watched(service: Service, stream: str | None, after: int) -> Response:
 async def new_group(request: Request, body: bodies.NewGroup) -> Response:
     """Make a group: streams of one config under one budget."""
     service = service_of(request)
-    await asyncio.to_thread(manage.rehearsed, body.config)
+    await _rehearsed(service, body.config)
     made = await service.alone(
         partial(
             manage.add_group, service.engine, group=body.id, name=body.name or body.id or "group", config=body.config
@@ -239,20 +246,27 @@ async def new_group(request: Request, body: bodies.NewGroup) -> Response:
 
 
 @router.get("/groups", response_model=bodies.Groups)
-def all_groups(request: Request) -> Response:
+async def all_groups(request: Request) -> Response:
     """All groups."""
-    store = service_of(request).store
-    return answer({"groups": [manage.group_record(row, store.members(row.id)) for row in store.groups()]})
+    service = service_of(request)
+    store = service.store
+    rows = await asyncio.to_thread(store.groups)
+    await service.warm(*{row.config for row in rows if not service.warmer.is_ready(row.config)})
+    found = await asyncio.to_thread(lambda: [manage.group_record(row, store.members(row.id)) for row in rows])
+    return answer({"groups": found})
 
 
 @router.get("/groups/{group}", response_model=bodies.Group)
-def one_group(request: Request, group: bodies.Id) -> Response:
+async def one_group(request: Request, group: bodies.Id) -> Response:
     """A group."""
-    store = service_of(request).store
-    row = store.group(group)
+    service = service_of(request)
+    store = service.store
+    row = await asyncio.to_thread(store.group, group)
     if row is None:
         raise absent("group", group)
-    return answer(manage.group_record(row, store.members(group)))
+    if not service.warmer.is_ready(row.config):
+        await service.warm(row.config)
+    return answer(await asyncio.to_thread(lambda: manage.group_record(row, store.members(group))))
 
 
 @router.delete("/groups/{group}", status_code=204)

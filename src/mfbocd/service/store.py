@@ -274,6 +274,12 @@ class Store(ABC):
             ).fetchall()
         return [stream_of((*row, b"")) for row in rows], int(total)
 
+    def configs(self) -> list[str]:
+        """All different configs of streams and groups, as they are stored."""
+        with self.reading() as cursor:
+            rows = cursor.execute("SELECT config FROM streams UNION SELECT config FROM stream_groups").fetchall()
+        return [str(row[0]) for row in rows]
+
     def totals(self) -> dict[str, float]:
         """Streams, steps, spend and alarms of all streams together."""
         with self.reading() as cursor:
