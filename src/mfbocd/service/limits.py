@@ -31,7 +31,19 @@ class Limits:
     page: int = 10_000
     """Steps in one page of a trace."""
     watchers: int = 200
-    """Open /events at a time."""
+    """Open /events at a time,"""
+    client_watchers: int = 50
+    """and of one client, by token or address; 0 is no bound of its own."""
+    header: int = 32_768
+    """Bytes of a request's first line and header,"""
+    headers: int = 100
+    """and how many headers there may be."""
+    connections: int = 2000
+    """Open connections at a time; 0 is no bound,"""
+    client_connections: int = 200
+    """from one address; 0 is no bound of its own,"""
+    half_open: int = 100
+    """and from one address without a complete request; of more, the oldest is closed. 0 is no bound of its own."""
 
 
 class Rate:

@@ -15,6 +15,7 @@ from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
 from .errors import Refused, absent
 from .records import LEAST, SHOWN, GroupRow, StreamRow, step_record, text
+from .store import Store
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
@@ -179,6 +180,11 @@ def remove_group(engine: Engine, group: str) -> None:
         raise Refused(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
     engine.store.remove_group(group)
     engine.forget(group=group)
+
+
+def group_records(store: Store) -> list[dict[str, Any]]:
+    """All groups as they are answered."""
+    return [group_record(row, store.members(row.id)) for row in store.groups()]
 
 
 def group_record(row: GroupRow, streams: int) -> dict[str, Any]:

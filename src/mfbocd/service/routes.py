@@ -13,9 +13,10 @@ from fastapi.responses import StreamingResponse
 
 from . import bodies, events, manage, trace
 from .answers import REFUSALS, answer, service_of, written
+from .auth import CLIENT
 from .engine import Answer, Ask, Observe
 from .errors import Elsewhere, Refused, absent
-from .records import text
+from .records import StreamRow, text
 from .service import Service
 
 router = APIRouter(responses=REFUSALS)
@@ -50,7 +51,7 @@ async def new_stream(request: Request, body: bodies.NewStream) -> Response:
 
 
 @router.get("/streams", response_model=bodies.Streams)
-def all_streams(
+async def all_streams(
     request: Request,
     search: Search = "",
     sort: Literal["alarm", "name", "updated", "spent", "created"] = "created",
@@ -59,17 +60,23 @@ def all_streams(
     group: bodies.Id | None = None,
 ) -> Response:
     """Some streams; sorted by `alarm`, those with the latest alarms come first."""
-    rows, total = service_of(request).store.streams(search, sort, limit, offset, group)
+    service = service_of(request)
+    rows, total = await service.read(service.store.streams, search, sort, limit, offset, group)
     return answer({"streams": [row.summary() for row in rows], "total": total})
 
 
 @router.get("/streams/{stream}", response_model=bodies.FullStream)
-def one_stream(request: Request, stream: bodies.Id) -> Response:
+async def one_stream(request: Request, stream: bodies.Id) -> Response:
     """A stream with its config."""
-    row = service_of(request).store.stream(stream)
+    row = await _stored(service_of(request), stream)
+    return answer(row.full())
+
+
+async def _stored(service: Service, stream: str) -> StreamRow:
+    row = await service.read(service.store.stream, stream)
     if row is None:
         raise absent("stream", stream)
-    return answer(row.full())
+    return row
 
 
 @router.delete("/streams/{stream}", status_code=204)
@@ -96,13 +103,11 @@ async def observe(request: Request, stream: bodies.Id, body: bodies.Observation)
 async def step(request: Request, stream: bodies.Id, body: bodies.Raw) -> Response:
     """Choose, and have the operator's observer of that fidelity read `raw`; with `tick` a repeat is harmless."""
     service = service_of(request)
-    row = await asyncio.to_thread(service.store.stream, stream)
-    if row is None:
-        raise absent("stream", stream)
+    row = await _stored(service, stream)
     choice = json.loads(await service.one(Ask(stream)))
     tick, fidelity = choice["tick"], choice["fidelity"]
     if body.tick is not None and body.tick != tick:
-        found = await asyncio.to_thread(service.store.event, stream, body.tick) if body.tick < tick else None
+        found = await service.read(service.store.event, stream, body.tick) if body.tick < tick else None
         if found is None:
             expected = {"tick": tick, "fidelity": fidelity}
             raise Refused(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
@@ -170,7 +175,7 @@ def _refusal(stream: str, refused: Refused) -> str:
 
 
 @router.get("/streams/{stream}/trace")
-def stream_trace(
+async def stream_trace(
     request: Request,
     stream: bodies.Id,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
@@ -179,14 +184,13 @@ def stream_trace(
 ) -> Response:
     """Steps in order. `X-Next-After`, if there are more, is the `after` of the next page."""
     service = service_of(request)
-    if service.store.stream(stream) is None:
-        raise absent("stream", stream)
+    await _stored(service, stream)
     limit = min(limit, service.settings.limits.page)
-    found = service.store.events(stream, after, limit + 1)
+    found = await service.read(service.store.events, stream, after, limit + 1)
     page = found[:limit]
     headers = {"X-Next-After": str(page[-1].tick)} if len(found) > limit else {}
     try:
-        body = trace.written(page, format)
+        body = await asyncio.to_thread(trace.written, page, format)
     except ImportError as error:
         raise Refused(422, str(error), {"format": ["jsonl", "csv"]}) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
@@ -201,28 +205,17 @@ async def stream_events(
 ) -> Response:
     """Server-sent steps of a stream: all after `Last-Event-ID` or `after`, or from now on."""
     service = service_of(request)
-    row = await asyncio.to_thread(service.store.stream, stream)
-    if row is None:
-        raise absent("stream", stream)
+    row = await _stored(service, stream)
     start = row.tick - 1 if after is None else after
-    return _watched(service, stream, events.place_of(last_event_id, start))
+    return events.Watched(service, stream, events.place_of(last_event_id, start), request.scope[CLIENT])
 
 
 @router.get("/events", response_class=StreamingResponse)
 async def all_events(request: Request, last_event_id: LastEventId = None, after: After | None = None) -> Response:
     """Server-sent steps of all streams, with their `stream`: after `Last-Event-ID` or `after`, or from now on."""
     service = service_of(request)
-    start = await asyncio.to_thread(service.store.end) if after is None else after
-    return _watched(service, None, events.place_of(last_event_id, start))
-
-
-def _watched(service: Service, stream: str | None, after: int) -> Response:
-    most = service.settings.limits.watchers
-    if service.watching >= most:
-        raise Refused(429, f"{most} clients watch already, the most this service serves")
-    return StreamingResponse(
-        events.counted(service, stream, after), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
+    start = await service.read(service.store.end) if after is None else after
+    return events.Watched(service, None, events.place_of(last_event_id, start), request.scope[CLIENT])
 
 
 @router.post("/groups", status_code=201, response_model=bodies.Group)
@@ -239,20 +232,21 @@ async def new_group(request: Request, body: bodies.NewGroup) -> Response:
 
 
 @router.get("/groups", response_model=bodies.Groups)
-def all_groups(request: Request) -> Response:
+async def all_groups(request: Request) -> Response:
     """All groups."""
-    store = service_of(request).store
-    return answer({"groups": [manage.group_record(row, store.members(row.id)) for row in store.groups()]})
+    service = service_of(request)
+    return answer({"groups": await service.read(manage.group_records, service.store)})
 
 
 @router.get("/groups/{group}", response_model=bodies.Group)
-def one_group(request: Request, group: bodies.Id) -> Response:
+async def one_group(request: Request, group: bodies.Id) -> Response:
     """A group."""
-    store = service_of(request).store
-    row = store.group(group)
+    service = service_of(request)
+    row = await service.read(service.store.group, group)
     if row is None:
         raise absent("group", group)
-    return answer(manage.group_record(row, store.members(group)))
+    members = await service.read(service.store.members, group)
+    return answer(await asyncio.to_thread(manage.group_record, row, members))
 
 
 @router.delete("/groups/{group}", status_code=204)
@@ -261,3 +255,7 @@ async def no_group(request: Request, group: bodies.Id) -> Response:
     service = service_of(request)
     await service.alone(partial(manage.remove_group, service.engine, group))
     return Response(status_code=204)
+
+
+READING = (choose, choose_many)
+"""What is posted to and changes nothing: a token that may only read may ask it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -17,6 +18,9 @@ from .errors import Refused, Unavailable
 from .records import Event, GroupRow
 from .schema import plan
 from .store import GROUP, STREAM, Changes, Loaded, Store, stream_of
+
+ROOM = 4 * 2**20
+"""Bytes: with fewer left, a disk is said to be full."""
 
 
 class SqliteStore(Store):
@@ -165,6 +169,11 @@ class SqliteStore(Store):
                 if found is not None:
                     loaded.groups[group] = GroupRow(*found)
         return loaded
+
+    def full(self) -> str:
+        """A full disk is told of a little before it is."""
+        left = shutil.disk_usage(self.path.parent).free
+        return f"the disk is full, {left} bytes are left" if left < ROOM else ""
 
     def release(self) -> None:
         """There is nobody to let have them."""
