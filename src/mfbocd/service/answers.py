@@ -29,7 +29,8 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (413, "Too large."),
         (421, "Another worker has the stream."),
         (422, "What was sent cannot be taken; the answer says why."),
-        (429, "Too many requests or streams."),
+        (429, "Too many requests, streams or watchers."),
+        (431, "The header is too large, or has too many fields."),
         (503, "The store is not available; nothing was changed."),
     )
 }

@@ -38,8 +38,9 @@ async def health(request: Request) -> Response:
     service = service_of(request)
     if trouble := await service.trouble():
         raise Unavailable(trouble)
-    wrong = any(service.parts.values())
-    return answer({"status": "degraded" if wrong else "ok", "version": __version__, **service.parts})
+    parts = {name: trouble or "ok" for name, trouble in service.parts.items()}
+    status = "degraded" if any(service.parts.values()) else "ok"
+    return answer({"status": status, "version": __version__, **parts})
 
 
 @parts.get("/metrics", response_class=PlainTextResponse)

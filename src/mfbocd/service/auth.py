@@ -74,7 +74,7 @@ def is_loopback(host: str) -> bool:
 
 
 def scope_of(routes: Iterable[Any], reading: Container[Any], method: str, path: str) -> str:
-    """The scope a request needs, by the route it is for; `reading` are endpoints that are posted to and change nothing.
+    """The scope a request needs, by the route it is for; `reading` are endpoints that are posted to and only read.
 
     A request that is for no route is refused in any case; it needs a scope as well, lest it tell which there are.
     """

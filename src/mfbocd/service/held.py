@@ -13,7 +13,7 @@ from ..detector import Detector
 from ..snapshot import Maker
 from ..together import Seat
 from .decide import SharedBudget
-from .errors import Elsewhere, absent
+from .errors import Damaged, Elsewhere, Unavailable, absent
 from .records import GroupRow, StreamRow
 from .store import Store
 
@@ -58,6 +58,9 @@ class Memory:
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
+        self._damaged: dict[str, Damaged] = {}
+        self._damaged_groups: dict[str, Damaged] = {}
+        """Of what was loaded last, what cannot be read."""
         self._make = Maker(Detector.from_bytes)
 
     def lacking(self, streams: Iterable[str]) -> list[str]:
@@ -73,12 +76,20 @@ class Memory:
         """Take these, and the streams' groups, for this worker; none of them may have changes yet to be written."""
         now = time.monotonic()
         loaded = self.store.load(streams, groups)
-        self._elsewhere = loaded.elsewhere
+        self._elsewhere, self._damaged, self._damaged_groups = loaded.elsewhere, {}, {}
         until = float("inf") if self.store.lease is None else now + SURE * self.store.lease
         for name, group in loaded.groups.items():
             known = self.groups.get(name)
             if known is None or known.row.version != group.version:
-                budget = SharedBudget(Config.parse(json.loads(group.config)), self.store.members(name), group.state)
+                try:
+                    made = Config.parse(json.loads(group.config))
+                    budget = SharedBudget(made, self.store.members(name), group.state)
+                except Unavailable:
+                    raise
+                except Exception as error:
+                    self._damaged_groups[name] = Damaged("group", name, error)
+                    self.groups.pop(name, None)
+                    continue
                 self.groups[name] = HeldGroup(group, budget, until)
             else:
                 known.until = until
@@ -87,15 +98,24 @@ class Memory:
             held = self.streams.get(stream)
             if row is None:
                 self.streams.pop(stream, None)
+            elif row.group in self._damaged_groups:
+                self._damaged[stream] = self._damaged_groups[row.group]
+                self.streams.pop(stream, None)
             elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
                 held.until = until
             else:
-                self.streams[stream] = self._hold(row, until)
+                try:
+                    self.streams[stream] = self._hold(row, until)
+                except Exception as error:
+                    self._damaged[stream] = Damaged("stream", stream, error)
+                    self.streams.pop(stream, None)
 
     def get(self, stream: str) -> Held:
         """A stream that was loaded, or why there is none."""
         held = self.streams.get(stream)
         if held is None:
+            if stream in self._damaged:
+                raise self._damaged[stream]
             if stream in self._elsewhere:
                 raise Elsewhere(stream, self._elsewhere[stream])
             raise absent("stream", stream)
@@ -109,6 +129,8 @@ class Memory:
             self.load([], [group])
             held = self.groups.get(group)
         if held is None:
+            if group in self._damaged_groups:
+                raise self._damaged_groups[group]
             if group in self._elsewhere:
                 raise Elsewhere(group, self._elsewhere[group])
             raise absent("group", group)

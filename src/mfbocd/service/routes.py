@@ -15,7 +15,7 @@ from . import bodies, events, manage, trace
 from .answers import REFUSALS, answer, service_of, written
 from .auth import CLIENT
 from .engine import Answer, Ask, Observe
-from .errors import Elsewhere, Refused, absent
+from .errors import Damaged, Elsewhere, Refused, absent
 from .records import StreamRow, text
 from .service import Service
 
@@ -23,7 +23,7 @@ router = APIRouter(responses=REFUSALS)
 
 After = Annotated[int, Query(ge=-1, lt=2**53, description="Only what is later than this.")]
 Offset = Annotated[int, Query(ge=0, lt=2**53)]
-Search = Annotated[str, Query(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="Part of a name or an id.")]
+Search = Annotated[str, Query(max_length=200, pattern=bodies.PLAIN, description="Part of a name or an id.")]
 
 
 @router.post("/streams", status_code=201, response_model=bodies.FullStream)
@@ -193,6 +193,8 @@ async def stream_trace(
         body = await asyncio.to_thread(trace.written, page, format)
     except ImportError as error:
         raise Refused(422, str(error), {"format": ["jsonl", "csv"]}) from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise Damaged("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
 
 
@@ -246,7 +248,7 @@ async def one_group(request: Request, group: bodies.Id) -> Response:
     if row is None:
         raise absent("group", group)
     members = await service.read(service.store.members, group)
-    return answer(await asyncio.to_thread(manage.group_record, row, members))
+    return answer(await asyncio.to_thread(manage.shown_group, row, members))
 
 
 @router.delete("/groups/{group}", status_code=204)

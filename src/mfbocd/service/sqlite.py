@@ -224,8 +224,15 @@ class _Mover(threading.Thread):
 
 
 def _taken(path: Path) -> IO[str]:
-    """A locked file beside the database; the lock ends with the process, however that ends."""
-    beside = path.with_name(f"{path.name}.lock")
+    """A locked file beside the database; the lock ends with the process, however that ends.
+
+    It is beside the file itself, whatever names lead there. The file itself cannot be locked: to close it after a
+    look would end the locks that SQLite has on it.
+    """
+    real = path.resolve()
+    if real.exists() and real.stat().st_nlink > 1:
+        raise ValueError(f"{path} has several names (hard links): SQLite would keep a log for each, and lose data")
+    beside = real.with_name(f"{real.name}.lock")
     try:
         file = beside.open("a+")
     except OSError as error:

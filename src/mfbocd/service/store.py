@@ -366,7 +366,8 @@ class Store(ABC):
 
 def stream_of(row: Sequence[Any]) -> StreamRow:
     """A row of `STREAM`."""
-    facts: tuple[Any, ...] = (*row[:-1], bytes(row[-1]))
+    # a state that is no bytes is no state, which shows when it is used: the row can still be listed and deleted
+    facts: tuple[Any, ...] = (*row[:-1], bytes(row[-1]) if isinstance(row[-1], (bytes, memoryview)) else b"")
     return StreamRow(*facts)
 
 
