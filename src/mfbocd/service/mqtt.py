@@ -30,6 +30,8 @@ MOST = 65_536
 """Bytes of a message at most."""
 SWEEP = 2.0
 """Seconds between looks at streams that came, went, or were observed by other ways than MQTT."""
+pause = asyncio.sleep
+"""How the time between attempts is spent."""
 BATCH = 50
 """Streams that are asked about at once."""
 
@@ -130,7 +132,7 @@ class _Bridge:
                 log.error("the bridge failed, and begins again in %g s", wait, exc_info=errors)
             if began is not None and time.monotonic() - began > WAIT[1]:
                 wait = WAIT[0]  # what lasted for a while has not failed at once
-            await asyncio.sleep(wait)
+            await pause(wait)
             wait = min(2.0 * wait, WAIT[1])
 
     def _note(self, trouble: str) -> None:

@@ -16,7 +16,8 @@ from .answers import REFUSALS, answer, service_of, written
 from .auth import CLIENT
 from .engine import Answer, Ask, Observe
 from .errors import Damaged, Elsewhere, Refused, absent
-from .records import StreamRow, text
+from .forward import by_owner, results_of
+from .records import StreamRow, encoded, text
 from .service import Service
 
 router = APIRouter(responses=REFUSALS)
@@ -140,7 +141,8 @@ async def choose_many(request: Request, body: bodies.Choices) -> Response:
     service = service_of(request)
     _small(service, len(body.streams))
     answers = await service.run([Ask(stream) for stream in body.streams])
-    return _results(body.streams, answers)
+    asked = {"streams": body.streams}
+    return await _results(request, body.streams, answers, asked)
 
 
 @router.post("/observe", response_model=bodies.Results)
@@ -150,7 +152,8 @@ async def observe_many(request: Request, body: bodies.Observations) -> Response:
     _small(service, len(body.observations))
     told = [Observe(o.stream, o.tick, o.fidelity, o.x) for o in body.observations]
     answers = await service.run(told)
-    return _results([o.stream for o in told], answers)
+    asked = {"observations": [o._asdict() for o in told]}
+    return await _results(request, [o.stream for o in told], answers, asked)
 
 
 def _small(service: Service, count: int) -> None:
@@ -159,13 +162,50 @@ def _small(service: Service, count: int) -> None:
         raise Refused(413, f"a batch of {count}; {most} is the most", {"batch": most})
 
 
-def _results(streams: Sequence[str], answers: Sequence[Answer]) -> Response:
-    """One object each, in order; an id is made of characters that JSON takes as they are."""
+async def _results(
+    request: Request, streams: Sequence[str], answers: Sequence[Answer], asked: dict[str, Any]
+) -> Response:
+    """One object each, in order; an id is made of characters that JSON takes as they are.
+
+    What was `asked` of streams that another worker has is asked there.
+    """
     each = [
         _refusal(s, a) if isinstance(a, Refused) else f'{{"stream":"{s}","status":200,{a[1:]}'
         for s, a in zip(streams, answers, strict=True)
     ]
+    can = service_of(request).forwarder.can
+    away = [
+        (place, a.worker)
+        for place, a in enumerate(answers)
+        if isinstance(a, Elsewhere) and can(a.worker, request.headers)
+    ]
+    if away:
+        ((key, commands),) = asked.items()
+
+        async def there(owner: str, places: list[int]) -> None:
+            for place, result in zip(
+                places, await _asked(request, owner, key, [commands[place] for place in places]), strict=True
+            ):
+                each[place] = text({"stream": streams[place]} | result)
+
+        await asyncio.gather(*(there(owner, places) for owner, places in by_owner(away).items()))
     return written(f'{{"results":[{",".join(each)}]}}')
+
+
+async def _asked(request: Request, owner: str, key: str, commands: list[Any]) -> list[dict[str, Any]]:
+    """What another worker answers to a part of a batch; why it does not is said of each command."""
+    try:
+        status, _, body = await service_of(request).forwarder.send(
+            owner, "POST", request.url.path, request.headers, encoded({key: commands})
+        )
+        if status == 200:
+            return results_of(body, len(commands))
+        refused = Refused(status, f"worker {owner} refused: {body[:300].decode('utf-8', 'replace')}")
+    except Refused as error:
+        refused = error
+    except (ValueError, KeyError, TypeError):
+        refused = Refused(502, f"worker {owner} answered what is no answer")
+    return [{"status": refused.status, **refused.body()} for _ in commands]
 
 
 def _refusal(stream: str, refused: Refused) -> str:

@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from .engine import Answer, Command, Engine
 from .errors import Refused, Unavailable
+from .forward import Forwarder
 from .pulse import Pulse
 from .settings import Settings
 from .store import Store
@@ -44,6 +45,7 @@ class Service:
         self.parts: dict[str, str] = {}
         """What is wrong with each part that runs beside, such as the MQTT bridge; nothing where all is well."""
         self.pulse = Pulse(store)
+        self.forwarder = Forwarder(store.worker)
         self._readers = ThreadPoolExecutor(READERS, "mfbocd-read")
         self._probing: asyncio.Future[None] | None = None
         self.closing = False
@@ -106,6 +108,7 @@ class Service:
     async def end(self) -> None:
         """`close`, while the event loop goes on."""
         self.stop_watching()
+        await self.forwarder.close()
         await asyncio.to_thread(self._close)
 
     def close(self) -> None:

@@ -83,6 +83,8 @@ class Store(ABC):
     """How many of a stream's last steps are kept; None is all."""
     lease: float | None = None
     """For how many seconds a stream belongs to a worker; None where there is only one."""
+    worker: str = ""
+    """The address at which other workers reach this one."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Any]:
