@@ -164,7 +164,10 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
                 break
         assert answer.status_code == 503, answer.text
         assert client.post("/streams/a/observe", json=told).status_code == 503
+        health = client.get("/healthz")
+        assert (health.status_code, health.headers["retry-after"]) == (503, "1"), health.text
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert client.get("/healthz").status_code == 200
         again = client.post("/streams/a/observe", json=told)
         assert (again.status_code, again.json()["tick"]) == (200, told["tick"])
         advance(client, "a", 5)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from .errors import Refused
-from .limits import Limits, Rate, refuse
+from .limits import Limits, Rate, client_of, refuse
 from .pulse import Pulse
 from .records import Token
 from .store import Store
@@ -132,7 +132,7 @@ class Gate:
 
     def _known(self, pulse: Pulse, method: str, path: str, headers: dict[bytes, bytes], client: Any) -> Client:
         """Who asks, by token or address; or a refusal."""
-        address = client[0] if client else "?"
+        address = client_of(client[0]) if client else "?"
         if not self.required:
             # A page elsewhere can have its name point here; the browser then sends that name.
             host = headers.get(b"host", b"").decode("latin-1")

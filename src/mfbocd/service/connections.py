@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict
 from http import HTTPStatus
 from typing import Any
 
-from .limits import Limits
+from .limits import Limits, client_of
 from .records import text
 
 PIPELINE = 32
@@ -94,7 +94,7 @@ def guarded(protocol: type[asyncio.Protocol], limits: Limits) -> type[asyncio.Pr
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._address = self.client[0] if self.client else "?"
+            self._address = client_of(self.client[0]) if self.client else "?"
             if crowded := connections.enter(self, self._address):
                 self._refuse(503, crowded)
                 return

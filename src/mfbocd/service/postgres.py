@@ -25,7 +25,7 @@ class PostgresStore(Store):
     """A store in a database that others share.
 
     `worker` is the address at which other workers reach this one. Without it, nothing is held. `patience` is for how
-    many seconds a statement may run, and a little longer a connection may be silent.
+    many seconds a statement may run; a worker gives up a transaction that takes a little longer.
     """
 
     def __init__(
@@ -49,7 +49,8 @@ class PostgresStore(Store):
             given = psycopg.conninfo.conninfo_to_dict(address)
         except psycopg.Error as error:
             raise ValueError(f"cannot use the database: {_said(error)}") from None
-        self._silence = Silence(patience + 5.0)
+        # whoever takes in a large stream, with no worker to keep waiting, may take longer
+        self._silence = Silence(patience + 5.0 if worker else 0.0)
         self._pool = ConnectionPool(
             address,
             min_size=1,
@@ -225,7 +226,7 @@ class PostgresStore(Store):
 
 
 class Silence(threading.Thread):
-    """Breaks connections on which nothing was said for too long.
+    """Breaks connections that somebody has waited for too long.
 
     Neither the server's own timeouts nor those of TCP help against a server that is stopped while its machine goes
     on, and the driver has none.
@@ -236,11 +237,15 @@ class Silence(threading.Thread):
         self.seconds = seconds
         self._since: dict[int, tuple[float, Any]] = {}
         self._stopping = threading.Event()
-        self.start()
+        if seconds:
+            self.start()
 
     @contextmanager
     def bounded(self, connection: Any) -> Iterator[None]:
         """A connection that is broken if the block does not end in time; what then waits for it fails."""
+        if not self.seconds:
+            yield
+            return
         self._since[id(connection)] = time.monotonic(), connection
         try:
             yield
