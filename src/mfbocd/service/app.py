@@ -38,9 +38,9 @@ async def health(request: Request) -> Response:
     service = service_of(request)
     if trouble := await service.trouble():
         raise Unavailable(trouble)
-    parts = {name: trouble or "ok" for name, trouble in service.parts.items()}
+    beside = {name: wrong or "ok" for name, wrong in service.parts.items()}
     status = "degraded" if any(service.parts.values()) else "ok"
-    return answer({"status": status, "version": __version__, **parts})
+    return answer({"status": status, "version": __version__, **beside})
 
 
 @parts.get("/metrics", response_class=PlainTextResponse)
