@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,6 +165,84 @@ def test_a_store_that_was_away_is_asked_again(
         client.post("/streams", json={"id": "walk", "config": CONFIG})
         assert act(lambda device: device.next(0))["tick"] == 0
     assert asked > 4
+
+
+def test_a_bridge_that_fails_begins_again_and_shows_in_health(
+    broker: Broker,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An error that nobody thought of, in the task that publishes."""
+    sound, mended = _Bridge._look, threading.Event()
+    waits: list[float] = []
+
+    async def spoilt(self: _Bridge, client: Any) -> None:
+        if not mended.is_set():
+            raise KeyError("a mistake")
+        await sound(self, client)
+
+    async def noted(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(_Bridge, "_look", spoilt)
+    monkeypatch.setattr(mqtt, "pause", noted)
+    address = f"mqtt://127.0.0.1:{broker.port}"
+    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+        client.post("/streams", json={"id": "walk", "config": CONFIG})
+        until(lambda: len(waits) >= 4, lambda: f"it did not begin again: {waits}")
+        assert waits[:4] == [0.2, 0.4, 0.8, 1.6]  # although it connects each time
+        until(lambda: client.get("/healthz").json()["mqtt"] == "failed: KeyError", lambda: "health says nothing")
+        assert any("a mistake" in record.getMessage() + str(record.exc_info) for record in caplog.records)
+        mended.set()
+        assert act(lambda device: device.next(0))["tick"] == 0
+        until(lambda: client.get("/healthz").json()["status"] == "ok", lambda: client.get("/healthz").text)
+        broker.stop()
+        until(
+            lambda: client.get("/healthz").json()["mqtt"] == "the broker is away", lambda: client.get("/healthz").text
+        )
+        answer = client.get("/healthz")
+        assert (answer.status_code, answer.json()["status"]) == (200, "degraded")  # HTTP goes on
+
+
+def test_an_observation_that_fails_is_said_and_the_next_is_taken(
+    broker: Broker,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An error that nobody thought of, at one message."""
+    sound, failed = _Bridge._observe, False
+
+    async def spoilt(self: _Bridge, stream: str, payload: bytes) -> int:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise RuntimeError("a mistake, with a secret")
+        return await sound(self, stream, payload)
+
+    monkeypatch.setattr(_Bridge, "_observe", spoilt)
+    address = f"mqtt://127.0.0.1:{broker.port}"
+    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+        client.post("/streams", json={"id": "walk", "config": CONFIG})
+
+        async def go(device: Device) -> str:
+            choice = await device.next(0)
+            await device.client.publish("mfbocd/not an id/obs", b"{}", qos=1)
+            await device.tell(choice)
+            async with asyncio.timeout(30):
+                async for message in device.client.messages:
+                    if message.topic.matches("mfbocd/walk/error"):
+                        said = bytes(message.payload).decode()  # type: ignore[arg-type]
+                        await device.tell(choice)
+                        await device.next(1)
+                        return said
+            raise AssertionError("nothing was said")
+
+        said = act(go)
+        assert "the service failed" in said
+        assert "secret" not in said
+        assert client.get("/healthz").json()["mqtt"] == "ok"
 
 
 def test_a_slow_broker_does_not_keep_streams_from_being_looked_at(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from .models.base import finite
+
+LONGEST = 200
+"""Characters of a name at most."""
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a name must not have: control characters, and halves of a character, which cannot be written as UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +21,7 @@ class Fidelity:
 
     `cost` is a number, or a function of the raw input that returns one. zeta is how much of a perfect reading this
     one is worth: 1 is a full observation, 0 none at all. A fidelity with zeta = 0 is a skip, the only one whose cost
-    may be 0.
+    may be 0. A name has at most 200 characters, and no control characters among them.
 
     >>> Fidelity("gps", zeta=1.0, cost=40)
     Fidelity(name='gps', zeta=1.0, cost=40.0)
@@ -33,6 +39,10 @@ class Fidelity:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise TypeError(f"Fidelity.name must be a non-empty string, not {self.name!r}")
+        if len(self.name) > LONGEST:
+            raise ValueError(f"Fidelity.name must be at most {LONGEST} characters, not {len(self.name)}")
+        if CONTROL.search(self.name):
+            raise ValueError(f"Fidelity.name must have no control characters, not {self.name!r}")
         zeta = finite("Fidelity", "zeta", self.zeta)
         if not 0.0 <= zeta <= 1.0:
             raise ValueError(f"Fidelity.zeta must lie in [0, 1], not {self.zeta!r}")

@@ -97,10 +97,8 @@ def serve(
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                limit_concurrency=2000,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=10,
-                h11_max_incomplete_event_size=32_768,
             )
         )
         server.said = lambda: say(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from .bodies import Failure
 from .errors import Elsewhere, Refused
+from .forward import moving
 from .records import encoded
 from .service import Service
 
@@ -19,7 +20,6 @@ log = logging.getLogger("mfbocd.service")
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Failure, "description": said}
     for status, said in (
-        (307, "Another worker has the stream: ask there."),
         (400, "The body is no JSON."),
         (401, "A token is required."),
         (403, "The token may not do this."),
@@ -27,10 +27,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         (408, "The body took too long."),
         (409, "Another tick, fidelity or observation was expected; the answer says which."),
         (413, "Too large."),
-        (421, "Another worker has the stream."),
+        (421, "Another worker has the stream, and cannot be asked from here."),
         (422, "What was sent cannot be taken; the answer says why."),
-        (429, "Too many requests or streams."),
-        (503, "The store is not available; nothing was changed."),
+        (429, "Too many requests, streams or watchers."),
+        (431, "The header is too large, or has too many fields."),
+        (503, "The store, or the worker that has the stream, is not available: try again."),
     )
 }
 
@@ -51,17 +52,24 @@ def written(body: bytes | str, status: int = 200, headers: dict[str, str] | None
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-def _refused(request: Request, error: Exception) -> Response:
+async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
-    headers: dict[str, str] = {}
-    status = error.status
-    if status == 503:
-        headers["Retry-After"] = "1"
-    if isinstance(error, Elsewhere) and error.worker.startswith(("http://", "https://")):
-        status = 307
-        query = f"?{request.url.query}" if request.url.query else ""
-        headers["Location"] = error.worker.rstrip("/") + request.url.path + query
-    return answer(error.body(), status, headers)
+    if isinstance(error, Elsewhere):
+        forwarder = service_of(request).forwarder
+        if forwarder.can(error.worker, request.headers):
+            query = f"?{request.url.query}" if request.url.query else ""
+            path = request.scope["raw_path"].decode("latin-1") + query
+            try:
+                status, headers, body = await forwarder.send(
+                    error.worker, request.method, path, request.headers, await request.body()
+                )
+            except Refused as refused:
+                error = refused
+            else:
+                return Response(body, status, headers)
+        elif error.worker in ("", forwarder.worker):  # it is being taken by a worker at this moment
+            error = moving()
+    return answer(error.body(), error.status, {"Retry-After": "1"} if error.status == 503 else None)
 
 
 def _invalid(request: Request, error: Exception) -> Response:

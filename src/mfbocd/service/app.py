@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from fastapi.responses import FileResponse, PlainTextResponse
 from .. import __version__
 from . import metrics, routes
 from .answers import REFUSALS, answer, answer_errors, service_of
-from .auth import Gate
-from .errors import Refused, absent
+from .auth import Gate, scope_of
+from .errors import Refused, Unavailable, absent
 from .limits import BodyLimit
 from .service import Service
 from .settings import Settings
@@ -26,17 +27,21 @@ from .warming import Warmer
 PAGE = Path(__file__).parent / "page"
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
+FIRST = 5.0
+"""Seconds to wait for the first look at the store before requests are taken."""
+
 parts = APIRouter()
 
 
 @parts.get("/healthz", responses={503: REFUSALS[503]})
 async def health(request: Request) -> Response:
-    """Whether the store can be read, and written, if the last write failed."""
+    """Whether the store answers, has room, and can be written, if the last write failed; and what runs beside."""
     service = service_of(request)
-    await asyncio.to_thread(service.store.totals)
-    if service.engine.failed:
-        await service.alone(service.engine.probe)
-    return answer({"status": "ok", "version": __version__})
+    if trouble := await service.trouble():
+        raise Unavailable(trouble)
+    beside = {name: wrong or "ok" for name, wrong in service.parts.items()}
+    status = "degraded" if any(service.parts.values()) else "ok"
+    return answer({"status": status, "version": __version__, **beside})
 
 
 @parts.get("/readyz", responses={503: REFUSALS[503]})
@@ -49,9 +54,11 @@ async def ready(request: Request) -> Response:
 
 
 @parts.get("/metrics", response_class=PlainTextResponse)
-def all_metrics(request: Request) -> Response:
+async def all_metrics(request: Request) -> Response:
     """Counts for Prometheus."""
-    return PlainTextResponse(metrics.written(service_of(request)), media_type="text/plain; version=0.0.4")
+    service = service_of(request)
+    found = metrics.written(service, await service.read(service.store.totals))
+    return PlainTextResponse(found, media_type="text/plain; version=0.0.4")
 
 
 @parts.get("/", include_in_schema=False)
@@ -99,16 +106,18 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = Service(store(), settings, warmer)
+        service = Service(await asyncio.to_thread(store), settings, warmer)
         app.state.service = service
         try:
+            # requests that need a token are refused with 503 until tokens are known
+            await asyncio.to_thread(service.pulse.looked.wait, FIRST)
             if beside is None:
                 yield
             else:
                 async with beside(service):
                     yield
         finally:
-            service.close()
+            await service.end()
 
     app = FastAPI(
         title="mfbocd",
@@ -123,5 +132,6 @@ def create_app(
     app.include_router(parts)
     answer_errors(app)
     app.add_middleware(BodyLimit, limits=settings.limits)
-    app.add_middleware(Gate, limits=settings.limits, required=tokens)
+    needs = partial(scope_of, [*routes.router.routes, *parts.routes], routes.READING)
+    app.add_middleware(Gate, limits=settings.limits, required=tokens, needs=needs)
     return app

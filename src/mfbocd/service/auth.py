@@ -6,19 +6,22 @@ import hashlib
 import ipaddress
 import secrets
 import time
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from .errors import Refused
-from .limits import Limits, Rate, refuse
+from .limits import Limits, Rate, client_of, refuse
+from .pulse import Pulse
 from .records import Token
 from .store import Store
 
 SCOPES = ("read", "write")
 """Write includes read."""
-FRESH = 2.0
-"""Seconds after which tokens are read from the store again: a revoked one may live as long."""
 OPEN = ("/healthz", "/readyz")
 """What anybody may ask for, beside the page and its parts, which hold nothing of a stream."""
+
+CLIENT = "mfbocd.client"
+"""Where a request's scope has its `Client`."""
 
 HEADERS = [
     (
@@ -70,14 +73,34 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Gate:
-    """Looks at every request first: its host, its token, its rate; and adds the headers every answer has."""
+def scope_of(routes: Iterable[Any], reading: Container[Any], method: str, path: str) -> str:
+    """The scope a request needs, by the route it is for; `reading` are endpoints that are posted to and only read.
 
-    def __init__(self, app: Any, limits: Limits, *, required: bool) -> None:
-        self.app, self.required = app, required
+    A request that is for no route is refused in any case; it needs a scope as well, lest it tell which there are.
+    """
+    for route in routes:
+        if method in route.methods and route.path_regex.match(path):
+            return "read" if route.endpoint in reading or route.methods <= {"GET", "HEAD"} else "write"
+    return "read" if method in ("GET", "HEAD") else "write"
+
+
+class Client:
+    """Who asks: what the rate and the watchers are counted by, and whether it may still ask."""
+
+    def __init__(self, name: str, valid: Callable[[], bool] = lambda: True) -> None:
+        self.name, self.valid = name, valid
+
+
+class Gate:
+    """Looks at every request first: its host, its token, its rate; and adds the headers every answer has.
+
+    Tokens are those `Pulse` has read: a request never waits for the store to be let in. `needs` gives the scope that
+    a method and a path need.
+    """
+
+    def __init__(self, app: Any, limits: Limits, *, required: bool, needs: Callable[[str, str], str]) -> None:
+        self.app, self.required, self.needs = app, required, needs
         self._rate = Rate(limits.rate, limits.burst)
-        self._tokens: dict[str, Token] = {}
-        self._read = -FRESH
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request."""
@@ -92,41 +115,38 @@ class Gate:
 
         headers = dict(scope["headers"])
         try:
-            store: Store = scope["app"].state.service.store
-            client = self._known(store, scope["method"], scope["path"], headers, scope.get("client"))
+            pulse: Pulse = scope["app"].state.service.pulse
+            client = self._known(pulse, scope["method"], scope["path"], headers, scope.get("client"))
         except Refused as refused:
             more = [(b"www-authenticate", b"Bearer")] if refused.status == 401 else []
+            more += [(b"retry-after", b"1")] if refused.status == 503 else []
             await refuse(dressed, refused.status, refused.error, more)
             return
-        wait = self._rate.take(client)
+        wait = self._rate.take(client.name)
         if wait > 0.0:
             again = str(max(1, round(wait + 0.5))).encode()
             await refuse(dressed, 429, "too many requests", [(b"retry-after", again)])
             return
+        scope[CLIENT] = client
         await self.app(scope, receive, dressed)
 
-    def _known(self, store: Store, method: str, path: str, headers: dict[bytes, bytes], client: Any) -> str:
+    def _known(self, pulse: Pulse, method: str, path: str, headers: dict[bytes, bytes], client: Any) -> Client:
         """Who asks, by token or address; or a refusal."""
-        address = client[0] if client else "?"
+        address = client_of(client[0]) if client else "?"
         if not self.required:
             # A page elsewhere can have its name point here; the browser then sends that name.
             host = headers.get(b"host", b"").decode("latin-1")
             name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
             if not is_loopback(name.strip("[]")):
                 raise Refused(403, "the service answers to this machine's own names only")
-            return address
+            return Client(address)
         if path in OPEN or (method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))):
-            return address
+            return Client(address)
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        token = self._token(store, secret.strip()) if kind.lower() == "bearer" else None
+        hashed = digest(secret.strip())
+        token = pulse.token(hashed) if kind.lower() == "bearer" else None
         if token is None:
             raise Refused(401, "a bearer token is required; `mfbocd token add` makes one")
-        if token.scope != "write" and method not in ("GET", "HEAD") and not path.endswith("/choose"):
+        if token.scope != "write" and self.needs(method, path) == "write":
             raise Refused(403, f"token {token.name!r} may only read")
-        return f"token {token.name}"
-
-    def _token(self, store: Store, secret: str) -> Token | None:
-        if time.monotonic() - self._read >= FRESH:
-            self._tokens = {token.hash: token for token in store.tokens()}
-            self._read = time.monotonic()
-        return self._tokens.get(digest(secret))
+        return Client(f"token {token.name}", lambda: pulse.token(hashed) is not None)

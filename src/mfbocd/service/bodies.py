@@ -18,9 +18,12 @@ STEP: dict[str, Any] = {
     "posterior": [[0, 1.0]],
 }
 
-Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
-Word = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+Id = Annotated[str, StringConstraints(pattern=ID)]
+PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
+"""No control characters."""
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
+Word = Annotated[StrictStr, Field(min_length=1, max_length=200, pattern=PLAIN)]
 Tick = Annotated[StrictInt, Field(ge=0, lt=2**53)]
 Number = StrictFloat | StrictInt  # strict: true and " 1e3 " are no readings
 X = Annotated[
@@ -43,7 +46,7 @@ class NewStream(Body):
     name: Name | None = None
     config: dict[str, Any] | None = None
     group: Id | None = None
-    observers: dict[str, Word] = Field(default_factory=dict, max_length=100)
+    observers: dict[Word, Word] = Field(default_factory=dict, max_length=100)
 
 
 class NewGroup(Body):
@@ -154,16 +157,18 @@ class Stream(BaseModel):
     alarms: int
     last_alarm: Step | None
     last: Step | None
-    next: dict[str, Any]
+    next: dict[str, Any] | None
     created: float
     updated: float
+    damaged: str | None
+    """Why what is stored of it cannot be read; then what cannot is null."""
 
 
 class FullStream(Stream):
     """A stream with its config."""
 
-    config: dict[str, Any]
-    observers: dict[str, str]
+    config: dict[str, Any] | None
+    observers: dict[str, str] | None
 
 
 class Streams(BaseModel):
@@ -178,12 +183,14 @@ class Group(BaseModel):
 
     id: str
     name: str
-    config: dict[str, Any]
+    config: dict[str, Any] | None
     created: float
     streams: int
-    price: float
-    budget: float
-    rounds: int
+    price: float | None
+    budget: float | None
+    rounds: int | None
+    damaged: str | None
+    """Why what is stored of it cannot be read; then what cannot is null."""
 
 
 class Groups(BaseModel):

@@ -16,7 +16,7 @@ from ..detector import Detector
 from ..fidelity import Fidelity
 from ..together import Moved, Mover
 from .decide import SharedBudget, choice
-from .errors import Cold, Refused, Unavailable
+from .errors import Cold, Damaged, Refused, Unavailable
 from .held import Held, Memory
 from .records import LEAST, SHOWN, Event, number, step_record, text
 from .store import Changes, Store
@@ -224,6 +224,10 @@ class Engine:
                 except Refused as refused:
                     self.refusals += not isinstance(refused, Cold)
                     answers.append(refused)
+                except Exception as error:  # what is stored of one stream must not keep back the others
+                    log.exception("a command for %s failed", command.stream)
+                    self.refusals += 1
+                    answers.append(Damaged("stream", command.stream, error))
         if wave:
             self._advance(list(wave.values()))
         self.memory.trim(self._unwritten)

@@ -30,6 +30,13 @@ class Unavailable(Refused):
         super().__init__(503, f"the store is not available: {error}")
 
 
+class Damaged(Refused):
+    """What is stored of a stream or a group cannot be read; others are not concerned."""
+
+    def __init__(self, what: str, name: str, error: Exception) -> None:
+        super().__init__(500, f"{what} {name!r} is damaged in the store: {type(error).__name__}: {error}"[:500])
+
+
 class Elsewhere(Refused):
     """The stream belongs to another worker at present."""
 

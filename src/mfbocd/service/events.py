@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
-from .errors import Refused
+from fastapi.responses import StreamingResponse
+
+from .auth import Client
+from .errors import Refused, Unavailable
 from .records import Event, text
 from .service import Service
 
@@ -38,12 +42,17 @@ def written(event: Event, *, of_all: bool) -> bytes:
     return f"id: {event.seq if of_all else event.tick}\nevent: {kind}\ndata: {step}\n\n".encode()
 
 
-async def watch(service: Service, stream: str | None, after: int) -> AsyncIterator[bytes]:
-    """Every step after a place, then those to come, until the client goes or the service ends."""
+async def watch(
+    service: Service, stream: str | None, after: int, valid: Callable[[], bool] = lambda: True
+) -> AsyncIterator[bytes]:
+    """Every step after a place, then those to come, until the client goes or may not, or the service ends."""
     spoke = time.monotonic()
     yield b"retry: 1000\n\n"
-    while not service.closing:
-        found = await asyncio.to_thread(_page, service, stream, after)
+    while not service.closing and valid():
+        try:
+            found = await service.read(_page, service, stream, after)
+        except Unavailable:  # it may come back; a client would only ask again
+            found = []
         for event in found:
             after = event.tick if stream is not None else event.seq
         if found:
@@ -58,14 +67,31 @@ async def watch(service: Service, stream: str | None, after: int) -> AsyncIterat
         await service.news()
 
 
-async def counted(service: Service, stream: str | None, after: int) -> AsyncIterator[bytes]:
-    """`watch`, counted while it lasts."""
-    service.watching += 1
-    try:
-        async for part in watch(service, stream, after):
-            yield part
-    finally:
-        service.watching -= 1
+class Watched(StreamingResponse):
+    """`watch` as an answer; counted for its client while it lasts, and refused (429) if there are too many."""
+
+    def __init__(self, service: Service, stream: str | None, after: int, client: Client) -> None:
+        super().__init__(
+            watch(service, stream, after, client.valid),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store"},
+        )
+        self._service, self._client = service, client
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer; from the check to the end of the answer, so that it is counted in any case, and but once."""
+        limits, watching, name = self._service.settings.limits, self._service.watching, self._client.name
+        if watching.total() >= limits.watchers:
+            raise Refused(429, f"{limits.watchers} clients watch already, the most this service serves")
+        if limits.client_watchers and watching[name] >= limits.client_watchers:
+            raise Refused(429, f"this client has {watching[name]} of its event streams open, the most it may have")
+        watching[name] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            watching[name] -= 1
+            if not watching[name]:
+                del watching[name]
 
 
 def _page(service: Service, stream: str | None, after: int) -> list[Event]:

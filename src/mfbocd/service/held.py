@@ -14,7 +14,7 @@ from ..detector import Detector
 from ..snapshot import Maker
 from ..together import Seat
 from .decide import SharedBudget, decide
-from .errors import Cold, Elsewhere, absent
+from .errors import Cold, Damaged, Elsewhere, Refused, Unavailable, absent
 from .records import GroupRow, StreamRow, text
 from .store import Store
 
@@ -60,11 +60,12 @@ class Memory:
         self.store, self.capacity = store, capacity
         self._ready = ready or (lambda config: True)
         """Whether the kernels of a config are loaded: nothing else is held."""
-        self._cold: dict[str, Cold] = {}
-        self._cold_groups: dict[str, Cold] = {}
         self.streams: OrderedDict[str, Held] = OrderedDict()
         self.groups: dict[str, HeldGroup] = {}
         self._elsewhere: dict[str, str] = {}
+        self._refused: dict[str, Refused] = {}
+        self._refused_groups: dict[str, Refused] = {}
+        """Why what was loaded last is not held: its kernels are not loaded yet, or it is damaged in the store."""
         self._repaired: list[str] = []
         self._make = Maker(Detector.from_bytes)
 
@@ -81,14 +82,22 @@ class Memory:
         """Take these, and the streams' groups, for this worker; none of them may have changes yet to be written."""
         now = time.monotonic()
         loaded = self.store.load(streams, groups)
-        self._elsewhere, self._cold, self._cold_groups = loaded.elsewhere, {}, {}
+        self._elsewhere, self._refused, self._refused_groups = loaded.elsewhere, {}, {}
         until = float("inf") if self.store.lease is None else now + SURE * self.store.lease
         for name, group in loaded.groups.items():
             known = self.groups.get(name)
             if not self._ready(group.config):
-                self._cold_groups[name] = Cold(group.config)
+                self._refused_groups[name] = Cold(group.config)
             elif known is None or known.row.version != group.version:
-                budget = SharedBudget(Config.parse(json.loads(group.config)), self.store.members(name), group.state)
+                try:
+                    made = Config.parse(json.loads(group.config))
+                    budget = SharedBudget(made, self.store.members(name), group.state)
+                except Unavailable:
+                    raise
+                except Exception as error:
+                    self._refused_groups[name] = Damaged("group", name, error)
+                    self.groups.pop(name, None)
+                    continue
                 self.groups[name] = HeldGroup(group, budget, until)
             else:
                 known.until = until
@@ -97,19 +106,26 @@ class Memory:
             held = self.streams.get(stream)
             if row is None:
                 self.streams.pop(stream, None)
-            elif row.group in self._cold_groups or not self._ready(row.config):
-                self._cold[stream] = Cold(row.config)
+            elif row.group is not None and row.group in self._refused_groups:
+                self._refused[stream] = self._refused_groups[row.group]
+                self.streams.pop(stream, None)
+            elif not self._ready(row.config):
+                self._refused[stream] = Cold(row.config)
             elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
                 held.until = until
             else:
-                self.streams[stream] = self._hold(row, until)
+                try:
+                    self.streams[stream] = self._hold(row, until)
+                except Exception as error:
+                    self._refused[stream] = Damaged("stream", stream, error)
+                    self.streams.pop(stream, None)
 
     def get(self, stream: str) -> Held:
         """A stream that was loaded, or why there is none."""
         held = self.streams.get(stream)
         if held is None:
-            if stream in self._cold:
-                raise self._cold[stream]
+            if stream in self._refused:
+                raise self._refused[stream]
             if stream in self._elsewhere:
                 raise Elsewhere(stream, self._elsewhere[stream])
             raise absent("stream", stream)
@@ -123,8 +139,8 @@ class Memory:
             self.load([], [group])
             held = self.groups.get(group)
         if held is None:
-            if group in self._cold_groups:
-                raise self._cold_groups[group]
+            if group in self._refused_groups:
+                raise self._refused_groups[group]
             if group in self._elsewhere:
                 raise Elsewhere(group, self._elsewhere[group])
             raise absent("group", group)

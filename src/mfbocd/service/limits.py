@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -33,7 +34,36 @@ class Limits:
     page: int = 10_000
     """Steps in one page of a trace."""
     watchers: int = 200
-    """Open /events at a time."""
+    """Open /events at a time,"""
+    client_watchers: int = 50
+    """and of one client, by token or address; 0 is no bound of its own."""
+    header: int = 32_768
+    """Bytes of a request's first line and header,"""
+    headers: int = 100
+    """and how many headers there may be."""
+    connections: int = 2000
+    """Open connections at a time; 0 is no bound,"""
+    client_connections: int = 200
+    """from one address; 0 is no bound of its own,"""
+    half_open: int = 100
+    """and from one address without a complete request; of more, the oldest is closed. 0 is no bound of its own."""
+
+
+def client_of(address: str) -> str:
+    """What is counted as one client: an address, or for IPv6 the network of which a host may choose its addresses.
+
+    >>> client_of("10.0.0.7"), client_of("2001:db8:1:2:3:4:5:6"), client_of("::ffff:10.0.0.7")
+    ('10.0.0.7', '2001:db8:1:2::/64', '10.0.0.7')
+    """
+    if ":" not in address:
+        return address
+    try:
+        found = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
 
 
 class Rate:

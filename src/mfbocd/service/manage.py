@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..config import Config, ConfigError
@@ -14,9 +15,10 @@ from ..policy import Budget
 from ..warm import rehearse
 from .decide import SharedBudget, budget_of, decide
 from .engine import Engine
-from .errors import Refused, absent
+from .errors import Damaged, Refused, absent
 from .limits import Limits
 from .records import GroupRow, StreamRow, step_record, text
+from .store import Store
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
@@ -172,7 +174,8 @@ def remove_stream(engine: Engine, stream: str) -> None:
     if row is None:
         raise absent("stream", stream)
     if row.group is not None:
-        engine.memory.group(row.group)
+        with suppress(Damaged):  # which is no reason to keep it
+            engine.memory.group(row.group)
     engine.store.remove_stream(stream, row.group)
     engine.forget(stream=stream, group=row.group)
 
@@ -200,12 +203,28 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
 
 def remove_group(engine: Engine, group: str) -> None:
     """Forget a group that has no streams."""
-    engine.memory.group(group)
+    with suppress(Damaged):
+        engine.memory.group(group)
     members = engine.store.members(group)
     if members:
         raise Refused(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
     engine.store.remove_group(group)
     engine.forget(group=group)
+
+
+def group_records(store: Store, rows: Sequence[GroupRow]) -> list[dict[str, Any]]:
+    """Groups as they are answered; one that cannot be read is among them."""
+    return [shown_group(row, store.members(row.id)) for row in rows]
+
+
+def shown_group(row: GroupRow, streams: int) -> dict[str, Any]:
+    """`group_record`, or what can be said of a group that is damaged in the store."""
+    try:
+        return group_record(row, streams)
+    except Exception as error:
+        facts = {"id": row.id, "name": row.name, "config": None, "created": row.created, "streams": streams}
+        said = Damaged("group", row.id, error).error
+        return facts | {"price": None, "budget": None, "rounds": None, "damaged": said}
 
 
 def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
@@ -228,4 +247,5 @@ def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
         "price": policy.price,
         "budget": budget,
         "rounds": policy.ticks,
+        "damaged": None,
     }

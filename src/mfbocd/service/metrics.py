@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from .. import __version__
 from .service import Service
 
 
-def written(service: Service) -> str:
-    """All metrics; what is counted here began with the process, what is summed comes from the store."""
-    engine, totals = service.engine, service.store.totals()
+def written(service: Service, totals: Mapping[str, float]) -> str:
+    """All metrics; what is counted here began with the process, the `totals` come from the store."""
+    engine = service.engine
     rows = [
         ("mfbocd_streams", "gauge", "Streams in the store.", totals["streams"]),
         ("mfbocd_ticks_total", "counter", "Ticks of all streams in the store.", totals["ticks"]),
@@ -22,7 +23,7 @@ def written(service: Service) -> str:
         ("mfbocd_worker_refusals_total", "counter", "Commands this worker refused.", engine.refusals),
         ("mfbocd_worker_commits_total", "counter", "Transactions of this worker.", engine.commits),
         ("mfbocd_worker_waiting", "gauge", "Jobs that wait for the writer.", service.writer.waiting()),
-        ("mfbocd_worker_watchers", "gauge", "Open /events.", service.watching),
+        ("mfbocd_worker_watchers", "gauge", "Open /events.", service.watching.total()),
         ("mfbocd_worker_uptime_seconds", "gauge", "Since the worker began.", time.time() - service.started),
     ]
     lines = [f'# TYPE mfbocd_info gauge\nmfbocd_info{{version="{__version__}"}} 1']

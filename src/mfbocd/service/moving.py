@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ..config import Config
 from ..detector import Detector
+from ..fidelity import CONTROL, LONGEST
+from .bodies import ID
 from .errors import Refused, absent
 from .records import Event, GroupRow, StreamRow, text
 from .store import Store
@@ -83,13 +86,24 @@ def imported(store: Store, lines: Iterable[str]) -> list[str]:
     return taken
 
 
+def _named(given: dict[str, Any]) -> None:
+    """Refuse ids and names that the service itself would not have made."""
+    if not isinstance(given["id"], str) or re.fullmatch(ID, given["id"]) is None:
+        raise ValueError(f"id must be 1 to 64 letters, digits and _.-, not {str(given['id'])[:80]!r}")
+    name = given["name"]
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST or CONTROL.search(name):
+        raise ValueError(f"name must be 1 to {LONGEST} characters and no control characters, not {str(name)[:80]!r}")
+
+
 def _add_group(store: Store, given: dict[str, Any]) -> None:
+    _named(given)
     Config.parse(json.loads(given["config"]))
     if store.group(given["id"]) is None:
         store.add_group(GroupRow(given["id"], given["name"], given["config"], given["created"], 0, given["state"]))
 
 
 def _stream(given: dict[str, Any]) -> StreamRow:
+    _named(given)
     row = StreamRow(**given | {"state": base64.b64decode(given["state"], validate=True)})
     Config.parse(json.loads(row.config))
     detector = Detector.from_bytes(row.state)

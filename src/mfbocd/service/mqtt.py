@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -14,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from .bodies import Observation
+from .bodies import ID, Observation
 from .engine import Ask, Observe
 from .errors import Elsewhere, Refused
 from .records import StreamRow, text
@@ -29,6 +30,8 @@ MOST = 65_536
 """Bytes of a message at most."""
 SWEEP = 2.0
 """Seconds between looks at streams that came, went, or were observed by other ways than MQTT."""
+pause = asyncio.sleep
+"""How the time between attempts is spent."""
 BATCH = 50
 """Streams that are asked about at once."""
 
@@ -108,25 +111,41 @@ class _Bridge:
 
     async def forever(self) -> None:
         wait = WAIT[0]
+        self._note("not connected yet")
         while True:
+            began = None
             try:
                 async with self.aiomqtt.Client(**self.options) as client:
-                    wait = WAIT[0]
+                    began = time.monotonic()
                     # a broker that was restarted may have forgotten what it retained; of what went, it may not
                     self._said = dict.fromkeys(self._said, -1)
                     await client.subscribe(f"{PREFIX}/+/obs", qos=1)
+                    self._note("")
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._publish(client))
                         tasks.create_task(self._listen(client))
             except* self.aiomqtt.MqttError as errors:
+                self._note("the broker is away")
                 log.warning("the broker is away, and asked again in %g s: %s", wait, errors.exceptions[0])
-            await asyncio.sleep(wait)
+            except* Exception as errors:  # a mistake of ours must not end what devices wait for
+                self._note(f"failed: {type(errors.exceptions[0]).__name__}")
+                log.error("the bridge failed, and begins again in %g s", wait, exc_info=errors)
+            if began is not None and time.monotonic() - began > WAIT[1]:
+                wait = WAIT[0]  # what lasted for a while has not failed at once
+            await pause(wait)
             wait = min(2.0 * wait, WAIT[1])
+
+    def _note(self, trouble: str) -> None:
+        """What /healthz says of the bridge."""
+        self.service.parts["mqtt"] = trouble
 
     async def _listen(self, client: Any) -> None:
         async for message in client.messages:
             stream = str(message.topic).split("/")[1]
             if stream in self._elsewhere:
+                continue
+            if re.fullmatch(ID, stream) is None:  # no stream has such a name; it is not repeated in an answer
+                log.warning("an observation of what is no stream's id was not taken: %.80r", stream)
                 continue
             try:
                 tick = await self._observe(stream, bytes(message.payload or b""))
@@ -138,6 +157,11 @@ class _Bridge:
                 if refused.status == 503:
                     log.warning("an observation of %s was not stored: %s", stream, refused.error)
                 await client.publish(f"{PREFIX}/{stream}/error", text(refused.body()), qos=1)
+                continue
+            except Exception:  # of one message: the others are not concerned
+                log.exception("an observation of %s was not taken", stream)
+                said = text({"error": "the service failed; its log says why", "expected": None})
+                await client.publish(f"{PREFIX}/{stream}/error", said, qos=1)
                 continue
             if self._said.get(stream, -1) <= tick:
                 await self._say(client, [stream])

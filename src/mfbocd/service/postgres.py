@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -13,15 +17,26 @@ from .store import EVENT, GROUP, STREAM, Changes, Loaded, Store, stream_of
 
 _LOCK = 0x6D66626F6364  # of the one that makes or migrates the tables
 _NOW = "extract(epoch FROM clock_timestamp())"
+PATIENCE = 30.0
+"""Seconds a statement may run."""
 
 
 class PostgresStore(Store):
     """A store in a database that others share.
 
-    `worker` is what others tell clients whose stream this worker has: its address. Without it, nothing is held.
+    `worker` is the address at which other workers reach this one. Without it, nothing is held. `patience` is for how
+    many seconds a statement may run; a worker gives up a transaction that takes a little longer.
     """
 
-    def __init__(self, address: str, *, keep: int | None = None, worker: str = "", lease: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        keep: int | None = None,
+        worker: str = "",
+        lease: float = 10.0,
+        patience: float = PATIENCE,
+    ) -> None:
         try:
             import psycopg
             from psycopg_pool import ConnectionPool, PoolTimeout
@@ -30,27 +45,38 @@ class PostgresStore(Store):
         self.keep, self.worker, self.lease = keep, worker, lease
         self._errors = (psycopg.Error, PoolTimeout)
         self._broken = psycopg.errors.IntegrityError
+        try:
+            given = psycopg.conninfo.conninfo_to_dict(address)
+        except psycopg.Error as error:
+            raise ValueError(f"cannot use the database: {_said(error)}") from None
+        # whoever takes in a large stream, with no worker to keep waiting, may take longer
+        self._silence = Silence(patience + 5.0 if worker else 0.0)
         self._pool = ConnectionPool(
             address,
             min_size=1,
             max_size=4,
             timeout=5.0,
             open=False,
-            kwargs={"autocommit": True, "connect_timeout": 5},
-            check=ConnectionPool.check_connection,
+            kwargs={"autocommit": True, **_timeouts(patience, given)},
+            check=self._check,
         )
         try:
             self._pool.open(wait=True, timeout=10.0)
             self._migrate()
         except self._errors as error:
-            self._pool.close()
+            self.close()
             raise ValueError(f"cannot use the database: {_said(error)}") from None
         except BaseException:
-            self._pool.close()
+            self.close()
             raise
+
+    def _check(self, connection: Any) -> None:
+        with self._silence.bounded(connection):
+            self._pool.check_connection(connection)
 
     def _migrate(self) -> None:
         with self._pool.connection() as connection, connection.transaction():
+            connection.execute("SET LOCAL statement_timeout = 0")  # a large database may take its time
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             there = connection.execute("SELECT to_regclass('meta')").fetchone()
             found = None
@@ -96,7 +122,12 @@ class PostgresStore(Store):
     def writing(self) -> Iterator[Any]:
         """One transaction, on disk when the block ends."""
         try:
-            with self._pool.connection() as connection, connection.transaction(), connection.cursor() as cursor:
+            with (
+                self._pool.connection() as connection,
+                self._silence.bounded(connection),
+                connection.transaction(),
+                connection.cursor() as cursor,
+            ):
                 cursor.execute("SET LOCAL synchronous_commit = on")
                 yield cursor
         except self._broken as error:
@@ -108,7 +139,11 @@ class PostgresStore(Store):
     def reading(self) -> Iterator[Any]:
         """A cursor that sees what is committed."""
         try:
-            with self._pool.connection() as connection, connection.cursor() as cursor:
+            with (
+                self._pool.connection() as connection,
+                self._silence.bounded(connection),
+                connection.cursor() as cursor,
+            ):
                 yield cursor
         except self._errors as error:
             raise Unavailable(_said(error)) from None
@@ -186,7 +221,59 @@ class PostgresStore(Store):
 
     def close(self) -> None:
         """Let go of the database."""
+        self._silence.stop()
         self._pool.close()
+
+
+class Silence(threading.Thread):
+    """Breaks connections that somebody has waited for too long.
+
+    Neither the server's own timeouts nor those of TCP help against a server that is stopped while its machine goes
+    on, and the driver has none.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(name="mfbocd-silence", daemon=True)
+        self.seconds = seconds
+        self._since: dict[int, tuple[float, Any]] = {}
+        self._stopping = threading.Event()
+        if seconds:
+            self.start()
+
+    @contextmanager
+    def bounded(self, connection: Any) -> Iterator[None]:
+        """A connection that is broken if the block does not end in time; what then waits for it fails."""
+        if not self.seconds:
+            yield
+            return
+        self._since[id(connection)] = time.monotonic(), connection
+        try:
+            yield
+        finally:
+            self._since.pop(id(connection), None)
+
+    def run(self) -> None:
+        """Look every now and then, until told to stop."""
+        while not self._stopping.wait(min(1.0, 0.2 * self.seconds)):
+            for since, connection in list(self._since.values()):
+                if time.monotonic() - since > self.seconds:
+                    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as found:
+                        found.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> None:
+        """End."""
+        self._stopping.set()
+
+
+def _timeouts(patience: float, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of a connection, but for what its address says itself."""
+    wanted: dict[str, Any] = {
+        "connect_timeout": 5,
+        "options": f"-c statement_timeout={round(1000 * patience)}",
+        **{"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3},
+        "tcp_user_timeout": round(1000 * patience),
+    }
+    return {name: value for name, value in wanted.items() if name not in given}
 
 
 def _said(error: Exception) -> str:

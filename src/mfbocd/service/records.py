@@ -65,7 +65,8 @@ class StreamRow:
         return StreamRow(*same, tick, spent, *alarms, last, following, updated, state)
 
     def summary(self) -> dict[str, Any]:
-        """What a list of streams shows of one."""
+        """What a list of streams shows of one; what cannot be read is null, and `damaged` says why."""
+        read = _Reading()
         return {
             "id": self.id,
             "name": self.name,
@@ -74,16 +75,36 @@ class StreamRow:
             "spent": self.spent,
             "budget": self.budget,
             "alarms": self.alarms,
-            "last_alarm": None if self.last_alarm is None else json.loads(self.last_alarm),
-            "last": None if self.last is None else json.loads(self.last),
-            "next": json.loads(self.next),
+            "last_alarm": None if self.last_alarm is None else read("last_alarm", self.last_alarm),
+            "last": None if self.last is None else read("last", self.last),
+            "next": read("next", self.next),
             "created": self.created,
             "updated": self.updated,
+            "damaged": read.damaged,
         }
 
     def full(self) -> dict[str, Any]:
         """The summary, the config and the observers."""
-        return self.summary() | {"config": json.loads(self.config), "observers": json.loads(self.observers)}
+        found, read = self.summary(), _Reading()
+        more = {"config": read("config", self.config), "observers": read("observers", self.observers)}
+        return found | more | {"damaged": found["damaged"] or read.damaged}
+
+
+class _Reading:
+    """Reads the JSON of a row; of what cannot be read it notes the first."""
+
+    damaged: str | None = None
+
+    def __call__(self, name: str, stored: Any) -> Any:
+        try:
+            found = json.loads(stored)
+            if isinstance(found, dict):
+                return found
+            error = "not an object"
+        except (TypeError, ValueError, RecursionError) as failure:
+            error = str(failure)
+        self.damaged = self.damaged or f"{name} cannot be read: {error}"[:300]
+        return None
 
 
 @dataclass

@@ -13,16 +13,18 @@ from fastapi.responses import StreamingResponse
 
 from . import bodies, events, manage, trace
 from .answers import REFUSALS, answer, service_of, written
+from .auth import CLIENT
 from .engine import Answer, Ask, Observe
-from .errors import Elsewhere, Refused, absent
-from .records import text
+from .errors import Damaged, Elsewhere, Refused, absent
+from .forward import by_owner, results_of
+from .records import StreamRow, encoded, text
 from .service import Service
 
 router = APIRouter(responses=REFUSALS)
 
 After = Annotated[int, Query(ge=-1, lt=2**53, description="Only what is later than this.")]
 Offset = Annotated[int, Query(ge=0, lt=2**53)]
-Search = Annotated[str, Query(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$", description="Part of a name or an id.")]
+Search = Annotated[str, Query(max_length=200, pattern=bodies.PLAIN, description="Part of a name or an id.")]
 
 
 @router.post("/streams", status_code=201, response_model=bodies.FullStream)
@@ -57,7 +59,7 @@ async def _rehearsed(service: Service, config: dict[str, Any]) -> None:
 
 
 @router.get("/streams", response_model=bodies.Streams)
-def all_streams(
+async def all_streams(
     request: Request,
     search: Search = "",
     sort: Literal["alarm", "name", "updated", "spent", "created"] = "created",
@@ -66,17 +68,23 @@ def all_streams(
     group: bodies.Id | None = None,
 ) -> Response:
     """Some streams; sorted by `alarm`, those with the latest alarms come first."""
-    rows, total = service_of(request).store.streams(search, sort, limit, offset, group)
+    service = service_of(request)
+    rows, total = await service.read(service.store.streams, search, sort, limit, offset, group)
     return answer({"streams": [row.summary() for row in rows], "total": total})
 
 
 @router.get("/streams/{stream}", response_model=bodies.FullStream)
-def one_stream(request: Request, stream: bodies.Id) -> Response:
+async def one_stream(request: Request, stream: bodies.Id) -> Response:
     """A stream with its config."""
-    row = service_of(request).store.stream(stream)
+    row = await _stored(service_of(request), stream)
+    return answer(row.full())
+
+
+async def _stored(service: Service, stream: str) -> StreamRow:
+    row = await service.read(service.store.stream, stream)
     if row is None:
         raise absent("stream", stream)
-    return answer(row.full())
+    return row
 
 
 @router.delete("/streams/{stream}", status_code=204)
@@ -103,13 +111,11 @@ async def observe(request: Request, stream: bodies.Id, body: bodies.Observation)
 async def step(request: Request, stream: bodies.Id, body: bodies.Raw) -> Response:
     """Choose, and have the operator's observer of that fidelity read `raw`; with `tick` a repeat is harmless."""
     service = service_of(request)
-    row = await asyncio.to_thread(service.store.stream, stream)
-    if row is None:
-        raise absent("stream", stream)
+    row = await _stored(service, stream)
     choice = json.loads(await service.one(Ask(stream)))
     tick, fidelity = choice["tick"], choice["fidelity"]
     if body.tick is not None and body.tick != tick:
-        found = await asyncio.to_thread(service.store.event, stream, body.tick) if body.tick < tick else None
+        found = await service.read(service.store.event, stream, body.tick) if body.tick < tick else None
         if found is None:
             expected = {"tick": tick, "fidelity": fidelity}
             raise Refused(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
@@ -142,7 +148,8 @@ async def choose_many(request: Request, body: bodies.Choices) -> Response:
     service = service_of(request)
     _small(service, len(body.streams))
     answers = await service.run([Ask(stream) for stream in body.streams])
-    return _results(body.streams, answers)
+    asked = {"streams": body.streams}
+    return await _results(request, body.streams, answers, asked)
 
 
 @router.post("/observe", response_model=bodies.Results)
@@ -152,7 +159,8 @@ async def observe_many(request: Request, body: bodies.Observations) -> Response:
     _small(service, len(body.observations))
     told = [Observe(o.stream, o.tick, o.fidelity, o.x) for o in body.observations]
     answers = await service.run(told)
-    return _results([o.stream for o in told], answers)
+    asked = {"observations": [o._asdict() for o in told]}
+    return await _results(request, [o.stream for o in told], answers, asked)
 
 
 def _small(service: Service, count: int) -> None:
@@ -161,13 +169,50 @@ def _small(service: Service, count: int) -> None:
         raise Refused(413, f"a batch of {count}; {most} is the most", {"batch": most})
 
 
-def _results(streams: Sequence[str], answers: Sequence[Answer]) -> Response:
-    """One object each, in order; an id is made of characters that JSON takes as they are."""
+async def _results(
+    request: Request, streams: Sequence[str], answers: Sequence[Answer], asked: dict[str, Any]
+) -> Response:
+    """One object each, in order; an id is made of characters that JSON takes as they are.
+
+    What was `asked` of streams that another worker has is asked there.
+    """
     each = [
         _refusal(s, a) if isinstance(a, Refused) else f'{{"stream":"{s}","status":200,{a[1:]}'
         for s, a in zip(streams, answers, strict=True)
     ]
+    can = service_of(request).forwarder.can
+    away = [
+        (place, a.worker)
+        for place, a in enumerate(answers)
+        if isinstance(a, Elsewhere) and can(a.worker, request.headers)
+    ]
+    if away:
+        ((key, commands),) = asked.items()
+
+        async def there(owner: str, places: list[int]) -> None:
+            for place, result in zip(
+                places, await _asked(request, owner, key, [commands[place] for place in places]), strict=True
+            ):
+                each[place] = text({"stream": streams[place]} | result)
+
+        await asyncio.gather(*(there(owner, places) for owner, places in by_owner(away).items()))
     return written(f'{{"results":[{",".join(each)}]}}')
+
+
+async def _asked(request: Request, owner: str, key: str, commands: list[Any]) -> list[dict[str, Any]]:
+    """What another worker answers to a part of a batch; why it does not is said of each command."""
+    try:
+        status, _, body = await service_of(request).forwarder.send(
+            owner, "POST", request.url.path, request.headers, encoded({key: commands})
+        )
+        if status == 200:
+            return results_of(body, len(commands))
+        refused = Refused(status, f"worker {owner} refused: {body[:300].decode('utf-8', 'replace')}")
+    except Refused as error:
+        refused = error
+    except (ValueError, KeyError, TypeError):
+        refused = Refused(502, f"worker {owner} answered what is no answer")
+    return [{"status": refused.status, **refused.body()} for _ in commands]
 
 
 def _refusal(stream: str, refused: Refused) -> str:
@@ -177,7 +222,7 @@ def _refusal(stream: str, refused: Refused) -> str:
 
 
 @router.get("/streams/{stream}/trace")
-def stream_trace(
+async def stream_trace(
     request: Request,
     stream: bodies.Id,
     format: Literal["jsonl", "csv", "parquet"] = "jsonl",
@@ -186,16 +231,17 @@ def stream_trace(
 ) -> Response:
     """Steps in order. `X-Next-After`, if there are more, is the `after` of the next page."""
     service = service_of(request)
-    if service.store.stream(stream) is None:
-        raise absent("stream", stream)
+    await _stored(service, stream)
     limit = min(limit, service.settings.limits.page)
-    found = service.store.events(stream, after, limit + 1)
+    found = await service.read(service.store.events, stream, after, limit + 1)
     page = found[:limit]
     headers = {"X-Next-After": str(page[-1].tick)} if len(found) > limit else {}
     try:
-        body = trace.written(page, format)
+        body = await asyncio.to_thread(trace.written, page, format)
     except ImportError as error:
         raise Refused(422, str(error), {"format": ["jsonl", "csv"]}) from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise Damaged("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
 
 
@@ -208,28 +254,17 @@ async def stream_events(
 ) -> Response:
     """Server-sent steps of a stream: all after `Last-Event-ID` or `after`, or from now on."""
     service = service_of(request)
-    row = await asyncio.to_thread(service.store.stream, stream)
-    if row is None:
-        raise absent("stream", stream)
+    row = await _stored(service, stream)
     start = row.tick - 1 if after is None else after
-    return _watched(service, stream, events.place_of(last_event_id, start))
+    return events.Watched(service, stream, events.place_of(last_event_id, start), request.scope[CLIENT])
 
 
 @router.get("/events", response_class=StreamingResponse)
 async def all_events(request: Request, last_event_id: LastEventId = None, after: After | None = None) -> Response:
     """Server-sent steps of all streams, with their `stream`: after `Last-Event-ID` or `after`, or from now on."""
     service = service_of(request)
-    start = await asyncio.to_thread(service.store.end) if after is None else after
-    return _watched(service, None, events.place_of(last_event_id, start))
-
-
-def _watched(service: Service, stream: str | None, after: int) -> Response:
-    most = service.settings.limits.watchers
-    if service.watching >= most:
-        raise Refused(429, f"{most} clients watch already, the most this service serves")
-    return StreamingResponse(
-        events.counted(service, stream, after), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
+    start = await service.read(service.store.end) if after is None else after
+    return events.Watched(service, None, events.place_of(last_event_id, start), request.scope[CLIENT])
 
 
 @router.post("/groups", status_code=201, response_model=bodies.Group)
@@ -249,24 +284,22 @@ async def new_group(request: Request, body: bodies.NewGroup) -> Response:
 async def all_groups(request: Request) -> Response:
     """All groups."""
     service = service_of(request)
-    store = service.store
-    rows = await asyncio.to_thread(store.groups)
+    rows = await service.read(service.store.groups)
     await service.warm(*{row.config for row in rows if not service.warmer.is_ready(row.config)})
-    found = await asyncio.to_thread(lambda: [manage.group_record(row, store.members(row.id)) for row in rows])
-    return answer({"groups": found})
+    return answer({"groups": await service.read(manage.group_records, service.store, rows)})
 
 
 @router.get("/groups/{group}", response_model=bodies.Group)
 async def one_group(request: Request, group: bodies.Id) -> Response:
     """A group."""
     service = service_of(request)
-    store = service.store
-    row = await asyncio.to_thread(store.group, group)
+    row = await service.read(service.store.group, group)
     if row is None:
         raise absent("group", group)
     if not service.warmer.is_ready(row.config):
         await service.warm(row.config)
-    return answer(await asyncio.to_thread(lambda: manage.group_record(row, store.members(group))))
+    members = await service.read(service.store.members, group)
+    return answer(await asyncio.to_thread(manage.shown_group, row, members))
 
 
 @router.delete("/groups/{group}", status_code=204)
@@ -275,3 +308,7 @@ async def no_group(request: Request, group: bodies.Id) -> Response:
     service = service_of(request)
     await service.alone(partial(manage.remove_group, service.engine, group))
     return Response(status_code=204)
+
+
+READING = (choose, choose_many)
+"""What is posted to and changes nothing: a token that may only read may ask it."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
+import resource
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 
+from .connections import guarded
 from .limits import Limits
 
 
@@ -61,37 +62,14 @@ def background(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str
         found.close()
 
 
-def patient(protocol: type[asyncio.Protocol], seconds: float) -> type[asyncio.Protocol]:
-    """One of uvicorn's HTTP protocols that ends a connection whose next header is not whole after so many seconds.
-
-    uvicorn itself waits for ever for a first request, and for the rest of one of which anything has come.
-    """
-
-    class Patient(protocol):  # type: ignore[misc, valid-type]
-        _late: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._late = self.loop.call_later(seconds, transport.close)
-
-        def data_received(self, data: bytes) -> None:
-            before = self.cycle
-            super().data_received(data)
-            if self.cycle is not before:  # a header is whole: uvicorn makes a cycle of it
-                self._in_time()
-            elif self._late is None and (before is None or before.response_complete):
-                self._late = self.loop.call_later(seconds, self.transport.close)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._in_time()
-            super().connection_lost(exc)
-
-        def _in_time(self) -> None:
-            if self._late is not None:
-                self._late.cancel()
-                self._late = None
-
-    return Patient
+def _allow_files(wanted: int) -> None:
+    """Let this process have so many open files, if the system does: 1024, a usual bound, are few connections."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 class Server(uvicorn.Server):
@@ -103,13 +81,16 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """As ever, then say so."""
         limits = getattr(getattr(self.config.app, "state", None), "limits", Limits())
-        self.config.http_protocol_class = patient(self.config.http_protocol_class, limits.patience)
+        self.config.h11_max_incomplete_event_size = limits.header
+        self.config.ws_protocol_class = None  # there are none, and an upgraded connection would not be counted
+        self.config.http_protocol_class = guarded(self.config.http_protocol_class, limits)
         await super().startup(sockets=sockets)
         if threading.current_thread() is threading.main_thread():  # the process is the service's own
             # Thousands of streams in memory are looked through for rubbish, of which there is little, again and
             # again: a quarter of a step's time.
             gc.freeze()
             gc.set_threshold(100_000, 20, 50)
+            _allow_files(limits.connections + 200)
         if self.said is not None and self.started:
             self.said()
 

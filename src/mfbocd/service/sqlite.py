@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -17,6 +18,9 @@ from .errors import Refused, Unavailable
 from .records import Event, GroupRow
 from .schema import plan
 from .store import GROUP, STREAM, Changes, Loaded, Store, stream_of
+
+ROOM = 4 * 2**20
+"""Bytes: with fewer left, a disk is said to be full."""
 
 
 class SqliteStore(Store):
@@ -166,6 +170,11 @@ class SqliteStore(Store):
                     loaded.groups[group] = GroupRow(*found)
         return loaded
 
+    def full(self) -> str:
+        """A full disk is told of a little before it is."""
+        left = shutil.disk_usage(self.path.parent).free
+        return f"the disk is full, {left} bytes are left" if left < ROOM else ""
+
     def release(self) -> None:
         """There is nobody to let have them."""
 
@@ -215,8 +224,15 @@ class _Mover(threading.Thread):
 
 
 def _taken(path: Path) -> IO[str]:
-    """A locked file beside the database; the lock ends with the process, however that ends."""
-    beside = path.with_name(f"{path.name}.lock")
+    """A locked file beside the database; the lock ends with the process, however that ends.
+
+    It is beside the file itself, whatever names lead there. The file itself cannot be locked: to close it after a
+    look would end the locks that SQLite has on it.
+    """
+    real = path.resolve()
+    if real.exists() and real.stat().st_nlink > 1:
+        raise ValueError(f"{path} has several names (hard links): SQLite would keep a log for each, and lose data")
+    beside = real.with_name(f"{real.name}.lock")
     try:
         file = beside.open("a+")
     except OSError as error:

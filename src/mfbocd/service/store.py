@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -30,6 +31,8 @@ SORTS = {
 }
 """How a list of streams can be ordered."""
 
+PROBE = 262_144
+"""Bytes that `Store.probe` writes; random ones, as a database may compress others."""
 SWEEP = 256
 """Ticks between two looks at what a stream may forget."""
 APART = 64
@@ -80,6 +83,8 @@ class Store(ABC):
     """How many of a stream's last steps are kept; None is all."""
     lease: float | None = None
     """For how many seconds a stream belongs to a worker; None where there is only one."""
+    worker: str = ""
+    """The address at which other workers reach this one."""
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Any]:
@@ -244,9 +249,21 @@ class Store(ABC):
             return bool(cursor.rowcount)
 
     def probe(self) -> None:
-        """See whether the store can be written."""
+        """See whether the store can be written, and has room for as much as a batch writes.
+
+        What is there can often be written again where there is no room for more.
+        """
         with self.writing() as cursor:
-            cursor.execute("UPDATE meta SET value = value WHERE key = 'version'")
+            cursor.execute("DELETE FROM meta WHERE key = 'probe'")
+            cursor.execute(
+                self._q("INSERT INTO meta (key, value) VALUES ('probe', ?)"), (secrets.token_hex(PROBE // 2),)
+            )
+        with self.writing() as cursor:
+            cursor.execute("DELETE FROM meta WHERE key = 'probe'")
+
+    def full(self) -> str:
+        """Why there will soon be no room, where that can be known before."""
+        return ""
 
     # --- reading -----------------------------------------------------------------------------------------------
 
@@ -357,7 +374,8 @@ class Store(ABC):
 
 def stream_of(row: Sequence[Any]) -> StreamRow:
     """A row of `STREAM`."""
-    facts: tuple[Any, ...] = (*row[:-1], bytes(row[-1]))
+    # a state that is no bytes is no state, which shows when it is used: the row can still be listed and deleted
+    facts: tuple[Any, ...] = (*row[:-1], bytes(row[-1]) if isinstance(row[-1], (bytes, memoryview)) else b"")
     return StreamRow(*facts)
 
 

@@ -179,6 +179,8 @@ class Writer:
         try:
             future.set_result(call())
         except BaseException as error:
+            if isinstance(error, Unavailable):
+                self.engine.failed = error.error
             future.set_exception(error)
 
     def _answer(self, taken: list[Job]) -> None:
