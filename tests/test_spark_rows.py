@@ -319,8 +319,6 @@ def test_a_state_goes_only_into_a_policy_of_its_kind() -> None:
     budget = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
     with pytest.raises(ValueError, match=r"the saved detector's policy is Net, not Budget\(8"):
         thaw(budget, *unpack(net), 10)
-    with pytest.raises(ValueError, match="Net has no 'log_price' to restore"):
-        mf.Net(0.01).bind(ways).restore(budget.policy.state())
 
 
 def test_what_older_bytes_lack_is_not_taken_from_another_stream() -> None:
