@@ -218,6 +218,13 @@ def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> 
     ]
 
 
+def test_the_same_numbers_in_another_form_are_the_same_row() -> None:
+    worker = Worker(job_of(CONFIG))
+    _, held = worker.follow("s", [Given(0, (0.5, 0.25))], None)
+    for kind in (np.float64, np.longdouble, np.float32, np.array):
+        assert worker.follow("s", [Given(0, (kind(0.5), kind(0.25)))], held) == ([], None)
+
+
 def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
     worker = Worker(job_of(CONFIG, max_ahead=100))
     rows = [Given(0, (0.1, 0.1)), Given(1, (0.2, 0.1)), Given(10**15, (0.3, 0.1)), Given(NO_TIME, (0.3, 0.1))]

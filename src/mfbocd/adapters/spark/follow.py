@@ -303,10 +303,10 @@ def _comparable(raw: Any) -> Any:
         return {name: _comparable(value) for name, value in raw.items()}
     if isinstance(raw, (list, tuple)):
         return [_comparable(value) for value in raw]
-    if hasattr(raw, "tolist"):
+    if isinstance(raw, np.ndarray):
         return _comparable(raw.tolist())
-    if isinstance(raw, float):
-        return None if raw != raw else raw + 0.0  # 0.0 of -0.0 too
+    if isinstance(raw, (float, np.floating)):
+        return None if raw != raw else float(raw) + 0.0  # 0.0 of -0.0 too
     return raw
 
 
