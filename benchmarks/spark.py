@@ -48,7 +48,8 @@ def a_state() -> bytes:
 
 def a_record() -> bytes:
     """A stream's record after many ticks."""
-    return pack(CONFIG.digest(), range(REMEMBERED), a_state())
+    times = range(REMEMBERED)
+    return pack(CONFIG.digest(), False, "Budget", times, times, a_state())
 
 
 class Idle(on_spark.Follower):

@@ -30,17 +30,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kafka", help="bootstrap servers, instead of --input")
     parser.add_argument("--topic", default="readings", help="of --kafka")
     parser.add_argument("--group", action="store_true", help="one budget for all streams together")
+    parser.add_argument("--max-ahead", type=int, help="report rows this far beyond their stream's last time")
     parser.add_argument("--files-a-batch", type=int, default=100, help="of --input")
     parser.add_argument("--forever", action="store_true", help="wait for more, instead of ending at the last row")
-    parser.add_argument("--master", help="such as local[2]; left to spark-submit unless told")
+    parser.add_argument("--master", help="such as local[2]; by default left to spark-submit")
     parser.add_argument("--partitions", type=int, default=200, help="of the state; fixed by the first run")
     return parser.parse_args()
 
 
 def source(spark: SparkSession, given: argparse.Namespace, config: Config) -> DataFrame:
-    """The messages, one row each; what is no such JSON has empty columns and ends in the problems."""
+    """The messages, one row each; with `_corrupt_record`, what is no such JSON ends in the problems."""
     columns = [f.column for f in config.fidelities] or ["full"]
-    schema = ", ".join(["stream STRING", "at LONG", *(f"`{name}` DOUBLE" for name in columns)])
+    numbers = (f"`{name}` DOUBLE" for name in columns)
+    schema = ", ".join(["stream STRING", "at LONG", *numbers, "_corrupt_record STRING"])
     if given.kafka is None:
         files = spark.readStream.schema(schema).option("maxFilesPerTrigger", given.files_a_batch)
         return files.json(given.input)
@@ -53,9 +55,8 @@ def source(spark: SparkSession, given: argparse.Namespace, config: Config) -> Da
         .option("startingOffsets", "earliest")
         .load()
     )
-    return messages.select(sql.from_json(sql.col("value").cast("string"), schema).alias("message")).select(
-        "message.*"
-    )
+    parsed = sql.from_json(sql.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": "_corrupt_record"})
+    return messages.select(parsed.alias("message")).select("message.*")
 
 
 def main() -> None:
@@ -66,7 +67,8 @@ def main() -> None:
     config = Config.load(given.config)
     spark = session("mfbocd", given.master, spark__sql__shuffle__partitions=given.partitions)
     group = GroupBudget(f"{given.checkpoint}/prices", config) if given.group else None
-    answer = detect_stream(source(spark, given, config), "stream", "at", None, config, group=group)
+    df = source(spark, given, config)
+    answer = detect_stream(df, "stream", "at", None, config, group=group, max_ahead=given.max_ahead)
 
     def write(frame: DataFrame, batch: int) -> None:
         # A folder a micro-batch, written over: done again after a crash, it is the same folder.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mfbocd import Step
+from mfbocd.adapters.spark import stream_seed
 from mfbocd.config import Config
 
 CONFIG = Config.parse(
@@ -58,9 +59,10 @@ def write(folder: Path, number: int, rows: Iterable[Mapping[str, Any]]) -> None:
     beside.rename(path)
 
 
-def alone(table: list[list[float]], config: Config = CONFIG) -> list[Step]:
-    """The steps of a detector in this process."""
-    detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
+def alone(key: str, table: list[list[float]], config: Config = CONFIG, seed: int | None = None) -> list[Step]:
+    """The steps of a detector in this process, with the seed of its stream unless another is given."""
+    seed = stream_seed(config.seed, key) if seed is None else seed
+    detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=seed)
     return [detector.step(raw) for raw in table]
 
 
@@ -81,6 +83,6 @@ FIELDS = ("tick", "fidelity", "x", "cost", "mean", "p_change", "alarm", "changed
 def expected(tables: Tables, config: Config = CONFIG) -> dict[str, list[tuple[Any, ...]]]:
     """What `told` must be for streams whose times are their ticks."""
     return {
-        key: [(step.tick, *(getattr(step, name) for name in FIELDS)) for step in alone(table, config)]
+        key: [(step.tick, *(getattr(step, name) for name in FIELDS)) for step in alone(key, table, config)]
         for key, table in tables.items()
     }

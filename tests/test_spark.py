@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from mfbocd import Detector, Net
+from mfbocd import Net
 from mfbocd.adapters import spark as on_spark
-from mfbocd.adapters.spark import java, record
+from mfbocd.adapters.spark import java
 from mfbocd.config import Config
 
-from .parts import PATIENCE
 from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, streams, told, write
 
 pytestmark = pytest.mark.slow
@@ -117,6 +118,28 @@ def test_a_thousand_streams_of_forty_ticks_equal_detectors_in_process_to_the_bit
     assert wrong(told(history.collect()), wanted) == []
 
 
+@pytest.mark.parametrize("partitions", [1, 5])
+def test_results_depend_neither_on_partitions_nor_on_the_order_of_rows(place: Place, partitions: int) -> None:
+    config = dataclasses.replace(CONFIG, policy={"kind": "random"}, seed=3)
+    tables = streams(20, 12, seed=11)
+    rng = np.random.default_rng(partitions)
+    for first in (0, 5):
+        rows = messages(tables, range(first, 5 if first == 0 else 12))
+        rng.shuffle(rows)
+        place.send(rows)
+    place.session.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        streamed = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, config)))
+    finally:
+        place.session.conf.set("spark.sql.shuffle.partitions", 2)
+    assert streamed == expected(tables, config)
+    if partitions == 1:
+        history = on_spark.detect_batch(place.finished(), "stream", "at", None, config)
+        assert told(history.collect()) == streamed
+    read = {tuple(row[FIELDS.index("fidelity") + 1] for row in rows) for rows in streamed.values()}
+    assert len(read) == 20  # each stream draws for itself
+
+
 def group_of(process: subprocess.Popen[bytes]) -> list[int]:
     """The process and all its descendants: Spark's Python workers make a process group of their own."""
     parents: dict[int, list[int]] = {}
@@ -133,7 +156,7 @@ def group_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path) -> None:
-    tables = streams(1000, 40, seed=3)
+    tables = streams(200, 40, seed=3)
     for i in range(4):
         write(tmp_path / "in", i, messages(tables, range(10 * i, 10 * i + 10)))
     (tmp_path / "detector.toml").write_text(CONFIG.to_toml())
@@ -148,30 +171,28 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     for enough in (1, 2):
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log, start_new_session=True)
-        until = time.monotonic() + PATIENCE
         while committed() < enough:
             assert process.poll() is None, (tmp_path / "log").read_text()[-3000:]
-            assert time.monotonic() < until, (tmp_path / "log").read_text()[-3000:]
             time.sleep(0.05)
         for pid in group_of(process):
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
     assert committed() < 4  # it did die in the middle
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert committed() == 4
     assert wrong(told(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []
     assert spark.read.parquet(str(tmp_path / "out" / "problems")).count() == 0
 
 
-def test_a_time_seen_before_is_passed_over_and_a_late_one_is_told(place: Place) -> None:
+def test_a_row_seen_before_is_passed_over_and_a_late_or_a_conflicting_one_is_reported(place: Place) -> None:
     tables = streams(3, 10, seed=4)
     place.send(messages(tables, [0, 1, 2, 4, 4, 5]))
-    other = [row | {"gps": 99.0, "imu": 99.0} for row in messages(tables, [2, 3, 5])]  # the 2nd is new, but late
-    place.send(other + messages(tables, [6]))
+    other = [row | {"gps": 99.0, "imu": 99.0} for row in messages(tables, [2, 3])]  # the 2nd is new, but late
+    place.send(other + messages(tables, [1, 5, 6]))
     rows = place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))
     kept = [0, 1, 2, 4, 5, 6]
     for key, table in tables.items():
@@ -180,10 +201,13 @@ def test_a_time_seen_before_is_passed_over_and_a_late_one_is_told(place: Place) 
         )
         assert [row["at"] for row in mine] == kept
         assert [(row["tick"], row["mean"]) for row in mine] == [
-            (step.tick, step.mean) for step in alone([table[at] for at in kept])
+            (step.tick, step.mean) for step in alone(key, [table[at] for at in kept])
         ]
     late = [(row["stream"], row["at"], row["problem"], row["tick"]) for row in rows if row["problem"] is not None]
-    assert sorted(late) == [(key, 3, "late: 5 was seen before it", None) for key in tables]
+    conflict = "conflict: another row of this time was applied"
+    assert sorted(late) == sorted(
+        row for key in tables for row in ((key, 2, conflict, None), (key, 3, "late: 5 was seen before it", None))
+    )
 
 
 POISON: dict[str, Any] = {
@@ -228,7 +252,7 @@ def test_a_poisoned_row_goes_to_the_side_output_and_the_stream_goes_on(spark: An
         ("s0", 6, "TypeError: float() argument must be a string or a real number, not 'NoneType'"),
         ("s9", 3, "the key 's9' is none of those expected"),
     ]
-    detector = config.detector()
+    detector = config.detector(seed=on_spark.stream_seed(config.seed, "s0"))
     wanted = [detector.step(row[1]) for row in table]
     mine = sorted(on_spark.steps(frame).collect(), key=lambda row: row["at"])
     assert [row["at"] for row in mine] == times
@@ -303,7 +327,7 @@ def test_a_replay_chooses_the_same_and_pays_twice_only_without_a_cache(
     for key, table in tables.items():
         mine = sorted(by_stream[key], key=lambda row: row["at"])
         assert [(row["fidelity"], row["x"], row["mean"]) for row in mine] == [
-            (step.fidelity, step.x, step.mean) for step in alone(table)
+            (step.fidelity, step.x, step.mean) for step in alone(key, table)
         ]
         assert mine[3]["at"].minute == 3
     # two queries were made, and each loads once a worker process, however many micro-batches and streams
@@ -315,6 +339,74 @@ def test_a_replay_chooses_the_same_and_pays_twice_only_without_a_cache(
         for row in streamed:
             del row["batch"]
         assert sorted(repr(row.asDict()) for row in history.collect()) == sorted(map(repr, streamed))
+
+
+def test_a_cache_that_fails_stops_the_query(spark: Any, tmp_path: Path) -> None:
+    from pyspark.errors import PythonException, StreamingQueryException
+
+    place = Place(spark, tmp_path, "stream STRING, at LONG, raw DOUBLE")
+    place.send([{"stream": "s0", "at": 0, "raw": 0.5}])
+    (tmp_path / "cache").write_text("not a folder")
+    given: dict[str, Any] = {"observers": {"full": float}, "cache": on_spark.FolderCache(tmp_path / "cache")}
+    config = Config.parse({"model": {"kind": "gaussian"}})
+    said = r"CacheError: FolderCache.get failed for stream 's0', time 0, fidelity 'full': NotADirectoryError"
+    with pytest.raises(StreamingQueryException, match=said):
+        place.go(on_spark.detect_stream(place.source(), "stream", "at", "raw", config, **given))
+    with pytest.raises(PythonException, match=said):
+        on_spark.detect_batch(place.finished(), "stream", "at", "raw", config, **given).collect()
+
+
+def test_naive_times_unparsed_records_and_a_row_of_the_far_future(spark: Any, tmp_path: Path) -> None:
+    """An hour that the session's zone leaves out is two ticks; what is no number is no missing reading."""
+    place = Place(spark, tmp_path, "stream STRING, at TIMESTAMP_NTZ, imu INT, gps DOUBLE, _corrupt_record STRING")
+    table = [[float(i % 3), 0.5 * i] for i in range(5)]
+    times = [f"2024-03-31T0{1 + i // 2}:{30 * (i % 2):02d}:00" for i in range(5)]
+    rows = [
+        {"stream": "s0", "at": at, "imu": int(imu), "gps": gps} for at, (imu, gps) in zip(times, table, strict=True)
+    ]
+    place.send([rows[0], rows[1], rows[1] | {"at": "9000-01-01T00:00:00"}])
+    damaged = {"stream": "s0", "at": "2024-03-31T01:45:00", "imu": 1, "gps": "seven"}
+    place.send([damaged, rows[1] | {"gps": 77.0}, rows[2]])
+    place.send(rows[3:])
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        answer = on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG)
+        assert dict(answer.dtypes)["at"] == "timestamp_ntz"
+        found = place.go(answer)
+        history = on_spark.detect_batch(place.finished(), "stream", "at", None, CONFIG).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    for answered in (found, history):
+        mine = sorted((row for row in answered if row["problem"] is None), key=lambda row: row["at"])
+        assert [row["at"] for row in mine] == [datetime.fromisoformat(at) for at in times]
+        assert [(row["fidelity"], row["x"], row["mean"]) for row in mine] == [
+            (step.fidelity, step.x, step.mean) for step in alone("s0", table)
+        ]
+        side = sorted((row["at"].isoformat(), row["problem"]) for row in answered if row["problem"] is not None)
+        assert side == [
+            ("2024-03-31T01:30:00", "conflict: another row of this time was applied"),
+            ("2024-03-31T01:45:00", f"not of the schema: {json.dumps(damaged)}"),
+            ("9000-01-01T00:00:00", "ahead: more than max_ahead = 1 day, 0:00:00 after the clock"),
+        ]
+
+
+def test_a_replay_compares_with_the_clock_of_the_first_time(spark: Any, tmp_path: Path) -> None:
+    place = Place(spark, tmp_path, "stream STRING, at TIMESTAMP, imu DOUBLE, gps DOUBLE")
+    place.send([{"stream": "s0", "at": f"2024-05-0{day}T00:00:00Z", "imu": 0.1, "gps": 0.2} for day in (1, 2, 3)])
+
+    def answer() -> Any:
+        return on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, max_ahead=timedelta(hours=30))
+
+    assert [row["problem"] for row in place.go(answer())] == [None] * 3
+    assert place.forget_last_commit() == 0
+    noted = tmp_path / "checkpoint" / "offsets" / "0"
+    noted.with_name(".0.crc").unlink()
+    text, many = re.subn(r'"batchTimestampMs":\d+', '"batchTimestampMs":1714521600000', noted.read_text())
+    assert many == 1  # as if the micro-batch had begun at midnight of May 1st
+    noted.write_text(text)
+    rows = sorted(place.go(answer()), key=lambda row: row["at"])
+    late = "ahead: more than max_ahead = 1 day, 6:00:00 after the clock"
+    assert [row["problem"] for row in rows] == [None, None, late]
 
 
 def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Place) -> None:
@@ -340,7 +432,8 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     # and each stream was followed at those prices
     for key, table in tables.items():
         mine = sorted((row for row in rows if row["stream"] == key), key=lambda row: row["at"])
-        detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
+        observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
+        detector = CONFIG.detector(observers, seed=on_spark.stream_seed(CONFIG.seed, key))
         for at, row in enumerate(mine):
             detector.policy = Net(prices[at // 5]).bind(detector.fidelities)
             step = detector.step(table[at])
@@ -360,7 +453,7 @@ def test_a_blob_of_the_version_before_goes_on(place: Place) -> None:
     start = place.session.createDataFrame([("s0", bytearray(OLD))], "stream STRING, state BINARY")
     assert b'"learned"' not in OLD
     rows = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, start=start)))
-    wanted = [(at, step) for at, step in enumerate(alone(before + after)[12:])]
+    wanted = [(at, step) for at, step in enumerate(alone("s0", before + after, seed=0)[12:])]
     assert rows["s0"] == [(at, *(getattr(step, name) for name in FIELDS)) for at, step in wanted]
     assert rows["s1"] == expected({"s1": after})["s1"]
 
@@ -375,6 +468,10 @@ def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> Non
     other = dataclasses.replace(CONFIG, hazard=0.01)
     with pytest.raises(StreamingQueryException, match="followed under another config"):
         place.go(on_spark.detect_stream(place.source(), "stream", "at", None, other))
+    group = on_spark.GroupBudget(place.folder / "prices", CONFIG)
+    group.settle(0, spent=8.0, ticks=1, streams=1)
+    with pytest.raises(StreamingQueryException, match="without a group's budget and cannot go on with one"):
+        place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, group=group), group.each)
     rows = place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))
     assert told(rows) == expected(tables)
 
@@ -397,6 +494,19 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
     refused("observers is for a raw payload", df, "stream", "at", None, CONFIG, {"imu": number})
     refused("must not be a map, as 'many' is", df, "stream", "at", "many", CONFIG, {"imu": number, "gps": number})
     refused("df must be a finished frame", streaming, "stream", "at", None, CONFIG)
+    for kind in ("STRING", "DECIMAL(10,2)", "BINARY", "TIMESTAMP", "ARRAY<DOUBLE>"):
+        typed = spark.read.schema(f"stream STRING, at LONG, imu DOUBLE, gps {kind}").json(str(tmp_path / "in"))
+        shown = kind.lower()
+        refused(
+            rf"readings must be numbers .*'gps' is {re.escape(shown)}: cast it", typed, "stream", "at", None, CONFIG
+        )
+        single = Config.parse({"model": {"kind": "gaussian"}})
+        refused(rf"'gps' is {re.escape(shown)}: cast it", typed, "stream", "at", "gps", single)
+    several = Config.parse({"model": {"kind": "multivariate_gaussian", "mean": [0, 0]}})
+    refused("readings must be arrays of numbers .*'imu' is double", df, "stream", "at", "imu", several)
+    with pytest.raises(TypeError, match="max_ahead must be a whole number or None, as 'at' is bigint"):
+        on_spark.detect_batch(df, "stream", "at", None, CONFIG, max_ahead=timedelta(days=1))
+    refused("max_ahead must be positive, not 0", df, "stream", "at", None, CONFIG, max_ahead=0)
     with pytest.raises(ValueError, match="df must be a streaming frame"):
         on_spark.detect_stream(df, "stream", "at", None, CONFIG)
     with pytest.raises(TypeError, match=r"config must be a mfbocd\.config\.Config"):
@@ -431,18 +541,6 @@ def test_java_is_looked_for_with_a_clear_word(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="there is no java on the PATH"):
         java.check_java()
-
-
-def test_a_state_that_is_none_is_refused() -> None:
-    held = record.pack(CONFIG.digest(), range(100), CONFIG.detector().to_bytes())
-    found = record.unpack(held)
-    assert found.config == CONFIG.digest()
-    assert found.seen == tuple(range(100 - record.REMEMBERED, 100))
-    assert Detector.from_bytes(found.blob).ticks == 0
-    with pytest.raises(ValueError, match="begins with neither's mark"):
-        record.unpack(b"pickle")
-    with pytest.raises(ValueError, match="the state has version 9; this mfbocd reads version 1"):
-        record.unpack(held[:4] + b"\x09" + held[5:])
 
 
 OLD = zlib.decompress(

@@ -499,3 +499,4 @@ class Detector:
         self.filter.adopt(state)
         self._tick = self.filter.ticks - 1
         self.spent = spent
+        self._quoted = (-2, None, {})  # of the stream before

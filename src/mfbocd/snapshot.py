@@ -246,6 +246,8 @@ class Maker:
         """The saved detector."""
         facts, arrays = unpack(data)
         made = {name: fact for name, fact in facts.items() if name not in ("learnt", "numbers", "spent")}
+        # bytes of an earlier version may lack something learnt: another stream's must not stand in for it
+        made["names"] = sorted({**facts["learnt"], **facts.get("numbers", {})})
         key = encode(made), plain(arrays["hazard"])
         like = self._known.get(key)
         if like is None:
@@ -262,7 +264,13 @@ class Maker:
 
 @_refusing
 def thaw(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:
-    """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses."""
+    """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses.
+
+    What the saved policy's state does not name stays as it is, so `detector` must be one before its first tick.
+    """
+    kind = facts["policy"]["kind"]
+    if kind != type(detector.policy).__name__:
+        raise ValueError(f"the saved detector's policy is {kind}, not {detector.policy!r}")
     learnt, spent = dict(facts["learnt"]), facts.get("spent")
     if spent is None:  # as it is since version 2
         spent, *numbers = arrays["numbers"].tolist()

@@ -18,7 +18,8 @@ except ImportError as error:
     ) from error
 
 from .batch import detect_batch
-from .cache import Cache, FolderCache
+from .cache import Cache, CacheError, FolderCache
+from .follow import stream_seed
 from .frame import problems, steps
 from .group import GroupBudget
 from .java import session
@@ -26,6 +27,7 @@ from .stream import detect_stream
 
 __all__ = [
     "Cache",
+    "CacheError",
     "FolderCache",
     "GroupBudget",
     "detect_batch",
@@ -33,4 +35,5 @@ __all__ = [
     "problems",
     "session",
     "steps",
+    "stream_seed",
 ]

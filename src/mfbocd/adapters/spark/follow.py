@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,11 +14,13 @@ import numpy as np
 from ..._kernels import layout as at
 from ...config import Config
 from ...detector import Detector
+from ...filter import fresh_state
+from ...hazard import Learned
 from ...policy import Budget, Net
 from ...saving import unpack as unpack_blob
-from ...snapshot import Freezer, thaw
-from ...tick import Step
-from .cache import Cache
+from ...snapshot import thaw
+from ...tick import Step, reading
+from .cache import Cache, CacheError
 from .record import Record, pack, unpack
 
 NO_TIME = -(2**63)
@@ -31,6 +35,8 @@ class Given(NamedTuple):
     time: int
     raw: Any
     """What the observers take; where fidelities have columns, their values in the order of `Job.columns`."""
+    unfit: str | None = None
+    """What was wrong with the row before it came here."""
 
 
 class Told(NamedTuple):
@@ -56,6 +62,8 @@ class Job:
     keys: frozenset[Any] | None = None
     shared: bool = False
     """Whether all streams pay one price, which comes with the micro-batch."""
+    max_ahead: int | None = None
+    """How far a time may lie ahead of the last one applied."""
 
 
 _MET: dict[str, Worker] = {}
@@ -66,6 +74,23 @@ def worker_of(job: Job) -> Worker:
     if job.token not in _MET:
         _MET[job.token] = Worker(job)
     return _MET[job.token]
+
+
+def stream_seed(seed: int, key: Any) -> int:
+    """The seed of one stream's detector: the first 53 bits of SHA-256 of the config's seed, a slash and the key.
+
+    The key is taken as text: a string as it is, a whole number in decimal, bytes in hexadecimal, a time in ISO
+    format. So it is the same in every process and in either of `detect_stream` and `detect_batch`, and streams draw
+    independently.
+
+    >>> stream_seed(0, "press 7"), stream_seed(0, "press 8"), stream_seed(1, "press 7")
+    (1690845835711661, 5828069422146447, 4164798791364914)
+    """
+    if isinstance(key, (bytes, bytearray)):
+        text = key.hex()
+    else:
+        text = key.isoformat() if hasattr(key, "isoformat") else str(key)
+    return int.from_bytes(hashlib.sha256(f"{seed}/{text}".encode()).digest()[:8]) >> 11
 
 
 class Worker:
@@ -83,9 +108,6 @@ class Worker:
         else:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
         self.fresh = self.config.detector(self.observers)
-        self._begin = self.fresh.to_bytes()
-        self._lent = self.config.detector(self.observers)
-        self._freeze = Freezer(self._lent)
         self._rule: tuple[float | None, Net | None] = (None, None)
         self._room = int(self.fresh.filter.state[at.CAP])
 
@@ -94,57 +116,98 @@ class Worker:
     ) -> tuple[list[Told], bytes | None]:
         """The answer to the rows of one stream, and its new record; None if it is as it was.
 
-        Rows are taken in the order of their times. A time seen before is passed over; one before the last applied and
-        not among the last remembered is late: it is told and changes nothing, as is a row that no detector can use.
+        Rows are taken in the order of their times. A time seen before is passed over if its row is the same; another
+        row of that time, one before the last applied and not among the last remembered (late), one too far ahead and
+        one that no detector can use are reported and change nothing.
         """
         known = self.job.keys
-        if key is None or (known is not None and key not in known):
-            why = "the key is empty" if key is None else f"the key {key!r} is none of those expected"
-            return [Told(key, None if row.time == NO_TIME else row.time, None, why) for row in rows], None
+        empty = key is None or key != key
+        if empty or (known is not None and key not in known):
+            unknown = "the key is empty" if empty else f"the key {key!r} is none of those expected"
+            return [Told(key, _time(row), None, row.unfit or unknown) for row in rows], None
         kept = None if record is None else unpack(record)
-        detector = self._detector(kept, price)
-        seen = list(kept.seen) if kept else []
+        detector = self._detector(key, kept, price)
+        seen, marks = (list(kept.seen), list(kept.marks)) if kept else ([], [])
         told = []
         moved = False
-        for time, raw in _ordered(rows):
-            if time == NO_TIME:
-                told.append(Told(key, None, None, "the time is empty"))
-            elif seen and time <= seen[-1]:
-                if not _among(time, seen):
-                    told.append(Told(key, time, None, f"late: {seen[-1]} was seen before it"))
-            else:
-                self._at = (key, time)
+        for row in _ordered(rows):
+            step: Step | None = None
+            why = row.unfit or self._unfit(row, seen, marks)
+            if why is None:
+                self._at = (key, row.time)
                 try:
-                    step = detector.step(raw)
+                    step = detector.step(row.raw)
+                except CacheError:
+                    raise
                 # whatever an observer or the model makes of a poisoned payload: the other streams must go on
                 except Exception as error:
-                    told.append(Told(key, time, None, f"{type(error).__name__}: {error}"))
+                    why = f"{type(error).__name__}: {error}"
                 else:
-                    told.append(Told(key, time, step, None))
-                    seen.append(time)
+                    seen.append(row.time)
+                    marks.append(_mark(row))
                     moved = True
+            if step is not None or why:
+                told.append(Told(key, _time(row), step, why))
         if not moved:
             return told, None
-        blob = self._freeze(detector) if detector is self._lent else detector.to_bytes()
-        return told, pack(self.digest, seen, blob)
+        kind = type(detector.policy).__name__
+        return told, pack(self.digest, self.job.shared, kind, seen, marks, detector.to_bytes())
 
-    def _detector(self, kept: Record | None, price: float | None) -> Detector:
-        """The stream's detector. All streams of a config lend one: building it takes longer than its state."""
-        blob = self._begin if kept is None else kept.blob
-        if kept is None or kept.config == self.digest:
-            detector = self._lent
-            thaw(detector, *unpack_blob(blob), self._room)
-        elif kept.config is None:
-            detector = Detector.from_bytes(blob, observers=self.observers)
+    def _unfit(self, row: Given, seen: list[int], marks: list[int]) -> str | None:
+        """Why a row cannot be applied: nothing to say ("") of one that was, None if it can."""
+        if row.time == NO_TIME:
+            return "the time is empty"
+        if not seen:
+            return None
+        if row.time > seen[-1]:
+            most = self.job.max_ahead
+            if most is None or row.time - seen[-1] <= most:
+                return None
+            return f"ahead: {row.time - seen[-1]} after {seen[-1]}, more than max_ahead = {most}"
+        at = bisect_left(seen, row.time)
+        if at == len(seen) or seen[at] != row.time:
+            return f"late: {seen[-1]} was seen before it"
+        return "" if marks[at] == _mark(row) else "conflict: another row of this time was applied"
+
+    def _detector(self, key: Any, kept: Record | None, price: float | None) -> Detector:
+        """The stream's detector: a new one for each stream, so that nothing of another's can be left in it."""
+        if kept is not None and kept.config is None:
+            detector = Detector.from_bytes(kept.blob, observers=self.observers)
             self._match(detector)
-        else:
+            if price is not None:
+                detector.policy = self._net(price)
+            return detector
+        detector = self.fresh.twin()
+        if price is not None:
+            detector.policy = self._net(price)
+        if kept is None:
+            detector.seed = stream_seed(self.config.seed, key)
+            detector.adopt(fresh_state(detector.model, detector.filter.setup, detector.seed), 0.0)
+            return detector
+        self._same(kept, detector)
+        facts, arrays = unpack_blob(kept.blob)
+        detector.seed = facts["seed"]
+        thaw(detector, facts, arrays, self._room)
+        return detector
+
+    def _same(self, kept: Record, detector: Detector) -> None:
+        """Refuse a record that was written under other conditions."""
+        if kept.config != self.digest:
             raise ValueError(
                 "the checkpoint's streams were followed under another config: model, fidelities, hazard, policy, "
                 "alarm and seed must be as they were. Use that config, or another checkpoint."
             )
-        if price is not None:
-            detector.policy = self._net(price)
-        return detector
+        if kept.shared != self.job.shared:
+            was, now = ("with", "without") if kept.shared else ("without", "with")
+            raise ValueError(
+                f"the checkpoint's streams were followed {was} a group's budget and cannot go on {now} one: "
+                f"continue {was} it, or begin another checkpoint"
+            )
+        if kept.policy != type(detector.policy).__name__:
+            raise ValueError(
+                f"the checkpoint's streams were decided by {kept.policy}, not by {detector.policy!r}: "
+                "begin another checkpoint"
+            )
 
     def _net(self, price: float) -> Net:
         """What all streams of a micro-batch decide by."""
@@ -157,11 +220,16 @@ class Worker:
         return rule
 
     def _match(self, detector: Detector) -> None:
-        """Refuse a saved detector that this config would not have made."""
-        for field in ("model", "fidelities", "alarm", "pruning", "missing", "policy", "hazard"):
+        """Refuse a saved detector that this config would not have made; only its seed may be its own."""
+        for field in ("model", "fidelities", "alarm", "pruning", "missing", "on_error", "shadow", "policy", "hazard"):
             mine, theirs = _shown(self.fresh, field), _shown(detector, field)
-            if mine != theirs and not (field == "policy" and self.job.shared):
+            if mine != theirs and not (field == "policy" and self._replaced(detector)):
                 raise ValueError(f"the saved detector has another {field} than the config: {theirs}, not {mine}")
+
+    def _replaced(self, detector: Detector) -> bool:
+        """Whether its policy is that of a stream in a group, which the group's price replaces."""
+        policy = detector.policy
+        return self.job.shared and isinstance(policy, Net) and policy.gain == self.fresh.policy.gain
 
     @property
     def budget(self) -> Budget:
@@ -176,11 +244,18 @@ class Worker:
 
         def read(raw: Any) -> Any:
             stream, time = self._at
-            held = cache.get(stream, time, name)
+            try:
+                held = cache.get(stream, time, name)
+            except Exception as error:
+                raise CacheError(_failed(cache, "get", self._at, name, error)) from error
             if held is not None:
                 return held[0]
-            x = observe(raw)
-            cache.put(stream, time, name, x)
+            # what is no reading is this row's problem, and is not kept
+            x = reading(self.fresh.model, observe(raw), self.config.missing)
+            try:
+                cache.put(stream, time, name, x)
+            except Exception as error:
+                raise CacheError(_failed(cache, "put", self._at, name, error)) from error
             return x
 
         return read
@@ -211,19 +286,43 @@ def _check(config: Config, observers: Observers) -> None:
 
 
 def _ordered(rows: list[Given]) -> list[Given]:
-    """By time; of rows with the same time an order that does not hang on how they came."""
+    """By time; of rows with the same time an order that does not depend on how they came."""
     if len({row.time for row in rows}) < len(rows):
-        return sorted(rows, key=lambda row: (row.time, repr(row.raw)))
+        return sorted(rows, key=lambda row: (row.time, repr(_comparable(row.raw))))
     return sorted(rows, key=lambda row: row.time)
 
 
-def _among(time: int, seen: list[int]) -> bool:
-    at = bisect_left(seen, time)
-    return at < len(seen) and seen[at] == time
+def _mark(row: Given) -> int:
+    """Differs if the rows do (but for 1 in 2^32), the same in every process."""
+    return zlib.crc32(repr(_comparable(row.raw)).encode())
+
+
+def _comparable(raw: Any) -> Any:
+    """Equal numbers and missing ones in one form."""
+    if isinstance(raw, dict):
+        return {name: _comparable(value) for name, value in raw.items()}
+    if isinstance(raw, (list, tuple)):
+        return [_comparable(value) for value in raw]
+    if isinstance(raw, np.ndarray):
+        return _comparable(raw.tolist())
+    if isinstance(raw, (float, np.floating)):
+        return None if raw != raw else float(raw) + 0.0  # 0.0 of -0.0 too
+    return raw
+
+
+def _time(row: Given) -> int | None:
+    return None if row.time == NO_TIME else row.time
+
+
+def _failed(cache: Cache, what: str, where: tuple[Any, int], fidelity: str, error: Exception) -> str:
+    of = f"stream {where[0]!r}, time {where[1]}, fidelity {fidelity!r}"
+    return f"{type(cache).__name__}.{what} failed for {of}: {type(error).__name__}: {error}"
 
 
 def _shown(detector: Detector, field: str) -> Any:
     value = getattr(detector, field)
     if field in ("model", "policy"):
         return type(value).__name__, value.spec()
-    return np.asarray(value.table).tolist() if field == "hazard" else value
+    if field == "hazard":
+        return isinstance(value, Learned), np.asarray(value.table).tolist()
+    return {name: guard.spec() for name, guard in value.items()} if field == "shadow" else value

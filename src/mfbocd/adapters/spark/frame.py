@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from ...config import Config
@@ -11,13 +12,17 @@ from .cache import Cache
 from .follow import NO_TIME, Job, Observers, Told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
 
 OWN = ("tick", "fidelity", "x", "cost", "mean", "p_change", "alarm", "changed_at", "confidence", "problem")
 """Columns of the answer, after the key and the time under their own names."""
 
 Readings = str | Mapping[str, str] | None
+Ahead = timedelta | int | Literal["auto"] | None
+DAY = timedelta(days=1)
+"""What "auto" allows a timestamp to lie ahead of the clock."""
+EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
 def steps(answer: DataFrame) -> DataFrame:
@@ -40,10 +45,11 @@ def job_of(
     observers: Observers | Callable[[], Observers] | None,
     cache: Cache | None,
     keys: Iterable[Any] | None,
+    max_ahead: Ahead,
     *,
     shared: bool,
-) -> tuple[Job, list[str]]:
-    """What the workers must know, and the frame's columns of readings; ValueError if the two do not fit."""
+) -> tuple[Job, DataFrame]:
+    """What the workers must know, and the columns they read; ValueError if the arguments do not fit the frame."""
     if not isinstance(config, Config):
         raise TypeError(f"config must be a mfbocd.config.Config, not {config!r}")
     names = [f.name for f in config.fidelities if f.zeta > 0.0] or ["full"]
@@ -75,6 +81,11 @@ def job_of(
             )
     if df.schema[places[0]].dataType.typeName() == "map":
         raise ValueError(f"readings must not be a map, as {places[0]!r} is: make it a struct or a text")
+    raw = [df[place] for place in places]
+    if observers is None:
+        several = config.detector().model.dimension > 1
+        raw = [_number(df, place, several) for place in places]
+    ahead = _ahead(df, time, max_ahead)
     job = Job(
         token=uuid4().hex,
         config=config.to_dict(),
@@ -83,31 +94,89 @@ def job_of(
         cache=cache,
         keys=None if keys is None else frozenset(keys),
         shared=shared,
+        max_ahead=ahead if isinstance(ahead, int) else None,
     )
-    return job, places
+    return job, _taken(df, key, time, raw, ahead if isinstance(ahead, timedelta) else None)
 
 
-def taken(df: DataFrame, key: str, time: str, places: list[str]) -> DataFrame:
-    """The columns a worker reads: key, time as a whole number, and readings as raw_0, raw_1, ..."""
-    from pyspark.sql import functions as sql
-    from pyspark.sql.types import IntegralType, TimestampType
+def _number(df: DataFrame, place: str, several: bool) -> Column:
+    """A column of readings as doubles, which every kind of number becomes anyway; ValueError if it has none."""
+    from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, IntegralType
+
+    kind = df.schema[place].dataType
+    of: DataType | None = kind
+    if several:
+        of = kind.elementType if isinstance(kind, ArrayType) else None
+    if not isinstance(of, (IntegralType, FloatType, DoubleType, BooleanType)):
+        wanted = "arrays of numbers" if several else "numbers"
+        cast = "array<double>" if several else "double"
+        raise ValueError(
+            f"readings must be {wanted} (tinyint, smallint, int, bigint, float, double or boolean), "
+            f"but {place!r} is {kind.simpleString()}: cast it, such as col({place!r}).try_cast({cast!r}), "
+            "and drop or report what becomes null"
+        )
+    return df[place].cast("array<double>" if several else "double")
+
+
+def _ahead(df: DataFrame, time: str, given: Ahead) -> timedelta | int | None:
+    """How far ahead a time may lie, in the terms of the time's column: of the clock, or of the time before it."""
+    from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
     kind = df.schema[time].dataType
-    if not isinstance(kind, (IntegralType, TimestampType)):
+    if not isinstance(kind, (IntegralType, TimestampType, TimestampNTZType)):
         raise ValueError(
             f"time must be a column of whole numbers or timestamps, but {time!r} is {kind.simpleString()}"
         )
-    at = sql.unix_micros(df[time]) if isinstance(kind, TimestampType) else df[time].cast("long")
+    whole = isinstance(kind, IntegralType)
+    if given == "auto":
+        return None if whole else DAY
+    if given is None:
+        return None
+    if whole and isinstance(given, int) and not isinstance(given, bool):
+        positive = given > 0
+    elif not whole and isinstance(given, timedelta):
+        positive = given > timedelta(0)
+    else:
+        wanted = "a whole number" if whole else "a datetime.timedelta"
+        raise TypeError(f"max_ahead must be {wanted} or None, as {time!r} is {kind.simpleString()}, not {given!r}")
+    if not positive:
+        raise ValueError(f"max_ahead must be positive, not {given!r}")
+    return given
+
+
+def _taken(df: DataFrame, key: str, time: str, raw: list[Column], ahead: timedelta | None) -> DataFrame:
+    """The columns a worker reads: key, time as a whole number, readings as raw_0, raw_1, ..., and what is unfit."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import TimestampNTZType, TimestampType
+
+    kind = df.schema[time].dataType
+    if isinstance(kind, TimestampType):
+        at = sql.unix_micros(df[time])
+    elif isinstance(kind, TimestampNTZType):
+        # as if in UTC: the session's zone would shift an hour of spring onto the next
+        at = sql.unix_micros(sql.concat(df[time].cast("string"), sql.lit("Z")).cast("timestamp"))
+    else:
+        at = df[time].cast("long")
+    unfit = sql.lit(None).cast("string")
+    if ahead is not None:
+        # Spark notes a micro-batch's clock with its offsets, so a replay compares with the same
+        most = sql.unix_micros(sql.current_timestamp()) + sql.lit(ahead // timedelta(microseconds=1))
+        unfit = sql.when(at > most, sql.lit(f"ahead: more than max_ahead = {ahead} after the clock"))
+    parsed = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord")
+    if parsed in df.columns:
+        damaged = sql.concat(sql.lit("not of the schema: "), sql.substring(df[parsed].cast("string"), 1, 200))
+        unfit = sql.when(df[parsed].isNotNull(), damaged).otherwise(unfit)
     return df.select(
         df[key].alias("key"),
         sql.coalesce(at, sql.lit(NO_TIME)).alias("time"),
-        *(df[place].alias(f"raw_{i}") for i, place in enumerate(places)),
+        *(column.alias(f"raw_{i}") for i, column in enumerate(raw)),
+        unfit.alias("unfit"),
     )
 
 
 def inner_schema(df: DataFrame, key: str, config: Config) -> StructType:
     """Of the rows a worker gives back."""
-    from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
+    from pyspark.sql.types import ArrayType, BooleanType, DoubleType, LongType, StringType, StructType
 
     reading: DataType = DoubleType()
     if config.detector().model.dimension > 1:
@@ -133,10 +202,13 @@ def values(told: Told) -> tuple[Any, ...]:
 def named(answer: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
     """The answer with the key's and the time's own names, and the time's own type."""
     from pyspark.sql import functions as sql
-    from pyspark.sql.types import TimestampType
+    from pyspark.sql.types import TimestampNTZType, TimestampType
 
     kind = df.schema[time].dataType
-    at = sql.timestamp_micros("time") if isinstance(kind, TimestampType) else sql.col("time").cast(kind)
+    if isinstance(kind, TimestampNTZType):
+        at = sql.expr(f"timestampadd(MICROSECOND, time, {EPOCH})")
+    else:
+        at = sql.timestamp_micros("time") if isinstance(kind, TimestampType) else sql.col("time").cast(kind)
     return answer.select(sql.col("key").alias(key), at.alias(time), *OWN)
 
 
@@ -145,7 +217,9 @@ def plain(raw: Any) -> Any:
     from pyspark.sql import Row
 
     if isinstance(raw, Row):
-        return raw.asDict(recursive=True)
+        return plain(raw.asDict())
+    if isinstance(raw, dict):
+        return {name: plain(value) for name, value in raw.items()}
     if hasattr(raw, "tolist"):
-        return raw.tolist()
-    return raw
+        raw = raw.tolist()
+    return [plain(value) for value in raw] if isinstance(raw, list) else raw

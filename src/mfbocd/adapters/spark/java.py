@@ -34,7 +34,7 @@ def check_java() -> int:
 def session(name: str = "mfbocd", master: str | None = None, **settings: Any) -> Any:
     """A `SparkSession` whose streaming state is in RocksDB, as `detect_stream` needs it.
 
-    `master` is left to spark-submit unless told; `settings` are Spark's, with ``__`` for a dot:
+    `master` is by default left to spark-submit; `settings` are Spark's, with ``__`` for a dot:
     ``spark__ui__enabled=False``.
     """
     from pyspark.sql import SparkSession
