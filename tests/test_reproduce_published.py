@@ -89,7 +89,7 @@ def roll(log_joint, hazard):
 
 
 def naive(model, table, hazard, choose, correct=False):
-    """The paper's `mf_bocd`, with log weights and the matrix it keeps; `choose` takes the tick and a call for gains."""
+    """The paper's `mf_bocd`, log weights and the matrix it keeps; `choose` gets the tick and a call for gains."""
     twin = NaiveGaussian(model, correct) if isinstance(model, mf.Gaussian) else NaiveBernoulli(model)
     ticks = len(table)
     log_message = np.array([1.0])

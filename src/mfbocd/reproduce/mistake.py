@@ -117,8 +117,8 @@ class Mistake:
         bad, good = self.made.pairs[0], self.without.pairs[0]
         found = [Number.mean_of(m.l1) for m in (bad.information, bad.random, good.information, good.random)]
         return (
-            f"- L1 at {level} % low: {informed} of information against {random} of random as printed; with the mistake "
-            f"{found[0]} against {found[1]}; with correct updates {found[2]} against {found[3]}."
+            f"- L1 at {level} % low: {informed} of information against {random} of random as printed; with the "
+            f"mistake {found[0]} against {found[1]}; with correct updates {found[2]} against {found[3]}."
         )
 
     def _table(self, k: int, what: str, measure: str) -> list[str]:
