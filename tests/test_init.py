@@ -129,6 +129,75 @@ def test_three_columns_an_offset_and_too_few_rows() -> None:
     assert "a rough guess, as 12 paired readings are too few" in notes["fidelity[0].zeta"]
 
 
+def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
+    """A cheap sensor of four times the noise; each row holds one reading, but for `overlap` rows that hold both."""
+    rng = np.random.default_rng(seed)
+    level = np.repeat(rng.normal(20, 3, ticks // 200), 200)
+    high, low = level + 0.15 * rng.normal(size=ticks), level + 0.6 * rng.normal(size=ticks)
+    which = rng.random(ticks) < 0.5
+    both = np.zeros(ticks, dtype=bool)
+    both[rng.choice(np.flatnonzero(~which), overlap, replace=False)] = True
+    return {
+        "rough": ["" if gone else str(x) for x, gone in zip(low, ~which & ~both, strict=True)],
+        "fine": ["" if gone else str(x) for x, gone in zip(high, which, strict=True)],
+    }
+
+
+@pytest.mark.parametrize("overlap", [0, 1, 2, 3, 10, 29])
+def test_readings_that_hardly_ever_overlap_are_judged_each_by_its_own_column(overlap: int) -> None:
+    cells = apart(overlap)
+    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    assert [f.name for f in config.fidelities] == ["rough", "fine"]
+    assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.15)
+    why = notes["fidelity[0].zeta"]
+    assert f"a rough guess, as {overlap} paired readings are too few for zeta" in why
+    assert ("an offset from the best cannot be seen either" in why) == (overlap < 3)
+
+
+def test_enough_overlap_is_used_as_pairs() -> None:
+    cells = apart(200)
+    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    assert "differences of 200 readings" in notes["fidelity[0].zeta"]
+    assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.25)
+
+
+@pytest.mark.parametrize("held", [1, 3, 400])
+def test_a_column_whose_noise_cannot_be_told_gets_a_placeholder(held: int) -> None:
+    fine = [str(x) for x in np.random.default_rng(1).normal(7.0, 0.1, 400)]
+    cells = {"rough": ["7.0"] * held + [""] * (400 - held), "fine": fine}
+    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    assert [f.name for f in config.fidelities] == ["rough", "fine"]  # nor is it the best for its placeholder
+    assert config.fidelities[0].zeta == 0.5
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: its readings never moved")
+    forced, notes = guess_config(survey([seen(cells)], list(cells)), best="rough")
+    assert forced.fidelities[0].zeta == 0.5
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: the best's readings never moved")
+
+
+def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> None:
+    rng = np.random.default_rng(2)
+    bit = (rng.random(600) < 0.4).astype(int)
+    cells = {
+        "small": [str(b) if i % 2 else "" for i, b in enumerate(bit)],
+        "large": ["" if i % 2 else str(b) for i, b in enumerate(bit)],
+    }
+    config, notes = guess_config(survey([seen(cells)], list(cells)), best="large")
+    assert config.fidelities[0].zeta == 0.5
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: 0 paired readings are too few")
+    readings = survey([seen(cells)], list(cells)).readings
+    with pytest.raises(CalibrationError, match="zeta of 'small': 0 paired readings are too few for zeta"):
+        recalibrate(config, readings)
+
+
+@pytest.mark.parametrize("overlap", [0, 10])
+def test_calibrate_refuses_what_init_can_only_guess(overlap: int) -> None:
+    cells = apart(overlap)
+    found = survey([seen(cells)], list(cells))
+    config, _ = guess_config(found)
+    with pytest.raises(CalibrationError, match=f"zeta of 'rough': {overlap} paired readings are too few for zeta"):
+        recalibrate(config, found.readings)
+
+
 def test_zeros_and_ones() -> None:
     rng = np.random.default_rng(2)
     high = (rng.random(600) < np.repeat([0.1, 0.8, 0.3], 200)).astype(int)

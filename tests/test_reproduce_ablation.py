@@ -11,8 +11,28 @@ import pytest
 
 import mfbocd as mf
 from mfbocd import metrics
-from mfbocd.reproduce import Number, Options, ablation, ablation_bernoulli, ablation_gaussian, policies, published
-from mfbocd.reproduce.ablation import HELD_OUT, HIGH, LIBRARY, LOW, PAPER, PUBLISHED, Column, Measured, Pair
+from mfbocd.reproduce import (
+    Number,
+    Options,
+    ablation,
+    ablation_bernoulli,
+    ablation_gaussian,
+    mistake,
+    policies,
+    published,
+)
+from mfbocd.reproduce.ablation import (
+    CORRECTED,
+    HELD_OUT,
+    HIGH,
+    LIBRARY,
+    LOW,
+    PAPER,
+    PUBLISHED,
+    Column,
+    Measured,
+    Pair,
+)
 from mfbocd.reproduce.ablation_page import headline, listed, paired, rows
 from mfbocd.reproduce.level import reach
 from mfbocd.reproduce.page import write
@@ -34,13 +54,13 @@ def test_reach_finds_the_argument_of_a_share_that_falls():
     assert reach(lambda w: 1 / (1 + w), 0.01, high=2.0) == pytest.approx(2.0, rel=0.01)  # out of reach
 
 
-@pytest.mark.parametrize("engine", [LIBRARY, PUBLISHED])
+@pytest.mark.parametrize("engine", [LIBRARY, PUBLISHED, CORRECTED])
 def test_low_fidelity_only_is_plain_bocd_on_the_low_column(engine):
     found = Measured(**ablation.low_only(GAUSSIAN, engine, trials=2, seed=5))
     assert found.low == [1.0, 1.0]
     for i in range(2):
         table = GAUSSIAN.draw(engine, 5 + i).table
-        if engine == PUBLISHED:
+        if engine != LIBRARY:
             zeros = np.zeros(40, dtype=np.int64)
             low, high = (published.run(GAUSSIAN.model, (1.0,), 1 / 50, table[:, [j]], choice=zeros) for j in (0, 1))
             mean, matrix = (low.mean, high.mean), (low.posterior, high.posterior)
@@ -56,7 +76,7 @@ def test_low_fidelity_only_is_plain_bocd_on_the_low_column(engine):
         assert found.l1[i] == pytest.approx(shifted, rel=1e-9)
 
 
-@pytest.mark.parametrize("engine", [LIBRARY, PUBLISHED])
+@pytest.mark.parametrize("engine", [LIBRARY, PUBLISHED, CORRECTED])
 def test_a_level_is_the_rule_and_a_coin_of_the_same_share_on_the_same_streams(engine):
     part = ablation.at_level(GAUSSIAN, engine, 38, trials=3, tuning=3, seed=5)
     json.dumps(part)  # kept on disk
@@ -64,11 +84,11 @@ def test_a_level_is_the_rule_and_a_coin_of_the_same_share_on_the_same_streams(en
     tossed = ablation.coins(mine.low, 40, 38, 5)
     for i in range(3):
         table = GAUSSIAN.draw(engine, 5 + i).table
-        if engine == PUBLISHED:
-            rates = (1.0, part["weight"] / 2.0)
-            run = published.run(GAUSSIAN.model, (0.5, 1.0), 1 / 50, table, rates=rates)
+        if engine != LIBRARY:
+            rates, correct = (1.0, part["weight"] / 2.0), engine == CORRECTED
+            run = published.run(GAUSSIAN.model, (0.5, 1.0), 1 / 50, table, rates=rates, correct=correct)
             high = published.run(GAUSSIAN.model, (1.0,), 1 / 50, table[:, [1]], choice=np.zeros(40, dtype=np.int64))
-            forced = published.run(GAUSSIAN.model, (0.5, 1.0), 1 / 50, table, choice=tossed[i])
+            forced = published.run(GAUSSIAN.model, (0.5, 1.0), 1 / 50, table, choice=tossed[i], correct=correct)
             pairs = [(run.mean, high.mean), (forced.mean, high.mean)]
             l1 = metrics.l1(run.posterior, high.posterior)
         else:
@@ -156,12 +176,66 @@ def test_a_target_writes_page_figures_and_the_same_bytes_again(tmp_path, monkeyp
         texts.append((asked.out / "ablation-gaussian.csv").read_bytes())
     assert texts[0] == texts[1]
     table = list(csv.DictReader(texts[0].decode().splitlines()))
-    assert {row["engine"] for row in table} == {"library", "as published"}
-    assert len(table) == 2 * (2 + 2 * 2 * 2)
+    assert {row["engine"] for row in table} == {LIBRARY, PUBLISHED, CORRECTED}
+    assert len(table) == 3 * (2 + 2 * 2 * 2)
+    assert result.sections[0][0] == "The mistake in the published update"
     other = ablation_gaussian.run(options(tmp_path / "other", seed=4, as_published=True))
     assert {row.engine for row in other.rows} == {"as published"}
+    assert len(other.sections) == 2  # nothing to compare the mistake with
     mine = {row["ours"] for row in table}
     assert not mine & {f"{row.ours.value:.8g}" for row in other.rows}
+
+
+def test_one_share_is_the_rules_average_on_every_stream(tmp_path):
+    asked = options(tmp_path)
+    setting = replace(GAUSSIAN, engines=(PUBLISHED,))
+    (column,) = ablation.compare(setting, asked)
+    (found,) = mistake.one_share([column], asked)
+    for pair, plain in zip(found.pairs, column.pairs, strict=True):
+        assert (pair.information, pair.weight) == (plain.information, plain.weight)
+        choices = ablation.coins([plain.low] * 4, 40, pair.level, 3)
+        for i, choice in enumerate(choices):
+            table = setting.draw(PUBLISHED, 3 + i).table
+            run = published.run(setting.model, (0.5, 1.0), 1 / 50, table, choice=choice)
+            best = published.run(setting.model, (1.0,), 1 / 50, table[:, [1]], choice=np.zeros(40, dtype=np.int64))
+            assert pair.random.mse[i] == pytest.approx(metrics.mse(run.mean, best.mean), rel=1e-9)
+            assert pair.random.low[i] == (choice == 0).mean()
+
+
+def shaped(engine, humped, better):
+    """Two levels: the random baseline's MSE falls or rises from one to the next; the rule is better or worse."""
+    noise = np.array([0.01, -0.01, 0.02, -0.02])
+    pairs = []
+    for level, mse in zip((38, 53), (0.8, 0.5) if humped else (0.5, 0.8), strict=True):
+        random = Measured([0.4] * 4, (mse + noise).tolist(), (100 + noise).tolist())
+        mine = mse + (-0.3 if better else 0.3)
+        pairs.append(Pair(level, 1.2, random._replace(mse=(mine - noise).tolist()), random))
+    return Column(engine, GAUSSIAN, pairs[0].random, pairs)
+
+
+@pytest.mark.parametrize(
+    ("made", "without", "words"),
+    [
+        ((True, True), (False, False), "explains the paper's table: "),
+        ((True, False), (False, False), "explains the shape of the paper's table but not which rule wins: "),
+        ((False, True), (False, False), "explains which rule wins in the paper's table but not the table's shape: "),
+        ((True, True), (True, True), "does not explain the paper's table: "),
+        ((False, False), (False, False), "does not explain the paper's table: "),
+    ],
+)
+def test_the_verdict_on_the_mistake_follows_the_numbers(made, without, words):
+    one = [shaped(PUBLISHED, *made), shaped(CORRECTED, *without)]
+    own = [shaped(PUBLISHED, True, True), shaped(CORRECTED, False, False)]
+    found = mistake.Mistake(*own, *one)
+    assert f"mistake in updating its means {words}" in found.verdict
+    text = found.section
+    assert found.verdict in text
+    assert "| 38 | 0.680 (0.118) | 0.800 (0.018) |" in text
+    assert "| 53 | 183.40 (11.36) | 100.000 (0.018) |" in text
+    assert f"with the mistake at 1 (own share) and {int(made[0])} (one share)" in text
+    assert "- L1 at 38 % low: 161.05 (11.08) of information against 162.31 (12.97) of random as printed" in text
+    wins = [2 * int(made[1]), 2 * int(not made[1])]
+    assert f"with the mistake at 2 and 0 (own share), {wins[0]} and {wins[1]} (one share)" in text
 
 
 def test_an_interrupted_run_goes_on_from_its_parts(tmp_path, monkeypatch):

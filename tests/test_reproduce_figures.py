@@ -84,7 +84,7 @@ def test_the_posteriors_headline_is_made_from_the_numbers() -> None:
 # --- the numerical experiment ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", list(numerical.ENGINES))
+@pytest.mark.parametrize("engine", ["library", numerical.CORRECTED])
 def test_scores_are_the_papers(engine: str) -> None:
     """L1 compares whole matrices of the NEXT point's run length; MSE the predicted means."""
     table = numerical.stream(3, numerical.ENGINES[engine], ticks=60).table
@@ -126,19 +126,26 @@ def test_the_margin_rule_reads_low_where_gains_are_close(engine: str) -> None:
     assert 0 < numerical.follow(table, mf.Margin(0.01), 0, engine).choice.sum() < 50
 
 
-def test_the_published_margin_goes_by_the_published_gain() -> None:
-    table = numerical.stream(2, True, ticks=100).table + 9.0  # partly beyond the last node
-    choice = numerical.follow(table, mf.Margin(0.03), 0, "as published").choice
-    detector = mf.Detector(numerical.MODEL, numerical.WAYS, numerical.HAZARD, policy=mf.Always(), prune=None)
-    theirs, ours = [], []
-    for readings, j in zip(table, choice, strict=True):
-        low, high = published.gains(detector.filter, np.array(numerical.ZETAS))
-        theirs.append(int(abs(low - high) >= 0.03))
-        told = detector.gains()
-        ours.append(int(abs(told[0].run_length - told[1].run_length) >= 0.03))
-        detector.update(float(readings[j]), numerical.WAYS[j].name)
-    assert choice.tolist() == theirs
-    assert theirs != ours
+def test_as_published_every_rule_runs_on_the_published_means() -> None:
+    """The rate rule, the margin rule and given choices all go through the engine with the mistake, or without it."""
+    table = numerical.stream(4, True, ticks=150).table  # on which the rate rule reads both
+    args = (numerical.MODEL, numerical.ZETAS, numerical.HAZARD, table)
+    toss = numerical.follow(table, numerical.coin(0.5), 4, "library").choice
+    rules = (
+        (mf.InformationRate(), {"rates": numerical.RATES}),
+        (mf.Margin(0.03), {"margin": 0.03}),
+        (numerical.coin(0.5), {"choice": toss}),
+    )
+    for policy, given in rules:
+        means = []
+        for engine, correct in (("as published", False), (numerical.CORRECTED, True)):
+            found = numerical.follow(table, policy, 4, engine)
+            twin = published.run(*args, correct=correct, **given)  # type: ignore[arg-type]
+            assert found.choice.tolist() == twin.choice.tolist()
+            assert found.mean.tolist() == twin.mean.tolist()
+            assert set(found.choice) == {0, 1}
+            means.append(found.mean)
+        assert np.abs(means[0] - means[1]).max() > 1e-3  # far beyond rounding
 
 
 @pytest.mark.parametrize("engine", list(numerical.ENGINES))
@@ -264,11 +271,11 @@ def test_the_margin_page_tells_who_switches_more(tmp_path: Path) -> None:
         assert all(0.0 <= s <= 100.0 for s in switching)
         gap = rows["margin minus information rate", "ticks that switch, %", engine]
         assert gap == pytest.approx(switching[0] - switching[1], abs=1e-5)
-    assert len(rows) == 2 * (6 * 4 + 3)
+    assert len(rows) == 3 * (6 * 4 + 3)
     assert "the paper's claim that it switches more" in result.headline
     assert (tmp_path / "margin.png").stat().st_size > 20_000
     assert (tmp_path / "margin.pdf").stat().st_size > 5_000
-    assert sum(line.startswith("Delta (") for line in result.protocol) == 2
+    assert sum(line.startswith("Delta (") for line in result.protocol) == 3
 
 
 @pytest.mark.parametrize(

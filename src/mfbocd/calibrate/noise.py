@@ -45,6 +45,16 @@ def noise_of(values: ArrayLike) -> tuple[float, str]:
     return scale * scale, f"the readings seen never moved: {scale:.3g} squared is a placeholder, edit it"
 
 
+def moves(values: ArrayLike) -> bool:
+    """Whether the readings that are there ever differ: otherwise `noise_of` can only give a placeholder.
+
+    >>> moves([3.0, float("nan"), 4.0]), moves([3.0, 3.0]), moves([3.0]), moves([])
+    (True, False, False, False)
+    """
+    x = present(values)
+    return bool((x != x[:1]).any())
+
+
 def usual_square(steps: Array) -> float:
     """Mean square of the sizes of steps, but for those too large for the rest: changes of level make them.
 

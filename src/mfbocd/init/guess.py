@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..calibrate import CalibrationError, bernoulli_zeta, gaussian_zeta
-from ..calibrate.noise import noise_of
+from ..calibrate.noise import moves, noise_of
 from ..config import Config
 from .model import Guess, guess_model, guess_plain
 from .survey import Survey
@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 DEAREST = 10.0  # placeholder cost of the best fidelity; the least has 1
 HAZARD = 1 / 250
 SHARE = 0.35
+PAIRS = 3  # rows with both readings, at least, for a look at whether one reads more than the other
 
 _GENERAL = {
     "hazard": "P(a change) at every tick: one every 250 ticks on average. Set it to 1 / (ticks between changes).",
@@ -73,7 +74,8 @@ def guess_config(found: Survey, best: str | None = None) -> tuple[Config, dict[s
     if best is not None and best not in found.readings:
         raise GuessError(f"best must be one of {', '.join(found.readings)}, not {best!r}")
     noises = {name: noise_of(values)[0] for name, values in found.readings.items()}
-    quietest = min(noises, key=lambda name: noises[name])
+    # the noise of a column that never moves is a placeholder, which says nothing of how good it is
+    quietest = min(noises, key=lambda name: (not moves(found.readings[name]), noises[name]))
     top = best or quietest
     binary = guess_plain(found.readings[top]).model["kind"] == "bernoulli"
     kept = {n: v for n, v in found.readings.items() if not binary or guess_plain(v).model["kind"] == "bernoulli"}
@@ -124,28 +126,37 @@ def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
     """A guess at zeta, and why."""
     both = np.isfinite(high) & np.isfinite(low)
     x, y = high[both], low[both]
-    try:
-        if guess.model["kind"] == "bernoulli":
-            estimate = bernoulli_zeta(x, y, "information")
-            return max(
-                _digits(estimate.value), 1e-4
-            ), f"(2 q - 1)^2, where q is how often it agrees with the best: {estimate}."
-        estimate = gaussian_zeta(x, y, noise=guess.model["noise"])
-        why = f"The noise of the best over its own, from how far the two lie apart: {estimate}."
-        return max(_digits(estimate.value), 1e-4), why + _offset(x, y)
-    except CalibrationError as refusal:
-        if guess.model["kind"] == "bernoulli":
+    if guess.model["kind"] == "bernoulli":
+        try:
+            labels = bernoulli_zeta(x, y, "information")
+        except CalibrationError as refusal:
             return 0.5, f"A PLACEHOLDER, put in your own: {refusal}."
-        own = noise_of(y)[0]
-        ratio = min(guess.model["noise"] / own, 1.0)
-        noise = guess.model["noise"]
-        why = f"The noise of the best, {noise:.3g}, over its own, {own:.3g}: a rough guess, as {refusal}."
-        return max(_digits(ratio), 1e-4), why + _offset(x, y)
+        why = f"(2 q - 1)^2, where q is how often it agrees with the best: {labels}."
+        return max(_digits(labels.value), 1e-4), why
+    for column, whose in ((low, "its readings"), (high, "the best's readings")):
+        if not moves(column):
+            return 0.5, f"A PLACEHOLDER, put in your own: {whose} never moved, so that their noise is unknown."
+    noise = guess.model["noise"]
+    try:
+        estimate = gaussian_zeta(x, y, noise=noise)
+        why = f"The noise of the best over its own, from how far the two lie apart: {estimate}"
+        value = estimate.value
+    except CalibrationError as refusal:
+        # rows that hold both cannot tell: each column's noise about its own level, over all readings it holds
+        own, count = noise_of(low)[0], np.isfinite(low).sum()
+        value = min(noise / own, 1.0)
+        why = (
+            f"The noise of the best, {noise:.3g}, over its own, {own:.3g} from its {count} readings: a rough "
+            f"guess, as {refusal}"
+        )
+    if x.size < PAIRS:
+        why += "; an offset from the best cannot be seen either"
+    return max(_digits(value), 1e-4), f"{why}.{_offset(x, y)}"
 
 
 def _offset(high: Array, low: Array) -> str:
     """A warning where the two do not read the same quantity: the filter takes every reading as unbiased."""
-    if high.size < 3:
+    if high.size < PAIRS:
         return ""
     apart = float(np.median(low - high))
     error = 1.2533 * 1.4826 * float(np.median(np.abs(low - high - apart))) / math.sqrt(high.size)  # of a median

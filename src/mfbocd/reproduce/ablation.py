@@ -25,7 +25,10 @@ Array = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
 LIBRARY, PAPER, PUBLISHED = "library", "library, paper's predictive", "as published"
-PARTS = {LIBRARY: "library", PAPER: "predictive", PUBLISHED: "published"}
+CORRECTED = "published, correct updates"
+"""As published but for the Gaussian's mistake in weighting its means."""
+PARTS = {LIBRARY: "library", PAPER: "predictive", PUBLISHED: "published", CORRECTED: "corrected"}
+THEIRS = (PUBLISHED, CORRECTED)
 LOW, HIGH = Fidelity("low", 0.5, 1.0), Fidelity("high", 1.0, 2.0)
 PLAIN = Fidelity("low", 1.0, 1.0)
 """Low-fidelity data taken at their word: ordinary BOCD."""
@@ -51,7 +54,7 @@ class Setting:
         ways = (LOW, HIGH)
         if isinstance(self.model, Bernoulli):
             made = simulate.bernoulli(self.model, ways, self.hazard, ticks=self.ticks, seed=seed, low="miss")
-        elif engine == PUBLISHED:
+        elif engine in THEIRS:
             made = published.draw(self.model, ways, self.hazard, ticks=self.ticks, seed=seed)
         else:
             made = simulate.gaussian(self.model, ways, self.hazard, ticks=self.ticks, seed=seed)
@@ -143,16 +146,16 @@ def at_level(setting: Setting, engine: str, level: int, trials: int, tuning: int
     drawn = [setting.draw(engine, seed + i) for i in range(trials)]
     mine = _informed(setting, engine, weight, drawn, seed)
     tossed = coins(mine.low, setting.ticks, level, seed)
-    coin = _given(setting, engine, tossed, drawn, seed)
+    coin = given_choices(setting, engine, tossed, drawn, seed)
     return {"weight": weight, "information": mine._asdict(), "random": coin._asdict()}
 
 
 def low_only(setting: Setting, engine: str, trials: int, seed: int) -> dict[str, list[float]]:
     """Ordinary BOCD on low-fidelity data, taken at their word."""
     drawn = [setting.draw(engine, seed + i) for i in range(trials)]
-    if engine == PUBLISHED:
+    if engine in THEIRS:
         low = np.zeros(setting.ticks, dtype=np.int64)
-        return _published(setting, drawn, (1.0, 1.0), [low] * trials)._asdict()
+        return _published(setting, engine, drawn, (1.0, 1.0), [low] * trials)._asdict()
     family = replace(_family(setting, engine), fidelities=(PLAIN, HIGH))
     return _measured(setting, follow(family, Always("low"), drawn, seed))._asdict()
 
@@ -164,8 +167,8 @@ def coins(shares: Sequence[float], ticks: int, level: int, seed: int) -> list[Ch
 
 
 def _share(setting: Setting, engine: str, weight: float, tables: Sequence[Array]) -> float:
-    if engine == PUBLISHED:
-        return float(np.mean([_chosen(setting, weight, table) == 0 for table in tables]))
+    if engine in THEIRS:
+        return float(np.mean([_chosen(setting, engine, weight, table) == 0 for table in tables]))
     policy, family = InformationRate([1.0, weight]), _family(setting, engine)
     options: dict[str, Any] = {"prune": None, "missing": "raise", "threads": 1}
     spend = average_spend(policy, family.model, family.fidelities, family.hazard, tables, **options)
@@ -173,21 +176,24 @@ def _share(setting: Setting, engine: str, weight: float, tables: Sequence[Array]
     return (high - spend) / (high - low)
 
 
-def _chosen(setting: Setting, weight: float, table: Array) -> Choices:
-    rates = (1.0 / LOW.cost_of(), weight / HIGH.cost_of())
-    return published.run(setting.model, (LOW.zeta, HIGH.zeta), setting.hazard, table, rates=rates).choice
+def _chosen(setting: Setting, engine: str, weight: float, table: Array) -> Choices:
+    zeta, rates = (LOW.zeta, HIGH.zeta), (1.0 / LOW.cost_of(), weight / HIGH.cost_of())
+    correct = engine == CORRECTED
+    return published.run(setting.model, zeta, setting.hazard, table, rates=rates, correct=correct).choice
 
 
 def _informed(setting: Setting, engine: str, weight: float, drawn: Sequence[Drawn], seed: int) -> Measured:
-    if engine == PUBLISHED:
-        return _given(setting, engine, [_chosen(setting, weight, d.table) for d in drawn], drawn, seed)
+    if engine in THEIRS:
+        return given_choices(setting, engine, [_chosen(setting, engine, weight, d.table) for d in drawn], drawn, seed)
     return _measured(setting, follow(_family(setting, engine), InformationRate([1.0, weight]), drawn, seed))
 
 
-def _given(setting: Setting, engine: str, choices: list[Choices], drawn: Sequence[Drawn], seed: int) -> Measured:
+def given_choices(
+    setting: Setting, engine: str, choices: list[Choices], drawn: Sequence[Drawn], seed: int
+) -> Measured:
     """Choices made beforehand."""
-    if engine == PUBLISHED:
-        return _published(setting, drawn, (LOW.zeta, HIGH.zeta), choices)
+    if engine in THEIRS:
+        return _published(setting, engine, drawn, (LOW.zeta, HIGH.zeta), choices)
     planned = np.stack(choices, axis=1)
 
     def choose(fleet: Fleet) -> Choices:
@@ -197,13 +203,13 @@ def _given(setting: Setting, engine: str, choices: list[Choices], drawn: Sequenc
 
 
 def _published(
-    setting: Setting, drawn: Sequence[Drawn], zeta: tuple[float, float], choices: Sequence[Choices]
+    setting: Setting, engine: str, drawn: Sequence[Drawn], zeta: tuple[float, float], choices: Sequence[Choices]
 ) -> Measured:
     model, hazard = setting.model, setting.hazard
     high = np.ones(setting.ticks, dtype=np.int64)
     mse, l1 = [], []
     for stream, choice in zip(drawn, choices, strict=True):
-        mine = published.run(model, zeta, hazard, stream.table, choice=choice)
+        mine = published.run(model, zeta, hazard, stream.table, choice=choice, correct=engine == CORRECTED)
         best = published.run(model, (1.0, 1.0), hazard, stream.table, choice=high)
         mse.append(float(np.mean((mine.mean - best.mean) ** 2)))
         l1.append(float(np.abs(mine.posterior - best.posterior).sum()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..models import Gaussian
-from .ablation import Setting, compare
+from .ablation import CORRECTED, LIBRARY, PUBLISHED, Setting, compare
 from .ablation_page import CAPTION, figure, headline, paired, protocol, rows
+from .mistake import Mistake, one_share
 from .target import Options, Result, Target, save
 
 SETTING = Setting(
@@ -23,6 +24,7 @@ SETTING = Setting(
         (80, "0.656 (0.087)", "0.492 (0.044)", "184.66 (9.20)", "175.70 (9.20)"),
         (97, "0.547 (0.028)", "0.537 (0.028)", "176.76 (9.40)", "175.34 (9.33)"),
     ),
+    engines=(LIBRARY, PUBLISHED, CORRECTED),
 )
 
 PROTOCOL = (
@@ -31,35 +33,37 @@ PROTOCOL = (
     "printed low-fidelity-only row. They were not tuned further.",
     "Library: variances are variances (low-fidelity noise has variance 2), the gain is exact to 1e-6 nats, the "
     "predicted mean uses the weights after the reading.",
-    "As published: theta has STANDARD DEVIATION 3 while the model assumes variance 3, low-fidelity noise has "
-    "standard deviation 2 while the model assumes variance 2; the gain is a sum over 50 Gauss-Hermite nodes that "
-    "stay around 0; the predicted mean mixes updated statistics with the weights from before the reading. A gain "
-    "below zero counts as 1e-20. Its streams are therefore other streams than the library's.",
+    "As published: the means are weighted with precisions that were overwritten too early (published, correct "
+    "updates: the same code without this mistake); theta has STANDARD DEVIATION 3 while the model assumes variance "
+    "3, low-fidelity noise has standard deviation 2 while the model assumes variance 2; the gain is a sum over 50 "
+    "Gauss-Hermite nodes that stay around 0; the predicted mean mixes updated statistics with the weights from "
+    "before the reading. A gain below zero counts as 1e-20. Its streams are therefore other streams than the "
+    "library's.",
 )
 
 DIFFER = """
-The published code draws the data with standard deviations where the paper writes variances: its regimes lie further
-apart, and its cheap readings are noisier, than its model believes. Its gain is integrated on fixed points between -9
-and 9, so a regime further off looks alike at both fidelities. Its predicted mean is one reading late in its weights.
-At the first tick both of its gains come out negative and are replaced by the same tiny number, so what is read there
-hangs on weights and costs alone.
-
-In the printed table the coin's MSE is larger at 38 to 80 % low fidelity than at 97 %. Neither engine gives that
-shape, nor did any other setting tried (T of 100 and 500, hazard 1/100, prior N(0, 5) and N(0, 10)).
+The published code overwrites the precisions before it updates the means, so with both fidelities in a run every mean
+is weighted with a wrong precision (the first section). It draws the data with standard deviations where the paper
+writes variances: its regimes lie further apart, and its cheap readings are noisier, than its model believes. Its gain
+is integrated on fixed points between -9 and 9, so a regime further off looks alike at both fidelities. Its predicted
+mean is one reading late in its weights. At the first tick both of its gains come out negative and are replaced by the
+same tiny number, so what is read there depends on weights and costs alone.
 """
 
 
 def run(options: Options) -> Result:
-    """The table, the figure and the paired comparison."""
-    columns = [(column.engine, column) for column in compare(SETTING, options)]
-    save(figure(columns), options, TARGET.name)
-    return Result(
-        headline(columns),
-        (*PROTOCOL, *protocol(options)),
-        rows(columns),
-        [(TARGET.name, CAPTION)],
-        [paired(columns), ("What differs between the engines", DIFFER)],
-    )
+    """The table, the figure, what the mistake does, and the paired comparison."""
+    columns = {column.engine: column for column in compare(SETTING, options)}
+    named = list(columns.items())
+    save(figure(named), options, TARGET.name)
+    sections = [paired(named), ("What differs between the engines", DIFFER)]
+    said = headline(named)
+    if CORRECTED in columns:
+        made, without = columns[PUBLISHED], columns[CORRECTED]
+        found = Mistake(made, without, *one_share([made, without], options))
+        said = f"{said} {found.verdict}"
+        sections.insert(0, ("The mistake in the published update", found.section))
+    return Result(said, (*PROTOCOL, *protocol(options)), rows(named), [(TARGET.name, CAPTION)], sections)
 
 
 TARGET = Target(

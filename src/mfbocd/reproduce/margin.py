@@ -24,6 +24,7 @@ from .numerical import (
     many,
     sign,
     spend,
+    stem,
     stream,
     tune,
 )
@@ -55,9 +56,7 @@ def run(options: Options) -> Result:
     count = options.count(FULL, QUICK)
     count_held = HELD_QUICK if options.quick else HELD
     made = engines(options)
-    tuning: dict[str, Job] = {
-        f"tune-{e.replace(' ', '-')}": (tune, (options.seed, count_held, TICKS, e)) for e in made
-    }
+    tuning: dict[str, Job] = {f"tune-{stem(e)}": (tune, (options.seed, count_held, TICKS, e)) for e in made}
     tuned = dict(zip(made, options.finish(tuning, {"held": count_held, "ticks": TICKS}).values(), strict=True))
     found = many(options, count, {e: (t["delta"], spend(t["wanted"])) for e, t in tuned.items()})
     save(_figure(options.seed, made[0], tuned[made[0]]["delta"], found), options, "margin")
@@ -157,8 +156,10 @@ def protocol(options: Options, count: int, count_held: int, tuned: Mapping[str, 
         "coin of share p switches at 2 p (1 - p) of them.",
         "MSE and L1 are to the run that always reads high fidelity; L1 compares the paper's run-length matrices, "
         "and is 1 - h times that of the filtered posteriors.",
-        "As published: gains by 50 quadrature nodes fixed near 0, the predicted mean from stale weights, streams "
-        "drawn with standard deviations for variances. The default's choices are the library's under both engines.",
+        "As published: means weighted with precisions that were overwritten too early, gains by 50 quadrature nodes "
+        "fixed near 0, the predicted mean from stale weights, streams drawn with standard deviations for variances. "
+        "Published, correct updates: the same without the first of these. The default's choices are the library's "
+        "under every engine.",
         "In brackets two standard errors over streams; differences are paired.",
     ]
 
@@ -187,7 +188,14 @@ def _figure(seed: int, engine: str, delta: float, found: Mapping[str, Sequence[S
             value = Number.mean_of(100.0 * column(scores, rule, "switching"))
             place = i * (len(BARS) + 1) + j
             axis.bar(place, value.value, yerr=value.two_se, color=colour, capsize=3, label=None if i else name)
-        axis.text(i * (len(BARS) + 1) + 1.5, -0.02, of, ha="center", va="top", transform=axis.get_xaxis_transform())
+        axis.text(
+            i * (len(BARS) + 1) + 1.5,
+            -0.02,
+            of.replace(" ", "\n"),
+            ha="center",
+            va="top",
+            transform=axis.get_xaxis_transform(),
+        )
     axis.set_xticks([])
     axis.set_ylabel("ticks that switch, %")
     axis.set_ylim(bottom=0, top=1.25 * float(np.max(axis.get_ylim())))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..policy import InformationRate
 from . import picture
 from .numerical import (
+    CORRECTED,
     ENGINES,
     TICKS,
     Scores,
@@ -38,7 +39,7 @@ def run(options: Options) -> Result:
     made = engines(options)
     found = many(options, count, dict.fromkeys(made))
     figures = []
-    for engine in made:
+    for engine in (each for each in made if each != CORRECTED):
         stem = "mi-illustration" if engine == "library" else "mi-illustration-as-published"
         save(_figure(options.seed, engine), options, stem)
         figures.append((stem, _caption(engine)))
@@ -47,7 +48,7 @@ def run(options: Options) -> Result:
         protocol=protocol(options, count),
         rows=rows(found),
         figures=figures,
-        sections=[("The claim", claim(found)), *([("Why the two engines differ", WHY)] if len(made) > 1 else [])],
+        sections=[("The claim", claim(found)), *([("Why the engines differ", WHY)] if len(made) > 1 else [])],
     )
 
 
@@ -92,10 +93,12 @@ def claim(found: Mapping[str, Sequence[Scores]]) -> str:
 
 
 WHY = """\
-As published, the gain is integrated with 50 Gauss-Hermite nodes that are never moved to where the data are, so it is
-right only for readings near 0; the predicted mean mixes statistics that know the newest reading with run-length
-weights that do not; and streams are drawn with standard deviations where the paper writes variances, so theta spreads
-more (sd 3, not the root of 3) and low fidelity is noisier (sd 2, not the root of 2) than the model believes."""
+As published, precisions are overwritten before the means are updated, so with both fidelities in a run every mean is
+weighted with a wrong precision; `published, correct updates` is the same code without this mistake. The gain is
+integrated with 50 Gauss-Hermite nodes that are never moved to where the data are, so it is right only for readings
+near 0; the predicted mean mixes statistics that know the newest reading with run-length weights that do not; and
+streams are drawn with standard deviations where the paper writes variances, so theta spreads more (sd 3, not the root
+of 3) and low fidelity is noisier (sd 2, not the root of 2) than the model believes."""
 
 
 def protocol(options: Options, count: int) -> list[str]:

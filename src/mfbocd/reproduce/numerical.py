@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +13,8 @@ from .. import simulate
 from ..batch import run
 from ..detector import Detector
 from ..fidelity import Fidelity
-from ..filter import Filter
-from ..hazard import Hazard
 from ..models import Gaussian
 from ..policy import Always, Budget, InformationRate, Margin, Policy, Random
-from ..prune import Pruning
 from ..study.parts import Job
 from . import published
 from .level import reach
@@ -36,7 +34,10 @@ RATES = tuple(1.0 / f.cost_of() for f in WAYS)
 HELD_OUT = 1_000_000  # added to the seeds of the streams an argument is tuned on
 CHUNK = 10  # trials a part
 WIDEST = 1.0  # margin tried, in nats; the narrowest is a millionth of it
-ENGINES = {"library": False, "as published": True}
+CORRECTED = "published, correct updates"
+"""As published but for the mistake in weighting the means (`published`, 1)."""
+ENGINES = {"library": False, "as published": True, CORRECTED: True}
+"""Each with whether its streams are drawn as the published code draws them."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Followed:
 
 
 def engines(options: Options) -> list[str]:
-    """The one asked for with ``--as-published``, else both."""
+    """The one asked for with ``--as-published``, else all."""
     return ["as published"] if options.as_published else list(ENGINES)
 
 
@@ -72,39 +73,26 @@ def by_library(table: Array, policy: Policy, seed: int) -> Followed:
     return Followed(trace.choice, trace.mean, (1.0 - HAZARD) * trace.posterior)
 
 
-def as_published(table: Array, policy: Policy, seed: int) -> Followed:
+def as_published(table: Array, policy: Policy, seed: int, correct: bool = False) -> Followed:
     """The paper's code under the same policy; a `Budget`, which it does not know, chooses by the library's gains."""
+    rule: dict[str, Any]
     if isinstance(policy, InformationRate):
-        found = published.run(MODEL, ZETAS, HAZARD, table, rates=RATES)
+        rule = {"rates": RATES}
+    elif isinstance(policy, Margin):
+        rule = {"margin": policy.delta}
     else:
-        found = published.run(MODEL, ZETAS, HAZARD, table, choice=_published_choices(table, policy, seed))
+        planned = policy.bind(WAYS).schedule([seed], 0, len(table))
+        choice = by_library(table, policy, seed).choice if planned is None else np.ascontiguousarray(planned[:, 0])
+        rule = {"choice": choice}
+    found = published.run(MODEL, ZETAS, HAZARD, table, correct=correct, **rule)
     return Followed(found.choice, found.mean, found.posterior[1:, 1:])
 
 
-def _published_choices(table: Array, policy: Policy, seed: int) -> Choices:
-    if isinstance(policy, Margin):
-        return _by_margin(table, policy.delta)
-    planned = policy.bind(WAYS).schedule([seed], 0, len(table))
-    if planned is not None:
-        return np.ascontiguousarray(planned[:, 0])
-    return by_library(table, policy, seed).choice
-
-
-def _by_margin(table: Array, delta: float) -> Choices:
-    """`alt_decision_rule` on the published gains."""
-    belief = Filter(MODEL, Hazard(HAZARD), Pruning.of(None))
-    zeta = np.array(ZETAS)
-    choice = np.empty(len(table), dtype=np.int64)
-    for t, readings in enumerate(table):
-        low, high = published.gains(belief, zeta)
-        choice[t] = 0 if abs(low - high) < delta else 1
-        belief.observe(float(readings[choice[t]]), ZETAS[choice[t]])
-    return choice
-
-
 def follow(table: Array, policy: Policy, seed: int, engine: str) -> Followed:
-    """One stream under one policy by one of the two engines."""
-    return (as_published if ENGINES[engine] else by_library)(table, policy, seed)
+    """One stream under one policy by one of the engines."""
+    if ENGINES[engine]:
+        return as_published(table, policy, seed, correct=engine == CORRECTED)
+    return by_library(table, policy, seed)
 
 
 def score(tested: Followed, high: Followed) -> dict[str, float]:
@@ -157,7 +145,7 @@ def many(options: Options, count: int, tuned: Mapping[str, tuple[float, float] |
     end = options.seed + count
     jobs: dict[str, dict[str, Job]] = {
         engine: {
-            f"{engine.replace(' ', '-')}-{first}": (trials, (first, min(CHUNK, end - first), TICKS, engine, wanted))
+            f"{stem(engine)}-{first}": (trials, (first, min(CHUNK, end - first), TICKS, engine, wanted))
             for first in range(options.seed, end, CHUNK)
         }
         for engine, wanted in tuned.items()
@@ -165,6 +153,11 @@ def many(options: Options, count: int, tuned: Mapping[str, tuple[float, float] |
     work = {name: job for of in jobs.values() for name, job in of.items()}
     parts = options.finish(work, {"trials": count, "ticks": TICKS, "tuned": dict(tuned)})
     return {engine: [scores for name in of for scores in parts[name]] for engine, of in jobs.items()}
+
+
+def stem(engine: str) -> str:
+    """Of the names of its parts."""
+    return engine.replace(",", "").replace(" ", "-")
 
 
 def coin(share: float) -> Random:

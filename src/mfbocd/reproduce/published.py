@@ -1,15 +1,29 @@
 """The paper's own code, where it behaves otherwise than the paper's equations say. Nothing else imports this.
 
-1. The Gaussian's gain integrates over x with 50 Gauss-Hermite nodes that are never shifted or scaled to the data:
+1. The Gaussian's update (`MfNormal.update_params` in its `models/normal.py`) puts the NEW precisions in place before
+   it updates the means, and then weights each mean with them. In order, with run lengths from 0 on:
+
+       new  = precision + zeta / noise
+       precision = [1 / var, *new]                      # one place further: a run is one longer
+       mean = (mean * precision[:-1] + zeta * x / noise) / new
+
+   The mean of run length l should be weighted with its own old precision, 1 / var + sum of zeta / noise over its last
+   l readings. `precision[:-1]` gives it instead the new precision of run length l - 1, in which the zeta of the
+   reading at hand stands in place of the zeta of the run's first reading. With one fidelity these are equal, and the
+   code is right. Where they differ the weights of the old mean and of the reading sum not to 1 but to
+   1 + (zeta now - zeta first) / (noise * new): the mean moves away from zero at a reading of higher fidelity than the
+   run's first, and towards zero at one of lower. The predictive, and so the run length and the gain, use these means.
+   `correct=True` leaves this mistake out, and this one alone.
+2. The Gaussian's gain integrates over x with 50 Gauss-Hermite nodes that are never shifted or scaled to the data:
    E_x H(r | x) = sum_i w_i e^{x_i^2} p(x_i) H(r | x_i) (`mi_rx`). It is right for data within about 9 of zero only.
    The Bernoulli's is `mi_xr`, the finite sum over both outcomes of a predictive that does not sum to one.
-2. The predicted mean mixes the UPDATED statistics with the run-length weights from BEFORE the reading.
-3. Data are drawn with standard deviations where the paper writes variances.
-4. The run-length matrix is that of the NEXT point: its first column is the hazard for ever. Its first row is e, not 1
+3. The predicted mean mixes the UPDATED statistics with the run-length weights from BEFORE the reading.
+4. Data are drawn with standard deviations where the paper writes variances.
+5. The run-length matrix is that of the NEXT point: its first column is the hazard for ever. Its first row is e, not 1
    (the code starts from log R[0, 0] = 1), so the first predicted mean is e times the prior's.
 
 A gain that comes out negative is replaced by 1e-20, as its code does at the first tick, where both do: the choice
-there hangs on the weights and costs alone.
+there depends on the weights and costs alone.
 """
 
 from __future__ import annotations
@@ -71,22 +85,31 @@ def run(
     table: Array,
     *,
     rates: Sequence[float] = (),
+    margin: float | None = None,
     choice: Choices | None = None,
+    correct: bool = False,
 ) -> Run:
-    """One stream (T, J): at each tick the largest rate times gain is read, or what `choice` says.
+    """One stream (T, J): at each tick the largest rate times gain is read, or what `margin` or `choice` says.
 
-    `rates` are weight / cost of each fidelity. Of equal products the first is read.
+    `rates` are weight / cost of each fidelity. Of equal products the first is read. With a `margin` (of a Gaussian
+    with two fidelities) the first is read where the two gains differ by less than it, else the second. `correct`
+    weights a Gaussian's means with the right precisions, which the published code does not; all else stays as
+    published.
 
     >>> table = np.array([[0.0, 0.1], [0.3, -0.2], [4.9, 5.1], [5.3, 5.0]])
     >>> found = run(Gaussian(1, 3, 1), (0.5, 1.0), 1 / 50, table, rates=(1.0, 0.7))
     >>> found.choice, found.mean.round(3)
-    (array([0, 1, 1, 1]), array([2.718, 0.118, 2.242, 3.805]))
+    (array([0, 1, 1, 1]), array([2.718, 0.118, 2.242, 3.759]))
+    >>> run(Gaussian(1, 3, 1), (0.5, 1.0), 1 / 50, table, choice=found.choice, correct=True).mean.round(3)
+    array([2.718, 0.118, 2.242, 3.805])
     >>> found.posterior[:, 0].round(3)
     array([2.718, 0.02 , 0.02 , 0.02 , 0.02 ])
     """
     ticks = len(table)
     forced = np.full(ticks, -1, dtype=np.int64) if choice is None else choice
-    if choice is None and len(rates) != len(zeta):
+    if margin is not None and (len(zeta) != 2 or not isinstance(model, Gaussian)):
+        raise ValueError(f"margin is for a Gaussian and two fidelities, not {model!r} and {len(zeta)}")
+    if choice is None and margin is None and len(rates) != len(zeta):
         raise ValueError(f"rates must be {len(zeta)} numbers, one a fidelity, not {tuple(rates)!r}")
     chosen = np.empty(ticks, dtype=np.int64)
     posterior = np.zeros((ticks + 1, ticks + 1))
@@ -96,7 +119,8 @@ def run(
     out = (chosen, posterior, mean)
     if isinstance(model, Gaussian):
         prior = (float(model.mean), float(model.var), float(model.noise))
-        _run_gaussian(readings, ways, pay, forced, prior, float(hazard), NODES, OMEGA, *out)
+        apart = -1.0 if margin is None else float(margin)
+        _run_gaussian(readings, ways, pay, apart, forced, prior, float(hazard), correct, NODES, OMEGA, *out)
     elif isinstance(model, Bernoulli):
         shape = (float(model.alpha), float(model.beta))
         _run_bernoulli(readings, ways, pay, forced, shape, float(hazard), *out)
@@ -200,9 +224,11 @@ def _run_gaussian(
     table: Array,
     zeta: Array,
     rates: Array,
+    margin: float,
     forced: Choices,
     prior: tuple[float, float, float],
     hazard: float,
+    correct: bool,
     nodes: Array,
     omega: Array,
     choice: Choices,
@@ -223,12 +249,16 @@ def _run_gaussian(
     for t in range(ticks):
         n = t + 1
         j = forced[t]
-        if j < 0:
+        if j < 0 and margin >= 0.0:
+            low = _gaussian_gain(weight, mean, spread, n, noise / zeta[0], hazard, nodes, omega)
+            high = _gaussian_gain(weight, mean, spread, n, noise / zeta[1], hazard, nodes, omega)
+            j = 0 if abs(low - high) < margin else 1
+        elif j < 0:
             best = -1.0
             for k in range(zeta.size):
-                told = _gaussian_gain(weight, mean, spread, n, noise / zeta[k], hazard, nodes, omega)
-                if rates[k] * told > best:
-                    best = rates[k] * told
+                gain = _gaussian_gain(weight, mean, spread, n, noise / zeta[k], hazard, nodes, omega)
+                if rates[k] * gain > best:
+                    best = rates[k] * gain
                     j = k
         choice[t] = j
         x = table[t, j]
@@ -239,8 +269,14 @@ def _run_gaussian(
             d = x - mean[i]
             value[i] = -0.5 * (log(v) + d * d / v)
             top = max(top, value[i])
-            mean[i] += d * spread[i] / v
-            spread[i] *= blur / v
+            # the old mean's weight, precision * variance: as published the precision is the new one of the hypothesis
+            # born one tick later, whose own variance is still to be updated here
+            kept = blur / v
+            updated = spread[i] * kept
+            if not correct and i < n - 1:
+                kept = (1.0 / spread[i + 1] + 1.0 / blur) * updated
+            mean[i] = kept * mean[i] + x * updated / blur
+            spread[i] = updated
         for i in range(n):
             value[i] = exp(value[i] - top)
         mean[n] = centre
@@ -278,9 +314,9 @@ def _run_bernoulli(
         if j < 0:
             best = -1.0
             for k in range(zeta.size):
-                told = _bernoulli_gain(weight, a, b, n, zeta[k])
-                if rates[k] * told > best:
-                    best = rates[k] * told
+                gain = _bernoulli_gain(weight, a, b, n, zeta[k])
+                if rates[k] * gain > best:
+                    best = rates[k] * gain
                     j = k
         choice[t] = j
         x = table[t, j]

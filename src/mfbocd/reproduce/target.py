@@ -102,7 +102,7 @@ class Row:
     ours: Number
     published: Number | None = None
     engine: str = "library"
-    """Which code made ours: "library" or "as published"."""
+    """Which code made ours: "library", "as published" or a variant of it."""
     keys: Mapping[str, Any] = field(default_factory=dict)
     """What tells this row from its neighbours, one column each in the table: level, rule, measure."""
 
