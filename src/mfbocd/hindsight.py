@@ -103,7 +103,7 @@ class Hindsight:
         return len(self) if self.exact else self.live // 2
 
     def add(self, step: Step) -> None:
-        """Keep what the detector has just been told: to be called with the step of every tick, from the first."""
+        """Take the step the detector has just made: to be called at every tick, from the first."""
         if step.tick != len(self):
             raise ValueError(f"tick {len(self)} comes next, but the detector is at {step.tick}")
         if step.x is None or step.fidelity is None:

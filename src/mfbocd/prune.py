@@ -20,8 +20,9 @@ class Threshold:
 
     It can hide a change for good. A new regime starts from the prior and pays for it at its first readings: far from
     the prior mean its probability may be 1e-30 for hundreds of ticks before the readings outweigh that. A threshold
-    drops it long before; `Resample` and `TopK` compare hypotheses with each other and keep it. It also errs on one
-    side: what is dropped is always a recent change. Use it where the prior covers the levels that occur.
+    drops it long before; `Resample` and `TopK` compare hypotheses with each other and keep it. It is also biased:
+    many hypotheses below `eps` may be a probable change together, and all are dropped. Use it only where the prior
+    covers the levels that occur and the hazard is well above `eps`.
 
     >>> Threshold(1e-8)
     Threshold(eps=1e-08)
