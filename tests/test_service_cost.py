@@ -80,7 +80,7 @@ def test_the_statistics_are_counted_as_the_model_has_them(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-@pytest.mark.parametrize("prune", [None, {"top_k": 40}], ids=["default", "top_k"])
+@pytest.mark.parametrize("prune", [None, {"top_k": 40}, False], ids=["default", "top_k", "exact"])
 def test_the_estimate_is_no_less_than_the_state(kind: str, prune: Any) -> None:
     for hazard in (0.01, {"kind": "learned", "points": 5}, {"kind": "weibull", "shape": 2.0, "scale": 9.0}):
         config: Table = {"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "hazard": hazard}

@@ -178,6 +178,17 @@ def test_a_service_ends_while_a_family_is_compiled(tmp_path: Path) -> None:
     assert warmer.ready(COLD).done()
 
 
+def test_a_client_that_goes_away_does_not_end_it_for_others() -> None:
+    compiler = Compiler()
+    warmer = compiler.warmer()
+    first, second = warmer.ready(COLD), warmer.ready(COLD)
+    assert not first.cancel()  # as asyncio does when a request is cancelled
+    compiler.go.set()
+    second.result(SOON)
+    assert warmer.is_ready(json.dumps(COLD))
+    warmer.close()
+
+
 def test_what_cannot_be_rehearsed_is_waited_for_once(tmp_path: Path) -> None:
     """The stream itself says what is wrong; others of the same structure are not affected."""
     bad = CONFIG | {"model": {"kind": "gaussian", "noise": -1.0, "mean": 0.0, "var": 9.0}}

@@ -186,7 +186,7 @@ def test_the_openapi_document_tells_all_of_it(shared: httpx.Client) -> None:
     assert set(told["paths"]) == {
         *("/streams", "/streams/{stream}", "/streams/{stream}/choose", "/streams/{stream}/observe"),
         *("/streams/{stream}/step", "/streams/{stream}/trace", "/streams/{stream}/events"),
-        *("/choose", "/observe", "/events", "/groups", "/groups/{group}", "/metrics", "/healthz"),
+        *("/choose", "/observe", "/events", "/groups", "/groups/{group}", "/metrics", "/healthz", "/readyz"),
     }
     assert told["components"]["schemas"]["Observation"]["examples"]
     made = told["components"]["schemas"]["NewStream"]["examples"][0]

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .._kernels import layout as at
+from ..filter import START
 from ..models import gaussian_process, student
 from ..models.sampling import POINTS
+from ..prune import DEFAULT, Pruning
 
 DEPTH = 16
 """How deep the tables and lists of a config may be nested."""
@@ -18,8 +20,6 @@ TEXT = 25
 """and of one that is stored as a text."""
 HUGE = 10**12
 """Stands for all numbers beyond: sums and products of it are still numbers."""
-DEFAULT = 256
-"""Hypotheses where a config does not say how many: see `mfbocd.prune.DEFAULT`."""
 
 
 class Size(NamedTuple):
@@ -85,8 +85,8 @@ def cost(config: Mapping[str, Any], largest: float) -> Cost:
     most = _hypotheses(config.get("prune"))
     rows: float
     if most is None:  # as many as there is room for
-        rows = max(largest / (NUMBER * columns), at.LANES)
-        own = NUMBER * columns * at.LANES
+        rows = max(largest / (NUMBER * columns), START)
+        own = NUMBER * columns * START
     else:
         rows = -(-(most + 2) // at.LANES) * at.LANES
         own = NUMBER * columns * rows
@@ -233,7 +233,7 @@ MODELS: dict[str, Callable[[Any], Size]] = {
 def _hypotheses(prune: Any) -> int | None:
     """How many there are at most; None is no bound."""
     if prune is None:
-        return DEFAULT
+        return Pruning.of(DEFAULT).most or None
     if not isinstance(prune, Mapping):
         return None
     found = [prune[name] for name in ("resample", "top_k") if isinstance(prune.get(name), int)]

@@ -88,6 +88,7 @@ class Warmer:
             pending = self._pending.get(key)
             if pending is None:
                 pending = Future()
+                pending.set_running_or_notify_cancel()  # a client that goes away does not end it for the others
                 if self._closing or key in self._known:
                     pending.set_result(None)
                     return pending
