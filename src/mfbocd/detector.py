@@ -142,9 +142,12 @@ class Detector:
         """
         if self.on_error == "raise" and not self.shadow and not self._recurrent:
             chosen = self.choose(raw)
-            paid = chosen.cost_of(raw)  # asked before it reads, as below
+            paid = self._cost_of(chosen, raw)  # asked before it reads, as below
             return self.tell(self._observe(chosen, raw), chosen, paid)
-        wanted = self._shadowed(raw) or [self.choose(raw)]
+        wanted = self._shadowed(raw)
+        if not wanted:
+            chosen = self.choose(raw)
+            wanted = {chosen: self._cost_of(chosen, raw)}
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
         asked = set()
@@ -152,7 +155,8 @@ class Detector:
         cost, failed = 0.0, []
         first: Exception | None = None
         for f in (*wanted, *spare):
-            extra = f.cost_of(raw)  # asked before it reads: a reading may change what the next costs
+            # asked once, before it reads: a reading may change what the next costs
+            extra = wanted[f] if f in wanted else f.cost_of(raw)
             if f in spare and (told or not self.policy.affords(cost + extra)):
                 continue
             cost += extra
@@ -171,22 +175,22 @@ class Detector:
             low = told[1][0].name
             warning = self.shadow[low].observe(told[0][1], told[1][1])
             said = None if warning is None else f"{low}: {warning}"
-        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
+        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (next(iter(wanted)), None))
         step = self.tell(value, f, cost, tuple(failed), said)
         for f in self._recurrent:
             if f.name not in asked:
                 f.observe.feed(raw)  # type: ignore[union-attr]
         return step
 
-    def _shadowed(self, raw: Any) -> list[Fidelity]:
-        """The best fidelity and a lower one, at a tick at which a guard is to judge the pair; else none."""
+    def _shadowed(self, raw: Any) -> dict[Fidelity, float]:
+        """The best fidelity and a lower one with their costs, at a tick at which a guard is to judge the pair."""
         tick = self._tick + 1
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
         if not due:
-            return []
+            return {}
         low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
-        pair = [max(self.fidelities, key=lambda f: f.zeta), low]
-        return pair if self.policy.affords(sum(f.cost_of(raw) for f in pair)) else []
+        pair = {f: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
+        return pair if self.policy.affords(sum(pair.values())) else {}
 
     def taken(self, x: Any) -> Any:
         """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""

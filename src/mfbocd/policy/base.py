@@ -38,6 +38,8 @@ class Policy(ABC):
     """The same as plain numbers."""
     priced: bool
     """Whether some cost is a function of the raw input."""
+    shared: bool = False
+    """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
     learns: bool
     """Whether what was paid must be told."""
 
