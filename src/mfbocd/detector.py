@@ -364,7 +364,10 @@ class Detector:
     # --- saving ----------------------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
-        """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after."""
+        """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after.
+
+        The same bits hold on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
+        """
         return to_bytes(self)
 
     @classmethod

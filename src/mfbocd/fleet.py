@@ -79,7 +79,8 @@ def _work(jobs: SimpleQueue[tuple[Callable[..., None], tuple[Any, ...]] | None])
 class Fleet:
     """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
 
-    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit; `detector(i)` takes it out.
+    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit (on one type of CPU with one set of library
+    versions: docs/scale.md, "The same bits"); `detector(i)` takes it out.
 
     >>> from mfbocd import Gaussian
     >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01)
