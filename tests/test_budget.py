@@ -103,7 +103,7 @@ def test_the_spend_is_within_a_percent_or_one_reading_of_the_budget(  # type: ig
 
 
 def test_the_debt_a_long_burst_left_does_not_starve_the_next_regime() -> None:
-    """Regimes that change at every tenth tick for 3000 ticks, then one change after a long quiet time, at any ratio."""
+    """Regimes that change at every tenth tick for 3000 ticks, then one change after a quiet time."""
     for ratio, share in ((40.0, 0.1), (1e3, 0.02), (1e5, 0.01)):
         ways = ways_of(ratio)
         wild = readings("gaussian", ways, 1 / 10, 3000, 1)
@@ -144,11 +144,15 @@ def test_costs_that_are_functions_meet_the_budget() -> None:
         assert (trace.choice == 1).sum() > 0
 
 
-@pytest.mark.parametrize(("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)])
+@pytest.mark.parametrize(
+    ("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)]
+)
 def test_a_fleet_is_within_a_percent_or_one_reading_of_all(n: int, ratio: float, share: float) -> None:
     ways = ways_of(ratio)
     ticks = 4000
-    fleet = mf.Fleet(n, GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), threads=1, alarm=None, prune=mf.TopK(32))
+    fleet = mf.Fleet(
+        n, GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), threads=1, alarm=None, prune=mf.TopK(32)
+    )
     tables = np.stack([readings("gaussian", ways, 1 / 250, ticks, i) for i in range(n)], axis=1)
     costs, rows = [], np.arange(n)
     for table in tables:
@@ -239,7 +243,7 @@ def config_of(per_tick: float, ratio: float = 40.0) -> dict[str, Any]:
 
 
 def test_a_group_on_spark_refuses_what_a_fleet_may_spend(tmp_path: Path) -> None:
-    """There `per_tick` is what one stream's tick costs: a fleet's amount would read the expensive one at every tick."""
+    """There `per_tick` is what one stream's tick costs: a fleet's amount would always read the expensive one."""
     pytest.importorskip("pyspark")
     from mfbocd.adapters.spark import GroupBudget
 
@@ -249,7 +253,7 @@ def test_a_group_on_spark_refuses_what_a_fleet_may_spend(tmp_path: Path) -> None
 
 
 def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp_path: Path) -> None:
-    """Streams come later. Until then all read the best, and nothing is saved up that would be overspent afterwards."""
+    """Streams come later. Until then all read the best, and nothing is saved up to be overspent later."""
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
@@ -323,7 +327,7 @@ def drawn_ways(rng: np.random.Generator, fails: float) -> list[mf.Fidelity]:
 
 
 def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
-    """A random cap and what each tick cost, alone or in a fleet, with fallbacks and shadows; None if it is refused."""
+    """A random cap and what each tick cost, alone or in a fleet, with fallbacks and shadows; None if refused."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 1, 1, 3]))
     fails = 0.0 if n > 1 else float(rng.choice([0.0, 0.3]))
@@ -341,8 +345,9 @@ def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
                 GAUSSIAN, ways, 1 / 40, policy=policy, missing="skip", on_error="fallback", shadow=shadow
             )
     except ValueError as error:
-        assert "Budget." in str(error)
-        return None
+        if str(error).startswith(("Budget.cap", "Budget.per_tick")):
+            return None
+        raise
     for row in raws:
         if n > 1:
             costs.append(float(fleet.update([raw[2] for raw in row], raws=row).cost.sum()))

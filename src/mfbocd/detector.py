@@ -144,10 +144,11 @@ class Detector:
             chosen = self.choose(raw)
             paid = self._cost_of(chosen, raw)  # asked before it reads, as below
             return self.tell(self._observe(chosen, raw), chosen, paid)
-        wanted = self._shadowed(raw)
-        if not wanted:
+        quoted = self._shadowed(raw)
+        if not quoted:
             chosen = self.choose(raw)
-            wanted = {chosen: self._cost_of(chosen, raw)}
+            quoted = {chosen.name: self._cost_of(chosen, raw)}
+        wanted = [self.by_name[name] for name in quoted]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
         asked = set()
@@ -156,7 +157,7 @@ class Detector:
         first: Exception | None = None
         for f in (*wanted, *spare):
             # asked once, before it reads: a reading may change what the next costs
-            extra = wanted[f] if f in wanted else f.cost_of(raw)
+            extra = quoted[f.name] if f in wanted else f.cost_of(raw)
             if f in spare and (told or not self.policy.affords(cost + extra)):
                 continue
             cost += extra
@@ -175,21 +176,21 @@ class Detector:
             low = told[1][0].name
             warning = self.shadow[low].observe(told[0][1], told[1][1])
             said = None if warning is None else f"{low}: {warning}"
-        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (next(iter(wanted)), None))
+        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
         step = self.tell(value, f, cost, tuple(failed), said)
         for f in self._recurrent:
             if f.name not in asked:
                 f.observe.feed(raw)  # type: ignore[union-attr]
         return step
 
-    def _shadowed(self, raw: Any) -> dict[Fidelity, float]:
-        """The best fidelity and a lower one with their costs, at a tick at which a guard is to judge the pair."""
+    def _shadowed(self, raw: Any) -> dict[str, float]:
+        """The costs of the best fidelity and a lower one, at a tick at which a guard is to judge the pair."""
         tick = self._tick + 1
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
         if not due:
             return {}
         low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
-        pair = {f: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
+        pair = {f.name: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
         return pair if self.policy.affords(sum(pair.values())) else {}
 
     def taken(self, x: Any) -> Any:

@@ -36,8 +36,8 @@ class Budget(Policy):
     The debt has hard bounds as well, since one expensive reading may cost thousands of units: no reading is bought
     that leaves more debt than HORIZON ticks can repay, except that one reading may always be bought while there is no
     debt; and with as much saved, the next reading is bought at any price. Over 20,000 ticks the spend is thus within
-    1 % of the budget, or within one expensive reading if that is more, as long as an expensive reading tells more than
-    a cheap one; and no change of regime meets a debt that takes longer to repay than HORIZON ticks or one reading.
+    1 % of the budget, or within one expensive reading if that is more, as long as an expensive reading tells more
+    than a cheap one; and no change of regime meets a debt that takes longer to repay than HORIZON ticks or a reading.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ class Budget(Policy):
         if self._target > most:
             if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs may be a rounding too large
                 raise ValueError(
-                    f"Budget.per_tick must be at most {most:g}, what {_all(self.streams)} at the most expensive fidelity "
-                    f"costs, not {self.per_tick!r}"
+                    f"Budget.per_tick must be at most {most:g}, what {_all(self.streams)} at the most expensive "
+                    f"fidelity costs, not {self.per_tick!r}"
                 )
             self._target = most
         self._unit = self._target - least or self._target
@@ -132,9 +132,7 @@ class Budget(Policy):
         spare = self.streams * float(fixed.min())
         if amount < ticks * spare:
             which = "cheapest fidelity whose cost is a number" if self.priced else "cheapest fidelity"
-            raise ValueError(
-                f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}"
-            )
+            raise ValueError(f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
         return spare
 
     @property
@@ -276,7 +274,7 @@ class Budget(Policy):
         return part
 
     def state(self) -> dict[str, Any]:
-        """Price, debt, ticks so far, the spends a cap looks back on, and the largest seen where costs are functions."""
+        """Price, debt, ticks so far, the spends a cap looks back on, and of costs that are functions the largest."""
         learnt = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
         return learnt | {"round": self.round} if self.priced else learnt
 
