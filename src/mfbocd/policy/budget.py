@@ -105,7 +105,7 @@ class Budget(Policy):
                     f"fidelity costs, not {self.per_tick!r}"
                 )
             self._target = most
-        self._unit = self._target - least or self._target
+        self._unit = self._target - least or self._target or 1.0  # at the least budget any excess is a reading
         self._scale((most - least) / self._unit if known else 0.0)
         if self._target == least < most:  # only ever the cheapest, or the best: nothing need be learnt
             self._ceiling = -1.0
@@ -137,7 +137,7 @@ class Budget(Policy):
 
     @property
     def price(self) -> float:
-        """The gain one unit of cost must buy now."""
+        """The gain one unit of cost must buy now: as learnt, or e^BAR times more or less where the debt decides."""
         return self._price(self._floor, self._ceiling)
 
     def _price(self, floor: float, ceiling: float) -> float:
