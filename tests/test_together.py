@@ -21,7 +21,7 @@ from mfbocd.snapshot import Freezer, Maker, belief_of
 from mfbocd.together import Moved, Mover, Seat, kind_of
 
 from .registry import ALL, Case
-from .test_policy import POLICIES
+from .test_policy import POLICIES, WAYS
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 LEAST, ROWS = 0.02, 5
@@ -91,7 +91,7 @@ def test_readings_of_several_numbers() -> None:
             check(one, other, other.update(x, way))
 
 
-TIGHT = {"tight": lambda: mf.Budget(2.9, cap=(15.0, 5))}  # at this spend the cap is often in the way
+TIGHT = {"tight": lambda: mf.Budget(16.0, cap=(90.0, 5))}  # at this spend the cap is often in the way
 
 
 @pytest.mark.parametrize("policy", (POLICIES | TIGHT).values(), ids=POLICIES | TIGHT)
@@ -99,7 +99,7 @@ def test_every_policy_decides_and_learns_for_many_as_for_one(policy: Callable[[]
     """Also where some are ahead, where an alarm is told, and where the policy is another from some tick on."""
 
     def make(i: int) -> mf.Detector:
-        return mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, policy=policy(), seed=i, missing="skip")
+        return mf.Detector(mf.Gaussian(0, 9, 1), WAYS, 0.05, policy=policy(), seed=i, missing="skip")
 
     mover = Mover(LEAST, ROWS)
     seats, alone = [Seat(make(i)) for i in range(4)], [make(i) for i in range(4)]

@@ -155,9 +155,13 @@ class Detector:
         """
         if self.on_error == "raise" and not self.shadow and not self._recurrent:
             chosen = self.choose(raw)
-            paid = chosen.cost_of(raw)  # asked before it reads, as below
+            paid = self._cost_of(chosen, raw)  # asked before it reads, as below
             return self.tell(self._observe(chosen, raw), chosen, paid)
-        wanted = self._shadowed(raw) or [self.choose(raw)]
+        quoted = self._shadowed(raw)
+        if not quoted:
+            chosen = self.choose(raw)
+            quoted = {chosen.name: self._cost_of(chosen, raw)}
+        wanted = [self.by_name[name] for name in quoted]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
         asked = set()
@@ -165,7 +169,8 @@ class Detector:
         cost, failed = 0.0, []
         first: Exception | None = None
         for f in (*wanted, *spare):
-            extra = f.cost_of(raw)  # asked before it reads: a reading may change what the next costs
+            # asked once, before it reads: a reading may change what the next costs
+            extra = quoted[f.name] if f in wanted else f.cost_of(raw)
             if f in spare and (told or not self.policy.affords(cost + extra)):
                 continue
             cost += extra
@@ -191,15 +196,15 @@ class Detector:
                 f.observe.feed(raw)  # type: ignore[union-attr]
         return step
 
-    def _shadowed(self, raw: Any) -> list[Fidelity]:
-        """The best fidelity and a lower one, at a tick at which a guard is to judge the pair; else none."""
+    def _shadowed(self, raw: Any) -> dict[str, float]:
+        """The costs of the best fidelity and a lower one, at a tick at which a guard is to judge the pair."""
         tick = self._tick + 1
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
         if not due:
-            return []
+            return {}
         low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
-        pair = [max(self.fidelities, key=lambda f: f.zeta), low]
-        return pair if self.policy.affords(sum(f.cost_of(raw) for f in pair)) else []
+        pair = {f.name: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
+        return pair if self.policy.affords(sum(pair.values())) else {}
 
     def taken(self, x: Any) -> Any:
         """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""
@@ -383,7 +388,10 @@ class Detector:
 
     @alone
     def to_bytes(self) -> bytes:
-        """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after."""
+        """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after.
+
+        The same bits hold on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
+        """
         return to_bytes(self)
 
     @classmethod

@@ -119,7 +119,8 @@ def _work(jobs: SimpleQueue[Job | None]) -> None:
 class Fleet:
     """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
 
-    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit; `detector(i)` takes it out.
+    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit (on one type of CPU with one set of library
+    versions: docs/scale.md, "The same bits"); `detector(i)` takes it out.
     One thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
 
     >>> from mfbocd import Gaussian

@@ -205,12 +205,14 @@ def _made(
         if cost is None and name not in costs:
             raise ValueError(f"the cost of {name!r} was a function, which bytes cannot carry: pass costs=")
         fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
-    policy = dict(facts["policy"])
+    spec = dict(facts["policy"])
+    policy = POLICIES[spec.pop("kind")](**spec)
+    policy.shared = True  # it was checked when it was made, maybe for more streams than this one
     detector = cls(
         model,
         fidelities,
         Learned(*facts["learned"]) if facts.get("learned") else Hazard(arrays["hazard"]),
-        policy=POLICIES[policy.pop("kind")](**policy),
+        policy=policy,
         prune=Pruning(**facts["pruning"]),
         alarm=Alarm(**facts["alarm"]) if facts["alarm"] else None,
         seed=facts["seed"],

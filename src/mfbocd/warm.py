@@ -52,7 +52,7 @@ def rehearse(config: Config) -> Moved:
 
     Returns the last tick.
     """
-    detector = config.detector(missing="skip")
+    detector = config.detector(missing="skip", shared=True)
     decided(detector)
     mover = Mover(least=0.01, rows=16)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up

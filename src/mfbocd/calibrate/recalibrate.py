@@ -111,7 +111,7 @@ def _bernoulli(config: Config, given: dict[str, Any], high: Array, changes: list
     if share in (0.0, 1.0):
         kept.append(f"the prior: every reading of the best fidelity is {share:g}")
         return
-    like = config.detector()
+    like = config.detector(shared=True)
 
     def evidence(s: float) -> float:
         model = Bernoulli(share * s, (1.0 - share) * s)
@@ -148,7 +148,7 @@ def _price(
     """The policy that spends the budget on the held-out rows: the paper's weight where the config has that rule."""
     costs = [f.cost for f in config.fidelities]
     wanted = min(costs) + share * (max(costs) - min(costs))
-    like = config.detector()
+    like = config.detector(shared=True)
     nothing = np.full(len(next(iter(readings.values()))), np.nan)
     table = np.stack([readings.get(f.name, nothing) for f in config.fidelities], axis=1)
     long = math.ceil(REGIMES * like.hazard.mean_length())

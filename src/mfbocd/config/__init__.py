@@ -132,6 +132,7 @@ class Config:
         attempt("fidelity", "Fidelity", checked, ways)
         policy = build("policy", policy_kinds(), given["policy"]) if "policy" in given else None
         if policy is not None:
+            policy.shared = True  # how many streams it is for is only known when they are made
             attempt("policy", type(policy).__name__, policy.bind, checked(ways))
         config = cls(
             model=_spec(model),
@@ -145,17 +146,24 @@ class Config:
             data=_data(given.get("data", {})),
         )
         config._pruning()
-        attempt("config", "Detector", config.detector)  # what only shows when the parts meet
+        attempt("config", "Detector", config.detector, shared=True)  # what only shows when the parts meet
         return config
 
-    def detector(self, observers: Mapping[str, Callable[[Any], Any]] | None = None, **overrides: Any) -> Detector:
-        """A detector before its first tick; `observers` by the fidelities' names, `overrides` as its arguments."""
+    def detector(
+        self, observers: Mapping[str, Callable[[Any], Any]] | None = None, *, shared: bool = False, **overrides: Any
+    ) -> Detector:
+        """A detector before its first tick; `observers` by the fidelities' names, `overrides` as its arguments.
+
+        With `shared` it is one of many streams that have the budget together, which may be more than one can spend.
+        """
         given = dict(observers or {})
         names = [f.name for f in self.fidelities] or ["full"]
         for name in given:
             if name not in names:
                 raise ConfigError(f"observers names {name!r}, which is none of {', '.join(names)}")
-        return Detector(**(self._arguments(given) | overrides))
+        arguments = self._arguments(given)
+        arguments["policy"].shared = shared
+        return Detector(**(arguments | overrides))
 
     def fleet(self, n: int, **overrides: Any) -> Fleet:
         """So many streams of this kind."""

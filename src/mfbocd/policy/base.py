@@ -24,7 +24,10 @@ Choices = NDArray[np.int64]
 
 
 class Policy(ABC):
-    """How the next fidelity is chosen. Asked again before an update, the answer is the same; a replay repeats it."""
+    """How the next fidelity is chosen. Asked again before an update, the answer is the same; a replay repeats it.
+
+    The latter holds on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
+    """
 
     gain: Gain | None = None
     """What is weighed against the cost; None if the choice hangs on nothing observed."""
@@ -37,8 +40,10 @@ class Policy(ABC):
     """Of each fidelity, in order; NaN where it is a function of the raw input."""
     costs: tuple[float, ...]
     """The same as plain numbers."""
-    priced: bool
+    priced: bool = False
     """Whether some cost is a function of the raw input."""
+    shared: bool = False
+    """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
     learns: bool
     """Whether what was paid must be told."""
 

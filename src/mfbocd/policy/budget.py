@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,24 +16,36 @@ from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
 SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
-HOLD = RATE * RATE / 8.0  # and for a unit of debt at every tick: damps the loop critically at an elasticity of 1/2
-WORST = 200.0  # units of debt the price reacts to; more is not remembered
-REACH = 8.0  # how far the log price may go from where it began: beyond, only the way back gets longer
-_DEAR = 700.0  # beyond, the price would be no number
+KICK = 1.0  # and by no more for one expensive reading of every stream, however many units that is
+HORIZON = 200.0  # units, so ticks of the cheapest, in which a debt can be repaid: 1 % of 20,000 ticks
+REACH = 30.0  # how far the log price may go from where it began
+BAR = 30.0  # added to it where the debt forbids a reading, taken off where the savings demand one
+_LARGEST = 700.0  # beyond, the price would be no number
+_LARGEST_ROUND = 1e12
 
 
 class Budget(Policy):
     """`Net` whose price is learnt so that the average cost a tick meets a budget.
 
-    After each tick the log price moves by RATE * excess + HOLD * debt. The excess is what the tick cost beyond the
-    budget, in units of what the budget leaves above the cheapest fidelity; the debt is their sum so far. So the debt
-    is driven to zero, not only the present spend to its target, from any start and through changes.
+    After each tick the log price moves by rate * excess + rate^2 / 8 * debt. The excess is what the tick cost beyond
+    the budget, in units of what the budget leaves above the cheapest fidelity; the debt is the sum of the excesses so
+    far. So the debt is driven to zero, not only the present spend to its target, from any start and through changes
+    (rate^2 / 8 damps the loop critically at an elasticity of 1/2). The rate is RATE, or less if one expensive reading
+    costs so many units that it would move the log price by more than KICK.
+
+    The debt has hard bounds as well, since one expensive reading may cost thousands of units: no reading is bought
+    that leaves more debt than HORIZON ticks can repay, except that one reading may always be bought while there is no
+    debt; and with as much saved, the next reading is bought at any price. Over 20,000 ticks the spend is thus within
+    1 % of the budget, or within one expensive reading if that is more, as long as an expensive reading tells more
+    than a cheap one; and no change of regime meets a debt that takes longer to repay than HORIZON ticks or a reading.
 
     Parameters
     ----------
-    per_tick: the wanted average cost a tick; for a fleet of all its streams together.
-    share: instead of `per_tick`, how far between the cheapest fidelity's cost (0) and the dearest's (1).
-    cap: (amount, ticks): never more than `amount` in any `ticks` consecutive ticks.
+    per_tick: the wanted average cost per tick; for a fleet, of all its streams together. At least what the cheapest
+        fidelity costs and at most what the most expensive one does, where costs are numbers.
+    share: instead of `per_tick`, how far between the cheapest fidelity's cost (0) and the most expensive one's (1).
+    cap: (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. Needs a fidelity whose cost is a
+        number, so low that it can be read at every tick: where all costs are functions, add a skip.
     gain: what is weighed against the price.
 
     >>> Budget(8.0, cap=(400, 20))
@@ -62,43 +74,75 @@ class Budget(Policy):
         self.recent: list[float] = []  # spends of the last ticks a cap looks back on
         self._target = self._unit = math.nan
         self._spare = 0.0
+        self._scale(0.0)
 
     def __repr__(self) -> str:
         amount = f"share={self.share:g}" if self.per_tick is None else repr(self.per_tick)
         return f"Budget({amount}, cap={self.cap!r}, gain={self.gain!r})"
 
     def fit(self) -> None:
-        """Check that the budget and the cap can be met."""
+        """Check that the budget and the cap can be met, and work out what the controller counts in."""
         self.recent = list(self.recent)
-        known = bool(np.isfinite(self.cost).all())
+        fixed = self.cost[np.isfinite(self.cost)]
+        known = not self.priced
+        low, high = (float(fixed.min()), float(fixed.max())) if known else (0.0, math.inf)
         if self.per_tick is not None:
             self._target = self.per_tick
         elif known:
-            low, high = float(self.cost.min()), float(self.cost.max())
             self._target = self.streams * (low + float(self.share or 0.0) * (high - low))
         else:
             raise ValueError("Budget.share needs costs that are numbers; give per_tick where they are functions")
-        fixed = self.cost[np.isfinite(self.cost)]
-        least = self.streams * float(fixed.min()) if known else 0.0
+        least, most = self.streams * low, self.streams * high
         if self._target < least:
             raise ValueError(
                 f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
                 f"not {self.per_tick!r}; a skip (zeta 0, cost 0) lowers that to 0"
             )
-        self._unit = self._target - least or self._target  # at the very least budget any excess is the dear one's
-        if self.cap is not None and self.cap[0] < self.cap[1] * least:
+        if self._target > most:
+            if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs may be a rounding too large
+                raise ValueError(
+                    f"Budget.per_tick must be at most {most:g}, what {_all(self.streams)} at the most expensive "
+                    f"fidelity costs, not {self.per_tick!r}"
+                )
+            self._target = most
+        self._unit = self._target - least or self._target or 1.0  # at the least budget any excess is a reading
+        self._scale((most - least) / self._unit if known else 0.0)
+        if self._target == least < most:  # only ever the cheapest, or the best: nothing need be learnt
+            self._ceiling = -1.0
+        elif self._target == most:
+            self._floor = 1.0
+        if self.cap is not None:
+            self._spare = self._fallback(*self.cap, fixed)
+
+    def _scale(self, units: float) -> None:
+        """Set what depends on the units that a round of the most expensive readings costs above the cheapest."""
+        self.round = min(units, _LARGEST_ROUND)
+        self._rate = min(RATE, KICK / self.round) if self.round > 0.0 else RATE
+        self._floor, self._ceiling = -max(HORIZON, self.round), max(HORIZON - self.round, 0.0)
+        self._settle = max(SETTLE, self.round / KICK)
+        self._worst = 2.0 * max(HORIZON, self.round)
+
+    def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
+        """What the cheapest fixed cost comes to per tick: held back for every tick to come, so that the cap holds."""
+        if not fixed.size:
             raise ValueError(
-                f"Budget.cap must leave {self.cap[1]} ticks of the cheapest fidelity, "
-                f"{self.cap[1] * least:g}, not {self.cap[0]:g}"
+                "Budget.cap needs a fidelity whose cost is a number: costs that are functions may all exceed what is "
+                "left of the cap; a skip (zeta 0, cost 0) is enough"
             )
-        # what every tick can do with, and is held back for each to come; nothing where only functions know
-        spare = self.streams * float(fixed.min()) if fixed.size else 0.0
-        self._spare = spare if self.cap is not None and self.cap[1] * spare <= self.cap[0] else 0.0
+        spare = self.streams * float(fixed.min())
+        if amount < ticks * spare:
+            which = "cheapest fidelity whose cost is a number" if self.priced else "cheapest fidelity"
+            raise ValueError(f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
+        return spare
 
     @property
     def price(self) -> float:
-        """The gain one unit of cost must buy now."""
-        return math.exp(self.log_price if self.log_price < _DEAR else _DEAR)
+        """The gain one unit of cost must buy now: as learnt, or e^BAR times more or less where the debt decides."""
+        return self._price(self._floor, self._ceiling)
+
+    def _price(self, floor: float, ceiling: float) -> float:
+        bar = BAR if self.debt > ceiling else -BAR if self.debt < floor else 0.0
+        return math.exp(min(self.log_price + bar, _LARGEST))
 
     def prime(self, belief: Filter) -> None:
         """Begin at the price the model itself expects.
@@ -109,8 +153,8 @@ class Budget(Policy):
         """
         known = bool(np.isfinite(self.cost).all())
         least, most = (self.cost.min(), self.cost.max()) if known else (0.0, self._target / self.streams)
-        dearer = float(most - least) or 1.0
-        part = min(max((self._target / self.streams - least) / dearer, 0.02), 0.98)
+        above = float(most - least) or 1.0
+        part = min((self._target / self.streams - least) / above, 0.98)
         length = belief.hazard.mean_length()
         model, prior = belief.model, belief.model.prior()
         mean, _ = model.predictive(prior)
@@ -124,20 +168,24 @@ class Budget(Policy):
         else:
             of = model.variance_gain if self.gain == "variance" else model.parameter_gain
             more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
-        self.log_price = self._began = math.log(max(more, 1e-12) / dearer)
+        self.log_price = self._began = math.log(max(more, 1e-12) / above)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The largest net gain at the present price, of those the cap still affords."""
-        net = gains - self.price * costs
-        best: Choices = net.argmax(axis=1)
-        if self.cap is None:
-            return best
-        rows = np.arange(len(net))
+        """The largest net gain at the present price, of those that cap and debt still afford."""
+        rows = np.arange(len(costs))
+        choice: Choices = np.argmin(costs, axis=1)
         left = self._left()
+        if self.priced or self.streams > 1:
+            # Here it is known what all would cost together, so that the debt is held to single readings.
+            price = self._price(max(self._floor, -max(HORIZON, self.round / self.streams)), math.inf)
+            left = min(left, self._credit(float(costs[rows, choice].sum()), float(np.ptp(costs, axis=1).max())))
+        else:
+            price = self.price
+        net = gains - price * costs
+        best: Choices = net.argmax(axis=1)
         if costs[rows, best].sum() <= left:
             return best
         # Everybody gets the cheapest; what is left goes to whom it helps most a unit of cost.
-        choice = np.argmin(costs, axis=1)
         left -= costs[rows, choice].sum()
         extra = costs[rows, best] - costs[rows, choice]
         worth = net[rows, best] - net[rows, choice]
@@ -149,6 +197,13 @@ class Budget(Policy):
             left -= costs[i, j] - costs[i, choice[i]]
             choice[i] = j
         return choice
+
+    def _credit(self, cheapest: float, extra: float) -> float:
+        """What the debt lets the coming tick cost: up to HORIZON units of it, and out of savings one reading."""
+        if self._ceiling < 0.0:
+            return cheapest
+        room = self._target + (HORIZON - self.debt) * self._unit
+        return room if self.debt > 0.0 else max(room, cheapest + extra)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
         """As `pick`."""
@@ -179,9 +234,11 @@ class Budget(Policy):
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
         excess = (spent - self._target) / self._unit
-        self.debt = min(max(self.debt + excess, -WORST), WORST)
-        rate = max(RATE, 1.0 / (SETTLE + self.ticks))
-        moved = self.log_price + rate * excess + HOLD * self.debt
+        if self.priced and excess > self.round:
+            self._scale(excess)
+        self.debt = min(max(self.debt + excess, -self._worst), self._worst)
+        rate = max(self._rate, 1.0 / (self._settle + self.ticks))
+        moved = self.log_price + rate * excess + self._rate * self._rate / 8.0 * self.debt
         self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
         self.ticks += 1
 
@@ -189,14 +246,14 @@ class Budget(Policy):
     def paid_each(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
         """As `paid`, with the same operations in the same order: the same bits."""
         like = policies[0]
-        if like.cap is not None:
+        if like.cap is not None or like.priced:
             return super().paid_each(policies, costs)
         log_price, debt, ticks = np.array([(policy.log_price, policy.debt, policy.ticks) for policy in policies]).T
         with np.errstate(over="ignore"):
             excess = (np.array(costs) - like._target) / like._unit
-            debt = np.minimum(np.maximum(debt + excess, -WORST), WORST)
-            rate = np.maximum(RATE, 1.0 / (SETTLE + ticks))
-            moved = log_price + rate * excess + HOLD * debt
+            debt = np.minimum(np.maximum(debt + excess, -like._worst), like._worst)
+            rate = np.maximum(like._rate, 1.0 / (like._settle + ticks))
+            moved = log_price + rate * excess + like._rate * like._rate / 8.0 * debt
         log_price = np.minimum(np.maximum(moved, like._began - REACH), like._began + REACH)
         for policy, price, owed in zip(policies, log_price.tolist(), debt.tolist(), strict=True):
             policy.log_price, policy.debt = price, owed
@@ -217,8 +274,15 @@ class Budget(Policy):
         return part
 
     def state(self) -> dict[str, Any]:
-        """Price, debt, ticks so far, and the spends a cap looks back on."""
-        return {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
+        """Price, debt, ticks so far, the spends a cap looks back on, and of costs that are functions the largest."""
+        learnt = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
+        return learnt | {"round": self.round} if self.priced else learnt
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """As any; costs that are now numbers are known better than by what was seen of them."""
+        super().restore({name: value for name, value in state.items() if name != "round"})
+        if self.priced and "round" in state:
+            self._scale(state["round"])
 
     def spec(self) -> dict[str, Any]:
         """All four arguments."""
@@ -232,3 +296,7 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
     if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
         raise ValueError(f"Budget.cap must look at a whole number of ticks of at least 1, not {ticks!r}")
     return positive("Budget", "cap", amount), ticks
+
+
+def _all(streams: int) -> str:
+    return "a reading" if streams == 1 else f"a reading of each of the {streams} streams"

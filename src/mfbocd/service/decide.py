@@ -51,7 +51,7 @@ class SharedBudget:
 
     def __init__(self, config: Config, streams: int, state: str) -> None:
         self._config = config
-        detector = config.detector(missing="skip")
+        detector = config.detector(missing="skip", shared=True)
         if not isinstance(detector.policy, Budget):
             raise ValueError(f"a group's policy must be a budget, not {config.policy!r}")
         if detector.policy.cap is not None:

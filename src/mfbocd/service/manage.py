@@ -70,7 +70,7 @@ def rehearsed(config: Mapping[str, Any]) -> None:
     """
     made = parsed(config)
     try:
-        text(decide(made.detector(missing="skip")))
+        text(decide(made.detector(missing="skip", shared=True)))
         moved = rehearse(made)
         text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
@@ -130,7 +130,10 @@ def add_stream(
             raise Refused(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
         if observer not in known:
             raise Refused(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
-    detector = made.detector(missing="skip")
+    try:
+        detector = made.detector(missing="skip", shared=group is not None)
+    except ValueError as error:
+        raise Refused(422, f"config: {error}", {"config": "a budget that the stream can spend"}) from None
     budget, price = budget_of(detector), None
     if held is not None:
         members = store.members(held.row.id) + 1
