@@ -85,6 +85,7 @@ class Detector:
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
         self.model = model
         self.fidelities = checked(fidelities)
+        model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
         self.hazard = hazard_of(hazard)
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)

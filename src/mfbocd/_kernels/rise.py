@@ -94,6 +94,8 @@ def scale_gain(a: float, d: float) -> float:
     It is what a reading tells, in nats, of a scale (or rate) with a Gamma posterior of shape a that it adds d to:
     by how much the entropy of the scale's logarithm is expected to fall, whatever the unit.
     """
+    if d == 0.0:
+        return 0.0
     if a >= 10.0:
         return 0.5 * log1p(d / a) + (_entropy_tail(a) - _entropy_tail(a + d))
     # f(s) = f(s + 10) + 10 psi(s + 10) - sum_j j / (s + j) - log(s (s + 1) .. (s + 9))

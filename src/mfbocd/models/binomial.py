@@ -30,6 +30,7 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.rise import log_rise
 from .._kernels.scalar import bits_of, exp
@@ -204,7 +205,7 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @kernel
-def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float, paper: bool) -> float:
+def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float) -> float:
     """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
     m = 0
     for i in range(weight.size):
@@ -226,7 +227,7 @@ def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float, 
     for i in range(m):
         for j in range(n):
             value[i, j] = base[j] + _value(a[i], b[i], x[j], trials, zeta)
-    return information(weight[:m], value, share[:n], paper)
+    return information(weight[:m], value, share[:n])
 
 
 @scalar
@@ -266,7 +267,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             inner += weight[i] * _variance_gain(a[i], b[i], trials, zeta, mean, var)
     if kind == VARIANCE:
         return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, trials, zeta, setup[FIRST + 3] == 1.0 and zeta < 1.0)
+    return inner + _information(weight, a, b, trials, zeta)
 
 
 @kernel
@@ -276,6 +277,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 
@@ -393,12 +395,11 @@ class Binomial(Model):
         return np.exp(np.minimum(log_share, 0.0)).reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over counts (`mi_xr`); the paper's of unnormalised values (see `Bernoulli`)."""
+        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        paper = self.kind == "paper" and zeta < 1.0
-        return float(_information(np.array(weight), a, b, float(self.trials), zeta, paper))
+        return float(_information(np.array(weight), a, b, float(self.trials), zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL, x from the normalised predictive; with y = trials - x and psi the digamma function

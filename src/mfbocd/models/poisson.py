@@ -30,6 +30,7 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.rise import log1p, log_rise
 from .._kernels.scalar import bits_of, exp, log
@@ -218,7 +219,7 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @kernel
-def _information(weight: Array, a: Array, b: Array, zeta: float, paper: bool) -> float:
+def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
     """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
     m = 0
     for i in range(weight.size):
@@ -240,7 +241,7 @@ def _information(weight: Array, a: Array, b: Array, zeta: float, paper: bool) ->
     for i in range(m):
         for j in range(n):
             value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
-    return information(weight[:m], value, share[:n], paper)
+    return information(weight[:m], value, share[:n])
 
 
 @scalar
@@ -277,7 +278,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             inner += weight[i] * _variance_gain(a[i], b[i], zeta, x, share)
     if kind == VARIANCE:
         return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, zeta, setup[FIRST + 2] == 1.0 and zeta < 1.0)
+    return inner + _information(weight, a, b, zeta)
 
 
 @kernel
@@ -287,6 +288,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 
@@ -402,11 +404,11 @@ class Poisson(Model):
         return below.reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over counts (`mi_xr`); the paper's of unnormalised values (see `Bernoulli`)."""
+        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        return float(_information(np.array(weight), a, b, zeta, self.kind == "paper" and zeta < 1.0))
+        return float(_information(np.array(weight), a, b, zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL(Gamma(a + zeta x, b + zeta) || Gamma(a, b)), x from the normalised predictive.
