@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,6 +79,33 @@ def digamma_rise(s: float, d: float) -> float:
     su = u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u * (1 / 132 - u * (691 / 32760))))))
     sv = v * (1 / 12 - v * (1 / 120 - v * (1 / 252 - v * (1 / 240 - v * (1 / 132 - v * (691 / 32760))))))
     return low + log1p(d / y) + 0.5 * gap + (su - sv)
+
+
+@scalar
+def excess(t: float) -> float:
+    """t - log(1 + t) for t > -1, never negative: relative error near 1e-15 however small t is."""
+    if abs(t) >= 0.25:
+        return t - math.log1p(t)
+    # log(1 + t) = 2 (u + u^3 / 3 + ..) with u = t / (2 + t), and t - 2 u = t u: nothing large cancels
+    u = t / (2.0 + t)
+    v = u * u
+    p = 1 / 3 + v * (1 / 5 + v * (1 / 7 + v * (1 / 9 + v * (1 / 11 + v * (1 / 13 + v * (1 / 15 + v * (1 / 17)))))))
+    return u * (t - 2.0 * v * p)
+
+
+@scalar
+def stirling_rest(y: float) -> float:
+    """log Gamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2 for y > 0."""
+    if y >= 10.0:
+        return _tail(y)
+    return math.lgamma(y) - (y - 0.5) * math.log(y) + y - 0.5 * math.log(2.0 * math.pi)
+
+
+@scalar
+def digamma_rest(y: float) -> float:
+    """log(y) - 1 / (2 y) - psi(y) for y >= 10."""
+    s = 1.0 / (y * y)
+    return s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760))))))
 
 
 @scalar

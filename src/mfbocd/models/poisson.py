@@ -32,7 +32,7 @@ from .._kernels.layout import (
 )
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import log1p, log_rise
+from .._kernels.rise import digamma_rest, excess, log1p, log_rise, stirling_rest
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
@@ -40,6 +40,9 @@ from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
+_LARGE = 1e5  # beyond, terms of x log x are made to cancel before they are rounded
+_HUGE = 1e7  # a reading beyond goes that way too: below, the error of its log probability stays under 1e-7
+_LOG_2PI = math.log(2.0 * math.pi)
 _LIGHT = 1e-11  # hypotheses below this are left out of I(r; x)
 
 
@@ -48,6 +51,23 @@ def _value(a: float, b: float, x: float, zeta: float) -> float:
     """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive but for x!^-zeta."""
     step = zeta * x
     return log_rise(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
+
+
+@scalar
+def _full_value(a: float, b: float, x: float, zeta: float) -> float:
+    """log of the predictive, x!^-zeta included, to 1e-13 however large a and x are.
+
+    Terms of x log x cancel: with m = a / b and c = (a + zeta x) / (b + zeta), the means before and after, they leave
+    -b D(m, c) - zeta D(x, c), D(u, v) = u log(u / v) - u + v, and what Stirling's formula lacks of three gammas.
+    """
+    if a + zeta * x < _LARGE or x < 1.0:
+        return _value(a, b, x, zeta) - zeta * log_rise(1.0, x)
+    mean = a / b
+    moved = zeta * (x - mean) / (b + zeta)
+    apart = a * excess(moved / mean) + zeta * x * excess(-b * (x - mean) / (b + zeta) / x)
+    later = a + zeta * x
+    rest = stirling_rest(later) - stirling_rest(a) - zeta * stirling_rest(x)
+    return rest - apart + 0.5 * math.log(a / later) - 0.5 * zeta * (math.log(x) + _LOG_2PI)
 
 
 @scalar
@@ -64,8 +84,12 @@ def _bell(a: float, b: float, zeta: float) -> tuple[float, float, float, float]:
 def _divergence(a: float, b: float, x: float, zeta: float) -> float:
     """KL of theta after x from theta before: Gamma(a + zeta x, b + zeta) from Gamma(a, b)."""
     step = zeta * x
-    moved = step * digamma(a + step) - log_rise(a, step)
-    return moved - zeta * (a + step) / (b + zeta) + a * log1p(zeta / b)
+    later = a + step
+    if later < 10.0:
+        return step * digamma(later) - log_rise(a, step) - zeta * later / (b + zeta) + a * log1p(zeta / b)
+    # As it stands terms of x log x cancel. With t - log(1 + t) of the means' quotient they are gone.
+    moved = a * excess((step * b - zeta * a) / (a * (b + zeta))) + 0.5 * excess(-step / later)
+    return moved + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
 
 
 @kernel
@@ -79,7 +103,7 @@ def _sums(
         return -np.inf, 0.0, 0.0, 0.0
     value = np.empty(n)
     for j in range(n):
-        value[j] = _value(a, b, x[j], zeta) - zeta * log_rise(1.0, x[j])
+        value[j] = _full_value(a, b, x[j], zeta)
     norm = log_sum(value, share[:n])
     first = 0.0
     second = 0.0
@@ -151,10 +175,11 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             _norms(state, n, zeta, norm)
         step = zeta * x
         # If one term of the sum is representable the sum is: no need to go through logarithms.
+        large = x > _HUGE
         plain = False
         for i in (n - 1, int(state[TOP])):
             value = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
-            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
+            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0 and not large)
         factor = 0.0
         if plain:
             total = 0.0
@@ -175,7 +200,10 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         else:
             logs = np.empty(n)
             for i in range(n):
-                logs[i] = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
+                if large:
+                    logs[i] = _full_value(shapes[i], rates[i], x, zeta) - norm[i]
+                else:
+                    logs[i] = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
                 shapes[i] += step
                 rates[i] += zeta
             total, factor, top = reweigh(state, scale, logs)
@@ -234,13 +262,18 @@ def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
     x = np.empty(room())
     share = np.empty(room())
     n = grid(low, high, sd, _LAST, _LAST, x, share)
-    base = np.empty(n)
-    for j in range(n):
-        base[j] = -zeta * log_rise(1.0, x[j])
     value = np.empty((m, n))
-    for i in range(m):
+    if x[n - 1] > _LARGE:
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = _full_value(a[i], b[i], x[j], zeta)
+    else:
+        base = np.empty(n)
         for j in range(n):
-            value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
+            base[j] = -zeta * log_rise(1.0, x[j])
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
     return information(weight[:m], value, share[:n])
 
 
@@ -308,7 +341,10 @@ def _all_sums(a: Array, b: Array, zeta: float, stop: float, deep: bool) -> Array
 def _values(a: Array, b: Array, x: float, zeta: float) -> Array:
     out = np.empty(a.size)
     for i in range(a.size):
-        out[i] = _value(a[i], b[i], x, zeta)
+        if x > _HUGE:
+            out[i] = _full_value(a[i], b[i], x, zeta)
+        else:
+            out[i] = _value(a[i], b[i], x, zeta) - zeta * math.lgamma(x + 1.0)
     return out
 
 
@@ -369,7 +405,7 @@ class Poisson(Model):
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        value = _values(a, b, x, zeta) - zeta * math.lgamma(x + 1.0)
+        value = _values(a, b, x, zeta)
         if self.kind == "normalized" and zeta < 1.0:
             value = value - self._sums(stats, zeta)[0]
         return value.reshape(np.shape(stats[0]))
