@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel, scalar
-from .gamma import ten
+from .gamma import digamma, ten
 from .scalar import log
 
 # Of log(Gamma(s + 1/2) / Gamma(s)) = log(y) / 2 - sum_k c_k y^-2k, y = s - 1/4: `gamma.coefficients` at 1/2.
@@ -103,7 +103,9 @@ def stirling_rest(y: float) -> float:
 
 @scalar
 def digamma_rest(y: float) -> float:
-    """log(y) - 1 / (2 y) - psi(y) for y >= 10."""
+    """log(y) - 1 / (2 y) - psi(y) for y > 0."""
+    if y < 10.0:
+        return math.log(y) - 0.5 / y - digamma(y)
     s = 1.0 / (y * y)
     return s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760))))))
 
