@@ -205,14 +205,13 @@ def rate_paper_marginal(readings: Readings, known: float) -> float:
     return float(base + special.gammaln(a) - a * math.log(b) - prior)
 
 
-def lomax_predictive(past: Readings, x: float, zeta: float) -> float:
-    a, b = rate_posterior(past, 1.0)
-    return float(stats.lomax(a + zeta - 1, scale=b / zeta).logpdf(x))
-
-
-def gamma_predictive(past: Readings, x: float, zeta: float) -> float:
-    a, b = rate_posterior(past, KNOWN)
-    return float(stats.betaprime(zeta * (KNOWN - 1) + 1, a + zeta - 1, scale=b / zeta).logpdf(x))
+def rate_marginal(readings: Readings, known: float) -> float:
+    """The integral over theta of a product of Gamma(known zeta, zeta theta) densities."""
+    given = [(x, z) for x, z in readings if z > 0]
+    a, b = rate_posterior(given, known)
+    base = sum(known * z * math.log(z) + (known * z - 1) * math.log(x) - special.gammaln(known * z) for x, z in given)
+    prior = special.gammaln(FIRM) - FIRM * math.log(PACE)
+    return float(base + special.gammaln(a) - a * math.log(b) - prior)
 
 
 # --- counts -----------------------------------------------------------------------------------------------------
@@ -352,7 +351,7 @@ CASES = [
         "exponential",
         lambda: mf.Exponential(FIRM, PACE),
         _wait,
-        lambda r: sequential(r, lomax_predictive),
+        lambda r: rate_marginal(r, 1.0),
         lambda r: rate_mean(r, 1.0),
     ),
     Case(
@@ -366,7 +365,7 @@ CASES = [
         "gamma",
         lambda: mf.Gamma(KNOWN, FIRM, PACE),
         _wait,
-        lambda r: sequential(r, gamma_predictive),
+        lambda r: rate_marginal(r, KNOWN),
         lambda r: rate_mean(r, KNOWN),
     ),
     Case(

@@ -90,6 +90,7 @@ class Detector:
         self._lock = RLock()
         self.model = model
         self.fidelities = checked(fidelities)
+        model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
         self.hazard = hazard_of(hazard)
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import layout as at
+from ._kernels.order import never_falling
 from .filter import Filter
 
 Array = NDArray[np.float64]
@@ -59,8 +60,10 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     - ``"joint"``: I(r, theta; x) = I(r; x) + E_r I(theta; x | r): what is learnt of the parameter counts too.
     - ``"variance"``: E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
 
-    All are 0 at zeta = 0 and never negative. A Bernoulli's tempered update is none of a probability model, and at a
-    small zeta may be expected to WIDEN theta: such a reading is worth a variance gain of 0.
+    All are 0 at zeta = 0, never negative, and do not fall as zeta rises: a reading can always be used as one of a
+    lower fidelity, so it is worth at least what those of `zeta` that are lower are worth. (For `Grid` and `Confusion`
+    zeta is but a name, and the gain that of the likelihood it names.) A Bernoulli's tempered update is none of a
+    probability model, and at a small zeta may be expected to WIDEN theta: such a reading is worth a variance gain of 0.
 
     >>> from mfbocd.hazard import Hazard
     >>> from mfbocd.models import Gaussian
@@ -77,7 +80,10 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         belief.model.gains(belief.state[None], belief.setup, zeta, CODE[gain], out, board)
         return np.asarray(out[0])
     weight, stats = belief.predicted()
-    return np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
+    told = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
+    if belief.model.ordered:
+        never_falling(zeta, told)
+    return told
 
 
 def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: Gain) -> float:

@@ -99,11 +99,8 @@ def room() -> int:
 
 
 @kernel
-def information(weight: Array, value: Array, share: Array, paper: bool) -> float:
-    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the grid's nodes.
-
-    Of values that are left as they are, where `paper` says so: then it is not a mutual information.
-    """
+def information(weight: Array, value: Array, share: Array) -> float:
+    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the grid's nodes."""
     m, n = value.shape
     kept = 0.0
     for i in range(m):
@@ -111,7 +108,7 @@ def information(weight: Array, value: Array, share: Array, paper: bool) -> float
     mixed = np.zeros(n)
     total = 0.0
     for i in range(m):
-        norm = 0.0 if paper else log_sum(value[i], share)
+        norm = log_sum(value[i], share)
         w = weight[i] / kept
         for j in range(n):
             v = value[i, j] - norm
@@ -121,7 +118,7 @@ def information(weight: Array, value: Array, share: Array, paper: bool) -> float
     for j in range(n):
         p = mixed[j] + 1e-300
         total -= share[j] * p * log(p)
-    return total if paper else max(total, 0.0)
+    return max(total, 0.0)
 
 
 @kernel

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel, scalar
-from .gamma import ten
+from .gamma import digamma, ten
 from .scalar import log
 
 # Of log(Gamma(s + 1/2) / Gamma(s)) = log(y) / 2 - sum_k c_k y^-2k, y = s - 1/4: `gamma.coefficients` at 1/2.
@@ -79,6 +81,62 @@ def digamma_rise(s: float, d: float) -> float:
     return low + log1p(d / y) + 0.5 * gap + (su - sv)
 
 
+@scalar
+def excess(t: float) -> float:
+    """t - log(1 + t) for t > -1, never negative: relative error near 1e-15 however small t is."""
+    if abs(t) >= 0.25:
+        return t - math.log1p(t)
+    # log(1 + t) = 2 (u + u^3 / 3 + ..) with u = t / (2 + t), and t - 2 u = t u: nothing large cancels
+    u = t / (2.0 + t)
+    v = u * u
+    p = 1 / 3 + v * (1 / 5 + v * (1 / 7 + v * (1 / 9 + v * (1 / 11 + v * (1 / 13 + v * (1 / 15 + v * (1 / 17)))))))
+    return u * (t - 2.0 * v * p)
+
+
+@scalar
+def stirling_rest(y: float) -> float:
+    """log Gamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2 for y > 0."""
+    if y >= 10.0:
+        return _tail(y)
+    return math.lgamma(y) - (y - 0.5) * math.log(y) + y - 0.5 * math.log(2.0 * math.pi)
+
+
+@scalar
+def digamma_rest(y: float) -> float:
+    """log(y) - 1 / (2 y) - psi(y) for y > 0."""
+    if y < 10.0:
+        return math.log(y) - 0.5 / y - digamma(y)
+    s = 1.0 / (y * y)
+    return s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760))))))
+
+
+@scalar
+def _entropy_tail(y: float) -> float:
+    """log Gamma(y) + y - y psi(y) + log(y) / 2 but for a constant, y >= 10; error below 1e-14."""
+    r = 1.0 / y
+    v = r * r
+    return r * (1 / 6 - v * (1 / 90 - v * (1 / 210 - v * (1 / 210 - v * (5 / 594 - v * (691 / 30030))))))
+
+
+@scalar
+def scale_gain(a: float, d: float) -> float:
+    """f(a) - f(a + d) with f(s) = log Gamma(s) + s - s psi(s): never negative, rises with d, no cancellation.
+
+    It is what a reading tells, in nats, of a scale (or rate) with a Gamma posterior of shape a that it adds d to:
+    by how much the entropy of the scale's logarithm is expected to fall, whatever the unit.
+    """
+    if d == 0.0:
+        return 0.0
+    if a >= 10.0:
+        return 0.5 * log1p(d / a) + (_entropy_tail(a) - _entropy_tail(a + d))
+    # f(s) = f(s + 10) + 10 psi(s + 10) - sum_j j / (s + j) - log(s (s + 1) .. (s + 9))
+    y = a + 10.0
+    shift = log(ten(a + d) / ten(a)) - 10.0 * digamma_rise(y, d)
+    for j in range(1, 10):
+        shift -= j * d / ((a + j) * (a + j + d))
+    return max(0.5 * log1p(d / y) + (_entropy_tail(y) - _entropy_tail(y + d)) + shift, 0.0)
+
+
 @kernel
 def log_rises(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
     """`log_rise` of each element of a one-dimensional array."""
@@ -104,4 +162,13 @@ def half_rises(s: NDArray[np.float64]) -> NDArray[np.float64]:
     for i in range(s.size):
         f, e = half_rise(s[i])
         out[i] = 0.5 * log(f) + e
+    return out
+
+
+@kernel
+def scale_gains(a: NDArray[np.float64], d: float) -> NDArray[np.float64]:
+    """`scale_gain` of each element of a one-dimensional array."""
+    out = np.empty(a.size)
+    for i in range(a.size):
+        out[i] = scale_gain(a[i], d)
     return out

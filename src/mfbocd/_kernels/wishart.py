@@ -6,20 +6,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel
-from .gamma import digamma
-from .rise import digamma_rise, log_rise
+from .rise import digamma_rise, scale_gain
 
 Array = NDArray[np.float64]
 
 
 @kernel
 def covariance_gain(degrees: Array, zeta: float, d: int) -> Array:
-    """What a reading of d numbers at zeta is expected to tell of an unknown noise covariance (`parameter_gain`)."""
-    out = np.empty(degrees.size)
+    """What a scatter of d numbers with zeta degrees of freedom tells of a covariance, inverse Wishart with `degrees`.
+
+    That is what a reading at zeta adds to the posterior, and at zeta = 1 what a reading is. With
+    F(n) = log Gamma_d(n / 2) + d n / 2 - n / 2 psi_d(n / 2) it is F(degrees) - F(degrees + zeta): 0 at zeta = 0 and
+    rising with zeta.
+    """
+    out = np.zeros(degrees.size)
+    if zeta == 0.0:
+        return out
     for k in range(degrees.size):
-        nu = degrees[k]
-        value = 0.5 * nu * digamma_rise(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d
+        value = 0.0
         for j in range(d):
-            value += 0.5 * zeta * digamma(0.5 * (nu + zeta - j)) - log_rise(0.5 * (nu - j), 0.5 * zeta)
-        out[k] = max(value, 0.0)
+            s = 0.5 * (degrees[k] - j)
+            value += scale_gain(s, 0.5 * zeta) + 0.5 * j * digamma_rise(s, 0.5 * zeta)
+        out[k] = value
     return out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,6 +31,8 @@ class Model(ABC):
     functions below then have one row each in front of the hypotheses' axis."""
     partial: bool = False
     """Whether some numbers of a reading may be missing (NaN) while others are there."""
+    ordered: bool = True
+    """Whether a reading at a higher zeta can be used as one at a lower; not where zeta is but a name."""
     # One tick in one compiled pass, and many ticks of many streams; None sends the filter through the methods
     # below, which every model has and which the tests hold the compiled ones to.
     observe: ClassVar[Callable[..., Any] | None] = None
@@ -52,6 +54,9 @@ class Model(ABC):
     @abstractmethod
     def check(self, x: Any) -> Any:
         """Return the finite reading `x`, or raise ValueError if the family cannot produce it."""
+
+    def check_zetas(self, zetas: Sequence[float]) -> None:  # noqa: B027
+        """Raise ValueError if readings at these zetas cannot be ranked by what they tell."""
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
         """Which of many readings, along the first axis, the family can have produced; NaN never."""

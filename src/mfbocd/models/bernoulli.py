@@ -27,6 +27,7 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.share import Board, done, take
@@ -218,6 +219,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 

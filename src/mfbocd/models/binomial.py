@@ -30,13 +30,15 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import log_rise
+from .._kernels.rise import digamma_rest, excess, log_rise, stirling_rest
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
 from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
+_LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
 _LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
 
 
@@ -50,6 +52,35 @@ def _value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
 def _ways(x: float, trials: float) -> float:
     """log of the binomial coefficient, at real x."""
     return log_rise(1.0, trials) - log_rise(1.0, x) - log_rise(1.0, trials - x)
+
+
+@scalar
+def _full_value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
+    """log of the predictive, binomial coefficient included, also where terms of x log x would cancel.
+
+    They leave what the means before, after and of the reading lie apart (see `Poisson`).
+    """
+    y = trials - x
+    if a + b + zeta * trials <= _LARGE or x < 1.0 or y < 1.0:
+        return _value(a, b, x, trials, zeta) + zeta * _ways(x, trials)
+    s, t, n = zeta * x, zeta * y, a + b
+    later = n + zeta * trials
+    moved = (s * b - t * a) / later
+    away = (a * y - b * x) / later
+    apart = a * excess(moved / a) + b * excess(-moved / b) + zeta * (x * excess(away / x) + y * excess(-away / y))
+    half = math.log(a / (a + s)) + math.log(b / (b + t)) - math.log(n / later)
+    half += zeta * (math.log(trials / x / y) - math.log(2.0 * math.pi))
+    rest = stirling_rest(a + s) - stirling_rest(a) + stirling_rest(b + t) - stirling_rest(b)
+    rest += stirling_rest(n) - stirling_rest(later)
+    rest += zeta * (stirling_rest(trials) - stirling_rest(x) - stirling_rest(y))
+    return rest - apart + 0.5 * half
+
+
+@scalar
+def _rest(a: float, step: float) -> float:
+    """Of step psi(a + step) - log(Gamma(a + step) / Gamma(a)): all but a excess(step / a)."""
+    later = a + step
+    return 0.5 * excess(-step / later) + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
 
 
 @scalar
@@ -70,6 +101,11 @@ def _bell(a: float, b: float, trials: float, zeta: float) -> tuple[float, float,
 def _divergence(a: float, b: float, x: float, trials: float, zeta: float) -> float:
     """KL of theta after x from theta before: Beta(a + zeta x, b + zeta (trials - x)) from Beta(a, b)."""
     y = trials - x
+    if a + b + zeta * trials > _LARGE:
+        s, t, n = zeta * x, zeta * y, a + b
+        moved = (s * b - t * a) / (n + zeta * trials)
+        means = a * excess(moved / a) + b * excess(-moved / b)
+        return means + _rest(a, s) + _rest(b, t) - _rest(n, zeta * trials)
     slope = x * digamma(a + zeta * x) + y * digamma(b + zeta * y) - trials * digamma(a + b + zeta * trials)
     return zeta * slope - _value(a, b, x, trials, zeta)
 
@@ -85,7 +121,7 @@ def _sums(
         return -np.inf, 0.0, 0.0, 0.0
     value = np.empty(n)
     for j in range(n):
-        value[j] = _value(a, b, x[j], trials, zeta) + zeta * _ways(x[j], trials)
+        value[j] = _full_value(a, b, x[j], trials, zeta)
     norm = log_sum(value, share[:n])
     first = 0.0
     second = 0.0
@@ -204,7 +240,7 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @kernel
-def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float, paper: bool) -> float:
+def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float) -> float:
     """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
     m = 0
     for i in range(weight.size):
@@ -219,14 +255,19 @@ def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float, 
     x = np.empty(room())
     share = np.empty(room())
     n = grid(low, high, sd, trials, trials, x, share)
-    base = np.empty(n)
-    for j in range(n):
-        base[j] = zeta * _ways(x[j], trials)
     value = np.empty((m, n))
-    for i in range(m):
+    if trials > _LARGE:
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = _full_value(a[i], b[i], x[j], trials, zeta)
+    else:
+        base = np.empty(n)
         for j in range(n):
-            value[i, j] = base[j] + _value(a[i], b[i], x[j], trials, zeta)
-    return information(weight[:m], value, share[:n], paper)
+            base[j] = zeta * _ways(x[j], trials)
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = base[j] + _value(a[i], b[i], x[j], trials, zeta)
+    return information(weight[:m], value, share[:n])
 
 
 @scalar
@@ -266,7 +307,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             inner += weight[i] * _variance_gain(a[i], b[i], trials, zeta, mean, var)
     if kind == VARIANCE:
         return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, trials, zeta, setup[FIRST + 3] == 1.0 and zeta < 1.0)
+    return inner + _information(weight, a, b, trials, zeta)
 
 
 @kernel
@@ -276,6 +317,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 
@@ -393,12 +435,11 @@ class Binomial(Model):
         return np.exp(np.minimum(log_share, 0.0)).reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over counts (`mi_xr`); the paper's of unnormalised values (see `Bernoulli`)."""
+        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        paper = self.kind == "paper" and zeta < 1.0
-        return float(_information(np.array(weight), a, b, float(self.trials), zeta, paper))
+        return float(_information(np.array(weight), a, b, float(self.trials), zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL, x from the normalised predictive; with y = trials - x and psi the digamma function

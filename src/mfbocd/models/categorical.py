@@ -117,13 +117,12 @@ class Categorical(Model):
         )
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over k outcomes; of the paper's values as they are, as in `Bernoulli`."""
+        """H[x] - E_r H[x | r] of the normalised predictives, a sum over k outcomes."""
         if zeta == 0.0:
             return 0.0
-        p = self._share(stats, zeta) if self.kind == "normalized" else self._values(stats, zeta)
+        p = self._share(stats, zeta)
         mixed = p @ weight
-        gain = float((p * np.log(p)).sum(axis=0) @ weight - (mixed * np.log(mixed)).sum())
-        return gain if self.kind == "paper" else max(gain, 0.0)
+        return max(float((p * np.log(p)).sum(axis=0) @ weight - (mixed * np.log(mixed)).sum()), 0.0)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """E_x KL(Dirichlet(alpha') || Dirichlet(alpha)), x from the normalised predictive, a sum over k outcomes."""

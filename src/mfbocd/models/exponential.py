@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,8 @@ from .base import Array, Model, finite
 from .support import Support, support_of
 
 Function = Callable[..., Any]
+
+_FALL = 1e-2  # a gain may fall by this share as zeta rises before the family is refused
 
 
 class ExponentialFamily(Model):
@@ -89,6 +92,24 @@ class ExponentialFamily(Model):
         """chi, then nu."""
         return np.append(self.chi, self.nu)
 
+    def check_zetas(self, zetas: Sequence[float]) -> None:
+        """Refuse a family whose tempered readings tell less of the parameter the higher their fidelity is.
+
+        Such is every scale family: tempering changes the unit of its readings and nothing else.
+        """
+        levels = sorted({float(zeta) for zeta in zetas if zeta > 0.0})
+        if len(levels) < 2:
+            return
+        gains = [float(self.parameter_gain(self.prior(), zeta)) for zeta in levels]
+        for (low, less), (high, more) in pairwise(zip(levels, gains, strict=True)):
+            if less > more * (1.0 + _FALL):
+                raise ValueError(
+                    f"ExponentialFamily cannot have fidelities of zeta = {low:g} and {high:g}: tempered and normalised, "
+                    f"a reading at {low:g} would tell more of the parameter ({less:.3g} nats) than one at {high:g} "
+                    f"({more:.3g}), as in every scale family. Take one fidelity, or Exponential or Gamma, whose "
+                    "readings have a weight, or Grid with a likelihood for each fidelity"
+                )
+
     def check(self, x: float) -> float:
         """Whatever the support holds."""
         if not self.support.holds(x):
@@ -146,23 +167,18 @@ class ExponentialFamily(Model):
         return below.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """E_r E_x log p(x | r) / p(x), summed or integrated over the support of each hypothesis.
-
-        For a discrete support and ``predictive="paper"`` of the unnormalised predictive, as `Bernoulli` does.
-        """
-        kept = weight > 1e-9  # the others' share of the information is below rounding of the integral
+        """E_r E_x log p(x | r) / p(x) of the normalised predictives, summed or integrated over each one's support."""
+        kept = weight > 1e-12  # the others' share of the information is below rounding of the integral
         w, rows = weight[kept] / weight[kept].sum(), stats[:, kept]
         if zeta == 0.0:
             return 0.0
-        paper = self.kind == "paper" and self.support.discrete
         if self.support.discrete:
             _, log_p = self.support.cells(lambda x: self._log_tempered(rows, x, zeta), rows.shape[1])
-            if not paper:
-                log_p = log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
+            log_p = log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)
             p = np.exp(log_p)
             mixed = w @ p
-            gain = float(w @ (p * log_p).sum(axis=1) - (mixed * np.log(mixed)).sum())
-            return gain if paper else max(gain, 0.0)
+            gain = float(w @ (p * log_p).sum(axis=1) - (mixed * np.log(np.maximum(mixed, 1e-300))).sum())
+            return max(gain, 0.0)
         x, mass = self._cells(rows, zeta)
         norm = self._integrals(rows, zeta)[0]
         gain = 0.0

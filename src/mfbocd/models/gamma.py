@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
 from .._kernels.compile import kernel, scalar
-from .._kernels.gamma import digamma
 from .._kernels.layout import (
     ALARM,
     CHANGE,
@@ -29,8 +28,9 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import digamma_rise, log1p, log_rise, log_rises
+from .._kernels.rise import log1p, log_rise, log_rises, scale_gain, scale_gains
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.tails import LOGISTIC, tail_information
@@ -42,28 +42,25 @@ _NEAR = 1e-100
 
 
 @scalar
-def _powers(known: float, zeta: float, paper: bool) -> tuple[float, float]:
-    """With s = a + shift the predictive is Gamma(s + power) / Gamma(s) b^-power (1 + zeta x / b)^-(s + power)."""
-    if paper:
-        return 0.0, zeta * known
-    return zeta - 1.0, zeta * (known - 1.0) + 1.0
+def _power(known: float, zeta: float) -> float:
+    """With p this power the predictive is Gamma(a + p) / Gamma(a) b^-p (1 + zeta x / b)^-(a + p) and `_constant`."""
+    return zeta * known if zeta < 1.0 else (known - 1.0) + 1.0
 
 
 @scalar
 def _constant(y: float, known: float, zeta: float, paper: bool) -> float:
     """What of the log predictive of y, a reading in prior rates, is the same for every hypothesis."""
-    bend = zeta * (known - 1.0)
-    bent = bend * math.log(y)
     if paper:
-        return bent - zeta * math.lgamma(known)
-    return bent + (bend + 1.0) * math.log(zeta) - math.lgamma(bend + 1.0)
+        return zeta * (known - 1.0) * math.log(y) - zeta * math.lgamma(known)
+    power = _power(known, zeta)
+    bend = power - 1.0 if zeta < 1.0 else known - 1.0
+    return bend * math.log(y) + power * math.log(zeta) - math.lgamma(power)
 
 
 @scalar
-def _value(a: float, b: float, y: float, zeta: float, shift: float, power: float) -> float:
+def _value(a: float, b: float, y: float, zeta: float, power: float) -> float:
     """log of the rest of it."""
-    rise = log_rise(a + shift, power)
-    return rise - power * log(b) - (a + shift + power) * log1p(zeta * y / b)
+    return log_rise(a, power) - power * log(b) - (a + power) * log1p(zeta * y / b)
 
 
 @kernel
@@ -87,12 +84,12 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         y = min(max(x / rate, _NEAR), _FAR)
         lift = zeta * y
         count = zeta * known
-        shift, power = _powers(known, zeta, paper)
+        power = _power(known, zeta)
         same = _constant(y, known, zeta, paper)
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         plain = False
         for i in (n - 1, int(state[TOP])):
-            value = same + _value(shapes[i], rates[i], y, zeta, shift, power)
+            value = same + _value(shapes[i], rates[i], y, zeta, power)
             plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
         factor = 0.0
         if plain:
@@ -101,13 +98,13 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             if power == 1.0:
                 scale *= math.exp(same)
                 for i in range(lanes(state)):
-                    a = shapes[i] + shift
+                    a = shapes[i]
                     b = rates[i]
                     r = 1.0 / b
                     w = scale * weight[i] * (a * r) * exp(-(a + 1.0) * log1p(lift * r))
                     w = w if w > TINY else 0.0
                     weight[i] = w
-                    a1 = shapes[i] + count
+                    a1 = a + count
                     b1 = b + lift
                     shapes[i] = a1
                     rates[i] = b1
@@ -118,7 +115,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                 for i in range(lanes(state)):
                     a = shapes[i]
                     b = rates[i]
-                    w = scale * weight[i] * exp(min(same + _value(a, b, y, zeta, shift, power), 690.0))
+                    w = scale * weight[i] * exp(min(same + _value(a, b, y, zeta, power), 690.0))
                     w = w if w > TINY else 0.0
                     weight[i] = w
                     a1 = a + count
@@ -131,7 +128,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         else:
             logs = np.empty(n)
             for i in range(n):
-                logs[i] = same + _value(shapes[i], rates[i], y, zeta, shift, power)
+                logs[i] = same + _value(shapes[i], rates[i], y, zeta, power)
                 shapes[i] += count
                 rates[i] += lift
             total, factor, top = reweigh(state, scale, logs)
@@ -177,17 +174,8 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @scalar
-def _parameter_gain(a: float, known: float, zeta: float) -> float:
-    """E_x KL: what theta's posterior is expected to move (see the method)."""
-    count = zeta * known
-    power = zeta * (known - 1.0) + 1.0
-    return count * digamma(a + count) - log_rise(a, count) + a * digamma_rise(a + zeta - 1.0, power) - power
-
-
-@scalar
-def _variance_gain(a: float, b: float, known: float, zeta: float) -> float:
-    after = (a + zeta - 1.0) * (a + zeta) / (a + zeta * known + 1.0)
-    return (a - after) / (b * b)
+def _variance_gain(a: float, b: float, count: float) -> float:
+    return a / (b * b) * (count / (a + count + 1.0))
 
 
 @kernel
@@ -195,7 +183,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) of the mixture of log x."""
     if zeta == 0.0:
         return 0.0
-    known = setup[FIRST]
+    count = zeta * setup[FIRST]
     n = int(state[COUNT]) + 1
     shapes = column(state, STATS)
     rates = column(state, STATS + 1)
@@ -209,14 +197,14 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         a = shapes[i] if i < n - 1 else setup[FIRST + 1]
         b = rates[i] if i < n - 1 else 1.0
         centre[i] = math.log(b / zeta)
-        left[i] = zeta * (known - 1.0) + 1.0
-        right[i] = a + zeta - 1.0
+        left[i] = count
+        right[i] = a
         if kind == JOINT:
-            inner += weight[i] * _parameter_gain(a, known, zeta)
+            inner += weight[i] * scale_gain(a, count)
         elif kind == VARIANCE:
-            inner += weight[i] * _variance_gain(a, b, known, zeta)
+            inner += weight[i] * _variance_gain(a, b, count)
     if kind == VARIANCE:
-        return max(inner, 0.0)  # see `expected_gains`
+        return inner
     return inner + tail_information(LOGISTIC, weight, centre, left, right)
 
 
@@ -227,35 +215,32 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
-
-
-@kernel
-def _parameter_gains(a: Array, known: float, zeta: float) -> Array:
-    out = np.empty(a.size)
-    for i in range(a.size):
-        out[i] = _parameter_gain(a[i], known, zeta)
-    return out
 
 
 class Gamma(Model):
     """Positive readings, Gamma with known shape `known` and unknown rate theta, and a Gamma(shape, rate) prior.
 
+    A reading at fidelity zeta is x ~ Gamma(known * zeta, rate zeta * theta): as if `known` were zeta times as large,
+    with the same mean known / theta and 1 / zeta times the variance (the exponential dispersion model of weight zeta).
+    The mean of n full readings is one of weight n.
+
     Statistics of a hypothesis, in units of the prior's rate, which keeps them exact in any unit of the data:
     a = shape + known * sum of zeta and b = rate + sum of zeta x, so theta is Gamma(a, b) (`mf_posterior`). Two
     predictives are on offer:
 
+    - ``"normalized"`` (the default): that reading's own density. zeta x / b is beta prime with known * zeta and a;
     - ``"paper"``: the integral of p(x | theta)^zeta over the posterior (`mf_posterior_predictive`), which is no
-      density in x at zeta < 1;
-    - ``"normalized"`` (the default): the same divided by its integral over x, for each run length. Then zeta x / b is
-      beta prime with zeta (known - 1) + 1 and a + zeta - 1.
+      density in x at zeta < 1. Divided by its integral it would be one, but of readings whose mean grows like
+      1 / zeta, which tell as much of theta however small zeta is: no reading of a lower fidelity.
 
-    At zeta = 1 both are beta prime with known and a. Normalised, a reading at zeta < 1 spreads like one of rate zeta
-    theta: its size tells of theta however small zeta is, and such gains do not vanish with zeta.
+    Both update alike and are one at zeta = 1, beta prime with known and a. Gains are those of the first in both cases.
 
     The shape must exceed one, or the next reading would have no mean; its variance is infinite while a <= 2. A
-    reading outside 1e-100 .. 1e100 prior rates counts as that small or large.
+    reading outside 1e-100 .. 1e100 prior rates counts as that small or large. Where known * zeta < 1 the density is
+    unbounded at 0: a reading of 0 then adds (1 - known * zeta) * 230 to the log evidence, for every hypothesis alike.
 
     >>> model = Gamma(known=3, shape=2, rate=1)
     >>> stats = model.update(model.prior(), x=4.0, zeta=0.5)
@@ -315,9 +300,9 @@ class Gamma(Model):
             return np.zeros_like(a)
         y = self._standard(x)
         paper = self.kind == "paper" and zeta < 1.0
-        shift, power = _powers(self.known, zeta, paper)
-        rise = log_rises(np.ravel(a + shift), power).reshape(a.shape)
-        value = rise - power * np.log(b) - (a + shift + power) * np.log1p(zeta * y / b)
+        power = _power(self.known, zeta)
+        rise = log_rises(np.ravel(a), power).reshape(a.shape)
+        value = rise - power * np.log(b) - (a + power) * np.log1p(zeta * y / b)
         same = _constant(y, self.known, zeta, paper) - (zeta if paper else 1.0) * math.log(self.rate)
         return np.asarray(same + value)
 
@@ -327,52 +312,46 @@ class Gamma(Model):
         return a / b, a / b**2
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the beta prime: infinite where its second parameter is at most 1 and 2."""
+        """Mean and variance of the beta prime: the mean is the same at every zeta, the variance infinite if a <= 2."""
         a, b = stats
+        unit = b * self.rate
+        mean = self.known * unit / (a - 1.0)
         if zeta == 0.0:
-            return self.known * b * self.rate / (a - 1.0), np.full_like(a, np.inf)
-        p, q = zeta * (self.known - 1.0) + 1.0, a + zeta - 1.0
-        unit = b * self.rate / zeta
-        has_mean, has_variance = q > 1.0, q > 2.0
-        beyond = np.where(has_mean, q - 1.0, 1.0)
-        mean = np.where(has_mean, unit * p / beyond, np.inf)
-        spread = unit**2 * p * (p + q - 1.0) / (np.where(has_variance, q - 2.0, 1.0) * beyond**2)
-        return mean, np.where(has_variance, spread, np.inf)
+            return mean, np.full_like(a, np.inf)
+        p = zeta * self.known
+        spread = (unit / zeta) ** 2 * p * (p + a - 1.0) / (np.where(a > 2.0, a - 2.0, 1.0) * (a - 1.0) ** 2)
+        return mean, np.where(a > 2.0, spread, np.inf)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """I_s(zeta (known - 1) + 1, a + zeta - 1) at s = zeta x / (b + zeta x)."""
+        """I_s(known * zeta, a) at s = zeta x / (b + zeta x)."""
         a, b = stats
         if x <= 0.0:
             return np.zeros_like(a)
         u = np.ravel(zeta * self._standard(x) / b)
-        q = np.ravel(a + zeta - 1.0)
-        p = np.full_like(q, zeta * (self.known - 1.0) + 1.0)
+        q = np.ravel(a)
+        p = np.full_like(q, zeta * self.known)
         return beta_shares(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """sum_l w_l KL(p_l || mixture) of the normalised predictives of log x, to 1e-6 nats at any scale."""
+        """sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
         a, b = stats
-        left = np.full_like(a, zeta * (self.known - 1.0) + 1.0)
-        return float(tail_information(LOGISTIC, np.array(weight), np.log(b / zeta), left, a + (zeta - 1.0)))
+        left = np.full_like(a, zeta * self.known)
+        return float(tail_information(LOGISTIC, np.array(weight), np.log(b / zeta), left, np.array(a)))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = E_x KL, x from the normalised predictive; with k = known and psi the digamma function
+        """I(theta; x) = E_x KL in closed form; with d = known * zeta and psi the digamma function
 
-        zeta k psi(a + zeta k) - log(Gamma(a + zeta k) / Gamma(a)) + a (psi(a + zeta k) - psi(a + zeta - 1))
-        - zeta (k - 1) - 1.
+        f(a) - f(a + d), f(a) = log Gamma(a) + a - a psi(a).
         """
-        if zeta == 0.0:
-            return np.zeros_like(stats[0])
-        return _parameter_gains(np.ravel(stats[0]), self.known, zeta).reshape(np.shape(stats[0]))
+        return scale_gains(np.ravel(stats[0]), zeta * self.known).reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x), x from the normalised predictive, in units of 1 / rate^2."""
+        """Var(theta) - E_x Var(theta | x) = Var(theta) d / (a + d + 1), d = known * zeta, in units of 1 / rate^2."""
         a, b = stats
-        if zeta == 0.0:
-            return np.zeros_like(a)
-        return (a - (a + zeta - 1.0) * (a + zeta) / (a + zeta * self.known + 1.0)) / (b * b)
+        count = zeta * self.known
+        return np.asarray(a / (b * b) * (count / (a + count + 1.0)))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """theta ~ Gamma(shape, rate), then x ~ Gamma(known, theta)."""

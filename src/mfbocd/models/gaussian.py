@@ -27,6 +27,7 @@ from .._kernels.layout import (
     WEIGHT,
 )
 from .._kernels.mixture import LOG_2PI_E, information, kept_weight, merge, mixture_entropy
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
 from .._kernels.share import Board, done, take
@@ -218,6 +219,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
             else:
                 for j in range(zeta.size):
                     out[i, j] = _gain(state, pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels.beta import beta_shares
 from .._kernels.compile import kernel, scalar
-from .._kernels.gamma import digamma, ten
+from .._kernels.gamma import ten
 from .._kernels.layout import (
     ALARM,
     CHANGE,
@@ -29,8 +29,9 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import digamma_rise, half_rise, half_rises, half_series, log1p, log_rise, log_rises
+from .._kernels.rise import half_rise, half_rises, half_series, log1p, log_rise, log_rises, scale_gain
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.tails import STUDENT, tail_information
@@ -208,10 +209,8 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 @scalar
 def _parameter_gain(count: float, shape: float, zeta: float) -> float:
-    """E_x KL: what the mean's and the variance's posterior are expected to move (see the method)."""
-    half = 0.5 * zeta
-    moved = half * digamma(shape + half) - log_rise(shape, half)
-    return moved + shape * digamma_rise(shape + half - 0.5, 0.5) - 0.5 + 0.5 * log1p(zeta / count)
+    """What is learnt of the mean given the variance, and of the variance (see the method)."""
+    return 0.5 * log1p(zeta / count) + scale_gain(shape, 0.5 * zeta)
 
 
 @kernel
@@ -254,6 +253,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 
@@ -394,13 +394,13 @@ class GaussianUnknown(Model):
         return float(tail_information(STUDENT, np.array(weight), np.array(mean), width, df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta, s2; x) = E_x KL, x from the normalised predictive; with a = shape and psi the digamma function
+        """log(1 + zeta / count) / 2 of theta given s2, and of s2 what zeta squared deviations tell; with a = shape
 
-        zeta psi(a + zeta/2) / 2 - log(Gamma(a + zeta/2) / Gamma(a)) + a (psi(a + zeta/2) - psi(a + zeta/2 - 1/2))
-        - 1/2 + log(1 + zeta / count) / 2.
+        f(a) - f(a + zeta/2), f(a) = log Gamma(a) + a - a psi(a), psi the digamma function.
+
+        At zeta = 1 that is I(theta, s2; x). Below, no reading of one number has the update (a fraction of a squared
+        deviation): this is what would be learnt from as much scatter as the update counts.
         """
-        if zeta == 0.0:
-            return np.zeros_like(stats[0])
         gain = _parameter_gains(np.ravel(stats[0]), np.ravel(stats[2]), zeta)
         return gain.reshape(np.shape(stats[0]))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._kernels.beta import beta_shares
 from .base import Array, finite, positive
 from .lattice import NEVER, Lattice, Nodes, panels
 from .regression import whole
@@ -49,6 +50,8 @@ class Grid(Lattice):
     >>> round(float(model.parameter(stats)[0]), 3), round(float(model.predictive(stats, zeta=0.4)[0]), 3)
     (0.633, 0.607)
     """
+
+    ordered = False
 
     def __init__(
         self,
@@ -192,7 +195,8 @@ class Confusion(Grid):
     ----------
     matrices: (2, 2) for each fidelity's zeta; that of zeta = 1 is the identity unless told.
     alpha, beta: of the Beta prior of the rate.
-    points: of the grid, in the middle of as many equal parts of (0, 1).
+    points: of the grid. Each stands for one of as many equal parts of (0, 1), with the prior's mass in that part, and
+        lies at its mean there: a density with alpha < 1 is unbounded at 0, and its value in the middle says little.
 
     >>> model = Confusion({0.3: [[1.0, 0.0], [0.6, 0.4]]})
     >>> after = [model.update(model.prior(), label, zeta=0.3) for label in (0.0, 1.0)]
@@ -206,16 +210,33 @@ class Confusion(Grid):
         size = whole("Confusion", "points", points, 2)
         pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
         self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}
-        rate = (np.arange(size) + 0.5) / size
-        log_prior = (self.alpha - 1.0) * np.log(rate) + (self.beta - 1.0) * np.log1p(-rate)
+        rate, mass = _beta_cells(self.alpha, self.beta, size)
         ways = {zeta: _Labels(matrix) for zeta, matrix in self.matrices.items()}
-        super().__init__(rate, ways, [0.0, 1.0], np.exp(log_prior - log_prior.max()))
+        super().__init__(rate, ways, [0.0, 1.0], mass)
         self.points = size
 
     def spec(self) -> dict[str, Any]:
         """The arguments, the matrices as [zeta, matrix] each."""
         pairs = [[zeta, matrix.tolist()] for zeta, matrix in self.matrices.items()]
         return {"matrices": pairs, "alpha": self.alpha, "beta": self.beta, "points": self.points}
+
+
+def _beta_cells(alpha: float, beta: float, size: int) -> tuple[Array, Array]:
+    """The mean and the mass of Beta(alpha, beta) in each of `size` equal parts of (0, 1)."""
+    edge = np.linspace(0.0, 1.0, size + 1)
+
+    def masses(a: float, b: float) -> Array:
+        one, other = np.full(size + 1, a), np.full(size + 1, b)
+        below = beta_shares(one, other, edge, 1.0 - edge)
+        above = beta_shares(other, one, 1.0 - edge, edge)
+        # each difference of the two smaller values: nothing cancels in either tail
+        return np.where(edge[1:] * (a + b) <= a, np.diff(below), -np.diff(above))
+
+    mass = masses(alpha, beta)
+    share = masses(alpha + 1.0, beta) * (alpha / (alpha + beta))
+    middle = 0.5 * (edge[1:] + edge[:-1])
+    mean = np.where(mass > 0.0, share / np.where(mass > 0.0, mass, 1.0), middle)
+    return np.clip(mean, edge[:-1], edge[1:]), np.maximum(mass, 0.0)
 
 
 class _Labels:

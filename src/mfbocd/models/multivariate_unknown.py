@@ -184,16 +184,12 @@ class MultivariateGaussianUnknown(Elliptical):
         return Components(stats[1 : 1 + d].T, root @ root.transpose(0, 2, 1) / (share * df)[:, None, None], df)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """E_x KL(theta, C given x || theta, C), x from the normalised predictive, in closed form.
+        """d/2 log(1 + zeta / count) of theta given C, and of C what a scatter with zeta degrees of freedom tells:
 
-        Under it c q / (1 + c q) is Beta(d / 2, df / 2). So, with nu the degrees and a = (nu + zeta) / 2,
-        d/2 log(1 + zeta / count) - d/2 + zeta/2 psi_d(a) - log Gamma_d(a) / Gamma_d(nu / 2)
-        + nu/2 (psi(a) - psi(df / 2)). The part of C does not vanish with zeta: a poorer reading is expected further
-        out, and moves the scale as much.
+        F(nu) - F(nu + zeta), F(nu) = log Gamma_d(nu / 2) + d nu / 2 - nu / 2 psi_d(nu / 2) with nu the degrees. At
+        zeta = 1 that is I(theta, C; x); below see `GaussianUnknown`.
         """
         rows = stats.reshape(self.columns, -1)
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
         d = self.dimension
         gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0])) + covariance_gain(self.degrees + rows[0], zeta, d)
         return np.asarray(gain).reshape(stats.shape[1:])

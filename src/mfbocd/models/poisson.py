@@ -30,8 +30,9 @@ from .._kernels.layout import (
     VARIANCE,
     WEIGHT,
 )
+from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import log1p, log_rise
+from .._kernels.rise import digamma_rest, excess, log1p, log_rise, stirling_rest
 from .._kernels.scalar import bits_of, exp, log
 from .._kernels.share import Board, done, take
 from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
@@ -39,6 +40,9 @@ from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
+_LARGE = 1e5  # beyond, terms of x log x are made to cancel before they are rounded
+_HUGE = 1e7  # a reading beyond goes that way too: below, the error of its log probability stays under 1e-7
+_LOG_2PI = math.log(2.0 * math.pi)
 _LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
 
 
@@ -47,6 +51,23 @@ def _value(a: float, b: float, x: float, zeta: float) -> float:
     """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive but for x!^-zeta."""
     step = zeta * x
     return log_rise(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
+
+
+@scalar
+def _full_value(a: float, b: float, x: float, zeta: float) -> float:
+    """log of the predictive, x!^-zeta included, to 1e-13 however large a and x are.
+
+    Terms of x log x cancel: with m = a / b and c = (a + zeta x) / (b + zeta), the means before and after, they leave
+    -b D(m, c) - zeta D(x, c), D(u, v) = u log(u / v) - u + v, and what Stirling's formula lacks of three gammas.
+    """
+    if a + zeta * x < _LARGE or x < 1.0:
+        return _value(a, b, x, zeta) - zeta * log_rise(1.0, x)
+    mean = a / b
+    moved = zeta * (x - mean) / (b + zeta)
+    apart = a * excess(moved / mean) + zeta * x * excess(-b * (x - mean) / (b + zeta) / x)
+    later = a + zeta * x
+    rest = stirling_rest(later) - stirling_rest(a) - zeta * stirling_rest(x)
+    return rest - apart + 0.5 * math.log(a / later) - 0.5 * zeta * (math.log(x) + _LOG_2PI)
 
 
 @scalar
@@ -63,8 +84,12 @@ def _bell(a: float, b: float, zeta: float) -> tuple[float, float, float, float]:
 def _divergence(a: float, b: float, x: float, zeta: float) -> float:
     """KL of theta after x from theta before: Gamma(a + zeta x, b + zeta) from Gamma(a, b)."""
     step = zeta * x
-    moved = step * digamma(a + step) - log_rise(a, step)
-    return moved - zeta * (a + step) / (b + zeta) + a * log1p(zeta / b)
+    later = a + step
+    if later < 10.0:
+        return step * digamma(later) - log_rise(a, step) - zeta * later / (b + zeta) + a * log1p(zeta / b)
+    # As it stands terms of x log x cancel. With t - log(1 + t) of the means' quotient they are gone.
+    moved = a * excess((step * b - zeta * a) / (a * (b + zeta))) + 0.5 * excess(-step / later)
+    return moved + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
 
 
 @kernel
@@ -78,7 +103,7 @@ def _sums(
         return -np.inf, 0.0, 0.0, 0.0
     value = np.empty(n)
     for j in range(n):
-        value[j] = _value(a, b, x[j], zeta) - zeta * log_rise(1.0, x[j])
+        value[j] = _full_value(a, b, x[j], zeta)
     norm = log_sum(value, share[:n])
     first = 0.0
     second = 0.0
@@ -150,10 +175,11 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             _norms(state, n, zeta, norm)
         step = zeta * x
         # If one term of the sum is representable the sum is: no need to go through logarithms.
+        large = x > _HUGE
         plain = False
         for i in (n - 1, int(state[TOP])):
             value = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
-            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
+            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0 and not large)
         factor = 0.0
         if plain:
             total = 0.0
@@ -174,7 +200,10 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         else:
             logs = np.empty(n)
             for i in range(n):
-                logs[i] = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
+                if large:
+                    logs[i] = _full_value(shapes[i], rates[i], x, zeta) - norm[i]
+                else:
+                    logs[i] = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
                 shapes[i] += step
                 rates[i] += zeta
             total, factor, top = reweigh(state, scale, logs)
@@ -218,7 +247,7 @@ def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, 
 
 
 @kernel
-def _information(weight: Array, a: Array, b: Array, zeta: float, paper: bool) -> float:
+def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
     """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
     m = 0
     for i in range(weight.size):
@@ -233,14 +262,19 @@ def _information(weight: Array, a: Array, b: Array, zeta: float, paper: bool) ->
     x = np.empty(room())
     share = np.empty(room())
     n = grid(low, high, sd, _LAST, _LAST, x, share)
-    base = np.empty(n)
-    for j in range(n):
-        base[j] = -zeta * log_rise(1.0, x[j])
     value = np.empty((m, n))
-    for i in range(m):
+    if x[n - 1] > _LARGE:
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = _full_value(a[i], b[i], x[j], zeta)
+    else:
+        base = np.empty(n)
         for j in range(n):
-            value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
-    return information(weight[:m], value, share[:n], paper)
+            base[j] = -zeta * log_rise(1.0, x[j])
+        for i in range(m):
+            for j in range(n):
+                value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
+    return information(weight[:m], value, share[:n])
 
 
 @scalar
@@ -277,7 +311,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             inner += weight[i] * _variance_gain(a[i], b[i], zeta, x, share)
     if kind == VARIANCE:
         return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, zeta, setup[FIRST + 2] == 1.0 and zeta < 1.0)
+    return inner + _information(weight, a, b, zeta)
 
 
 @kernel
@@ -287,6 +321,7 @@ def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, boar
         for i in range(low, high):
             for j in range(zeta.size):
                 out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
+            never_falling(zeta, out[i])
         done(board, high - low)
         low, high = take(board, states.shape[0])
 
@@ -306,7 +341,10 @@ def _all_sums(a: Array, b: Array, zeta: float, stop: float, deep: bool) -> Array
 def _values(a: Array, b: Array, x: float, zeta: float) -> Array:
     out = np.empty(a.size)
     for i in range(a.size):
-        out[i] = _value(a[i], b[i], x, zeta)
+        if x > _HUGE:
+            out[i] = _full_value(a[i], b[i], x, zeta)
+        else:
+            out[i] = _value(a[i], b[i], x, zeta) - zeta * math.lgamma(x + 1.0)
     return out
 
 
@@ -367,7 +405,7 @@ class Poisson(Model):
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        value = _values(a, b, x, zeta) - zeta * math.lgamma(x + 1.0)
+        value = _values(a, b, x, zeta)
         if self.kind == "normalized" and zeta < 1.0:
             value = value - self._sums(stats, zeta)[0]
         return value.reshape(np.shape(stats[0]))
@@ -402,11 +440,11 @@ class Poisson(Model):
         return below.reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over counts (`mi_xr`); the paper's of unnormalised values (see `Bernoulli`)."""
+        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        return float(_information(np.array(weight), a, b, zeta, self.kind == "paper" and zeta < 1.0))
+        return float(_information(np.array(weight), a, b, zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL(Gamma(a + zeta x, b + zeta) || Gamma(a, b)), x from the normalised predictive.

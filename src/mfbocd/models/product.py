@@ -54,6 +54,7 @@ class Product(Model):
             raise ValueError(f"Product.parts must be two families or more, not {flat!r}")
         self.parts: list[Model] = flat
         self.dimension = sum(part.dimension for part in flat)
+        self.ordered = all(part.ordered for part in flat)
         self.columns = sum(part.columns for part in flat)
         ends = np.cumsum([0, *(part.columns for part in flat)]).tolist()
         self._rows = [slice(a, b) for a, b in pairwise(ends)]
@@ -78,6 +79,11 @@ class Product(Model):
     def skip(self, stats: Array) -> Array:
         """As each family lets time pass."""
         return np.concatenate([part.skip(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
+
+    def check_zetas(self, zetas: Sequence[float]) -> None:
+        """Those every family can rank."""
+        for part in self.parts:
+            part.check_zetas(zetas)
 
     def check(self, x: Array) -> Array:
         """What each family can have produced; an error names the first number of the one that cannot."""

@@ -243,13 +243,10 @@ class Regression(Model):
         return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(coefficients, s2; x) = E_x KL: log(1 + zeta u . P^-1 u) / 2, and for unknown noise with a = shape also
+        """Of the coefficients log(1 + zeta u . P^-1 u) / 2, and for unknown noise with a = shape also
 
-        zeta psi(a + zeta/2) / 2 - log(Gamma(a + zeta/2) / Gamma(a)) + a (psi(a + zeta/2) - psi(a + zeta/2 - 1/2))
-        - 1/2.
+        f(a) - f(a + zeta/2), f(a) = log Gamma(a) + a - a psi(a), psi the digamma function (see `GaussianUnknown`).
         """
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
         rows = stats.reshape(self.columns, -1)
         _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
         gain = 0.5 * np.log1p(self._worth(rows, zeta) * spread)

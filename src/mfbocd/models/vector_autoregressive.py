@@ -222,12 +222,7 @@ class VectorAutoregressive(Elliptical):
         return np.concatenate([table[:, :, 0], lags], axis=1).T
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """E_x KL of all coefficients and C: d/2 log(1 + zeta u . P^-1 u), and of C what is told of it by
-
-        `MultivariateGaussianUnknown`.
-        """
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
+        """Of all coefficients d/2 log(1 + zeta u . P^-1 u), and of C as in `MultivariateGaussianUnknown`."""
         rows = stats.reshape(self.columns, -1)
         spread, _ = self._solved(rows, np.zeros(self.dimension))
         told = covariance_gain(self.degrees + rows[self._rows], zeta, self.dimension)
