@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 
 import hypothesis
 import pytest
+
+from mfbocd.config import model_kinds
 
 hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
@@ -32,6 +36,30 @@ def _no_skip(report: Any) -> Any:
     if report.skipped and os.environ.get("CI"):
         report.outcome, report.longrepr = "failed", f"skipped, but CI is set: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels of every family once, before several workers would each compile them at the same time.
+
+    A run without workers compiles what it needs as it goes.
+    """
+    config = session.config
+    if (
+        hasattr(config, "workerinput")
+        or not getattr(config.option, "numprocesses", None)
+        or config.option.collectonly
+    ):
+        return
+    halves = [sorted(model_kinds())[i::2] for i in range(2)]
+    running = [
+        subprocess.Popen([sys.executable, "-m", "mfbocd.cli", "warm", *kinds], stderr=subprocess.PIPE, text=True)
+        for kinds in halves
+    ]
+    for process in running:
+        _, said = process.communicate()
+        if process.returncode:
+            pytest.exit(f"kernels could not be compiled: {said}", returncode=1)
 
 
 LONG = ("test_spark", "test_service_cli", "test_service_fuzz", "test_service_page", "test_cli", "test_docs")
