@@ -8,7 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, special, stats
+from scipy import special, stats
 
 import mfbocd as mf
 from mfbocd._kernels.rise import scale_gains
@@ -55,7 +55,7 @@ def levels(model: Any) -> Array:
 def states(case: Case, count: int = STATES) -> Any:
     """Filters that have read something random at random fidelities, with hazards of all kinds."""
     model = case.model()
-    most = 4 if case.name in SLOW else 20
+    most = 3 if case.name in SLOW else 12
     for seed in range(count):
         rng = np.random.default_rng([seed, len(case.name)])
         belief = Filter(model, Hazard(float(rng.choice([0.3, 0.02, 0.004]))), Pruning.of(None))
@@ -103,7 +103,6 @@ PRIORS: dict[str, Any] = {
         lambda r: float(r.normal(0, r.choice([0.3, 5]))),
     ),
     "exponential": (lambda r: mf.Exponential(1.01 + r.exponential()), lambda r: float(r.exponential())),
-    "wishart": (lambda r: mf.MultivariateGaussianUnknown([0, 0], 10 ** r.uniform(-1, 1)), lambda r: r.normal(0, 3, 2)),
 }
 
 
@@ -149,17 +148,14 @@ def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, ze
     model = mf.Gamma(known, 2.5, 1.5)
     stats_ = model.update(model.prior(), 2.0, 0.3)
     a, b = stats_[0], stats_[1] * model.rate
+    u = np.linspace(-30.0, 5.0, 4001)  # log theta: a trapezoid of what vanishes at both ends
+    theta = np.exp(u)
     for x in (0.01, 0.7, 5.0):
-
-        def joint(theta: float, x: float = x) -> float:
-            reading = stats.gamma(known * zeta, scale=1 / (zeta * theta)).pdf(x)
-            return float(reading * stats.gamma(a, scale=1 / b).pdf(theta))
-
-        density = integrate.quad(joint, 0.0, 40.0, epsabs=1e-13, limit=200)[0]
-        assert math.exp(float(model.log_predictive(stats_, x, zeta))) == pytest.approx(density, rel=1e-8)
-        moment = integrate.quad(lambda theta: theta * joint(theta), 0.0, 40.0, epsabs=1e-13, limit=200)[0]
+        reading = stats.gamma.logpdf(x, known * zeta, scale=1 / (zeta * theta))
+        joint = np.exp(reading + stats.gamma.logpdf(theta, a, scale=1 / b) + u) * (u[1] - u[0])
+        assert math.exp(float(model.log_predictive(stats_, x, zeta))) == pytest.approx(joint.sum(), rel=1e-9)
         after = model.parameter(model.update(stats_, x, zeta))[0]
-        assert float(after) == pytest.approx(moment / density, rel=1e-7)
+        assert float(after) == pytest.approx(theta @ joint / joint.sum(), rel=1e-9)
     assert float(model.predictive(stats_, zeta)[0]) == float(model.predictive(stats_)[0])
 
 
@@ -198,7 +194,8 @@ def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: st
         with pytest.raises(ValueError, match="would tell more of the parameter.*Exponential or Gamma.*or Grid"):
             make()
     one = mf.Detector(model, [ways[1], mf.Fidelity("skip", 0.0, 0.0)])
-    assert one.update(1.5, "high").evidence != 0.0 if hasattr(one, "evidence") else one.update(1.5, "high") is not None
+    one.update(1.5, "high")
+    assert one.ticks == 1
 
 
 # --- digits ---------------------------------------------------------------------------------------------------------

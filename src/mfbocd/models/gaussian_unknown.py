@@ -280,8 +280,8 @@ class GaussianUnknown(Model):
     - ``"normalized"`` (the default): the same divided by its integral over x, for each run length. It is Student's t
       about the mean with df = 2 shape + zeta - 1 and squared scale 2 scale (count + zeta) / (zeta count df).
 
-    At zeta = 1 both are Student's t with 2 shape degrees of freedom. Normalised, a reading at zeta spreads like one
-    of variance s2 / zeta: its size tells of s2 however small zeta is, and such gains do not vanish with zeta.
+    At zeta = 1 both are Student's t with 2 shape degrees of freedom. A reading at zeta spreads like one of variance
+    s2 / zeta; what is learnt of s2 is counted as of zeta squared deviations, which is what the update adds.
 
     The shape must exceed 1/2, for every zeta to have a predictive. The next reading's variance is infinite while
     shape <= 1 (at zeta = 1), theta's while shape <= 1. A reading more than 1e100 sqrt(scale) from the prior mean
