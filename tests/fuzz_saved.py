@@ -30,6 +30,8 @@ def saved() -> list[bytes]:
         mf.GaussianUnknown(0, 1, 2, 1),
         mf.Bernoulli(1, 1),
         mf.Poisson(2, 1),
+        mf.Gamma(2, 2, 1),
+        mf.Binomial(9, 1, 1),
         mf.MultivariateGaussian([0, 0], 9, 1),
         mf.Trend(),
     ]

@@ -147,8 +147,10 @@ class Fleet:
         missing: Missing = "raise",
         threads: int | None = None,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n < 2**53:
-            raise ValueError(f"n must be a whole number of at least 1, and below 2**53, not {n!r}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+        if n >= 2**53:
+            raise ValueError("n must be below 2**53: a fleet is memory")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads!r}")
         self._lock = RLock()

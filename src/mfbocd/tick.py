@@ -36,8 +36,10 @@ class Alarm:
     def __post_init__(self) -> None:
         if isinstance(self.within, bool) or not isinstance(self.within, int):
             raise TypeError(f"Alarm.within must be a whole number, not {self.within!r}")
-        if not 1 <= self.within < 2**53:
-            raise ValueError(f"Alarm.within must be at least 1, and below 2**53, not {self.within!r}")
+        if self.within < 1:
+            raise ValueError(f"Alarm.within must be at least 1, not {self.within!r}")
+        if self.within >= 2**53:
+            raise ValueError("Alarm.within must be below 2**53, the ticks that can be counted")
         if not 0.0 < finite("Alarm", "threshold", self.threshold) <= 1.0:
             raise ValueError(f"Alarm.threshold must lie in (0, 1], not {self.threshold!r}")
 

@@ -396,6 +396,10 @@ class Poisson(Model):
         """Whole numbers of at least zero."""
         return (x >= 0.0) & (x <= _LAST) & (x == np.floor(x))
 
+    def sound(self, stats: Array) -> bool:
+        """No count was above 2^53: sums over the counts that larger ones expect would never end."""
+        return super().sound(stats) and bool((stats[0] - self.shape <= 1.001 * _LAST * (stats[1] - self.rate)).all())
+
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """a' = a + zeta x, b' = b + zeta."""
         return np.stack([stats[0] + zeta * x, stats[1] + zeta])
