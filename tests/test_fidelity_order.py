@@ -191,7 +191,7 @@ def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: st
         lambda: mf.Fleet(3, model, ways),
         lambda: mf.Detector(mf.Product(model, mf.Gaussian()), ways),
     ):
-        with pytest.raises(ValueError, match="would tell more of the parameter.*Exponential or Gamma.*or Grid"):
+        with pytest.raises(ValueError, match=r"would tell more of the parameter.*Exponential or Gamma.*or Grid"):
             make()
     one = mf.Detector(model, [ways[1], mf.Fidelity("skip", 0.0, 0.0)])
     one.update(1.5, "high")
@@ -276,7 +276,7 @@ def test_binomial_terms_against_mpmath_up_to_the_most_trials() -> None:
             p, k = float(rng.choice([1e-6, 0.01, 0.3, 0.9])), float(10 ** rng.uniform(-1, 4))
             a, b = k * n * p + 0.5, k * n * (1 - p) + 0.5
             x = float(rng.binomial(int(n), p))
-            A, B, X, Z, N = map(mpmath.mpf, (a, b, x, z, n))  # noqa: N806
+            A, B, X, Z, N = map(mpmath.mpf, (a, b, x, z, n))
             s, t = Z * X, Z * (N - X)
             value = mpmath.log(mpmath.beta(A + s, B + t) / mpmath.beta(A, B))
             slope = s * mpmath.digamma(A + s) + t * mpmath.digamma(B + t) - (s + t) * mpmath.digamma(A + B + s + t)

@@ -275,7 +275,8 @@ def test_the_unknown_gaussians_parameter_gain_is_of_as_much_scatter_as_the_updat
     assert float(model.parameter_gain(at, zeta)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_unknown_gaussians_parameter_gain_is_the_expected_divergence(zeta: float = 1.0) -> None:
+def test_the_unknown_gaussians_parameter_gain_is_the_expected_divergence() -> None:
+    zeta = 1.0
     read = some(by_name("wishart"), 4)
     before = v.wishart_posterior(read)
     place, count, degrees, scale = before

@@ -63,7 +63,7 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     All are 0 at zeta = 0, never negative, and do not fall as zeta rises: a reading can always be used as one of a
     lower fidelity, so it is worth at least what those of `zeta` that are lower are worth. (For `Grid` and `Confusion`
     zeta is but a name, and the gain that of the likelihood it names.) A Bernoulli's tempered update is none of a
-    probability model, and at a small zeta may be expected to WIDEN theta: such a reading is worth a variance gain of 0.
+    probability model, and at a small zeta may be expected to WIDEN theta: then the variance gain is 0.
 
     >>> from mfbocd.hazard import Hazard
     >>> from mfbocd.models import Gaussian

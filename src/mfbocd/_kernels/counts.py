@@ -100,7 +100,7 @@ def room() -> int:
 
 @kernel
 def information(weight: Array, value: Array, share: Array) -> float:
-    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the grid's nodes."""
+    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the nodes."""
     m, n = value.shape
     kept = 0.0
     for i in range(m):

@@ -104,9 +104,9 @@ class ExponentialFamily(Model):
         for (low, less), (high, more) in pairwise(zip(levels, gains, strict=True)):
             if less > more * (1.0 + _FALL):
                 raise ValueError(
-                    f"ExponentialFamily cannot have fidelities of zeta = {low:g} and {high:g}: tempered and normalised, "
-                    f"a reading at {low:g} would tell more of the parameter ({less:.3g} nats) than one at {high:g} "
-                    f"({more:.3g}), as in every scale family. Take one fidelity, or Exponential or Gamma, whose "
+                    f"ExponentialFamily cannot have fidelities of zeta = {low:g} and {high:g}: tempered and "
+                    f"normalised, a reading at {low:g} would tell more of the parameter ({less:.3g} nats) than one "
+                    f"at {high:g} ({more:.3g}), as in every scale family. Take one fidelity, or Exponential or Gamma, whose "
                     "readings have a weight, or Grid with a likelihood for each fidelity"
                 )
 

@@ -14,11 +14,11 @@ from .gamma import Gamma
 class Exponential(Gamma):
     """Waiting times: readings of at least zero, exponential with unknown rate theta, and a Gamma(shape, rate) prior.
 
-    A reading at fidelity zeta is x ~ Gamma(zeta, rate zeta * theta), of mean 1 / theta and variance 1 / (zeta theta^2).
+    A reading at fidelity zeta is x ~ Gamma(zeta, rate zeta * theta): mean 1 / theta, variance 1 / (zeta theta^2).
     It is `Gamma` with a known shape of one; the statistics are a = shape + sum of zeta and b = rate + sum of zeta x.
-    The predictive is Lomax at zeta = 1, with shape a and scale b; ``"normalized"`` (the default) at zeta < 1 says that
-    zeta x / b is beta prime with zeta and a. ``"paper"`` then is Gamma(a + zeta) / Gamma(a) b^a / (b + zeta x)^(a +
-    zeta), no density in x. See `Gamma` for the rest, and for readings of 0.
+    The predictive is Lomax at zeta = 1, with shape a and scale b; ``"normalized"`` (the default) at zeta < 1 says
+    that zeta x / b is beta prime with zeta and a. ``"paper"`` then is Gamma(a + zeta) / Gamma(a) b^a /
+    (b + zeta x)^(a + zeta), no density in x. See `Gamma` for the rest, and for readings of 0.
 
     >>> model = Exponential(shape=3, rate=2)
     >>> round(float(np.exp(model.log_predictive(model.prior(), x=2.0, zeta=1.0))), 6)  # 3 * 2^3 / 4^4

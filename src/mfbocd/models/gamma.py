@@ -224,7 +224,7 @@ class Gamma(Model):
     """Positive readings, Gamma with known shape `known` and unknown rate theta, and a Gamma(shape, rate) prior.
 
     A reading at fidelity zeta is x ~ Gamma(known * zeta, rate zeta * theta): as if `known` were zeta times as large,
-    with the same mean known / theta and 1 / zeta times the variance (the exponential dispersion model of weight zeta).
+    with the same mean known / theta and 1 / zeta times the variance (an exponential dispersion model of weight zeta).
     The mean of n full readings is one of weight n.
 
     Statistics of a hypothesis, in units of the prior's rate, which keeps them exact in any unit of the data:
@@ -236,7 +236,7 @@ class Gamma(Model):
       density in x at zeta < 1. Divided by its integral it would be one, but of readings whose mean grows like
       1 / zeta, which tell as much of theta however small zeta is: no reading of a lower fidelity.
 
-    Both update alike and are one at zeta = 1, beta prime with known and a. Gains are those of the first in both cases.
+    Both update alike and are one at zeta = 1, beta prime with known and a. Gains are those of the first in both.
 
     The shape must exceed one, or the next reading would have no mean; its variance is infinite while a <= 2. A
     reading outside 1e-100 .. 1e100 prior rates counts as that small or large. Where known * zeta < 1 the density is
@@ -312,7 +312,7 @@ class Gamma(Model):
         return a / b, a / b**2
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the beta prime: the mean is the same at every zeta, the variance infinite if a <= 2."""
+        """Mean and variance of the beta prime: the mean the same at every zeta, the variance infinite if a <= 2."""
         a, b = stats
         unit = b * self.rate
         mean = self.known * unit / (a - 1.0)
