@@ -53,7 +53,7 @@ def saved() -> list[bytes]:
 
 
 def reading(model: mf.Model, t: int) -> Any:
-    x = float(t // 5 % 2)
+    x = float(t // 5 % 2) + isinstance(model, mf.Gamma)
     return x if model.dimension == 1 else [x] * model.dimension
 
 
