@@ -248,12 +248,12 @@ WEIGHING = {name: policy for name, policy in POLICIES.items() if policy().gain i
 
 @pytest.mark.parametrize("policy", WEIGHING.values(), ids=WEIGHING)
 def test_the_pick_of_one_is_that_of_many(policy: Callable[[], Policy]) -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=policy())
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=policy())
     bound = detector.policy
     rng = np.random.default_rng(3)
     seen = set()
     for tick in range(200):
-        gains = rng.gamma(1.0, 0.02, size=2) * [0.3, 1.0]
+        gains = rng.gamma(1.0, 0.05, size=2) * [0.3, 1.0]
         many = bound.pick(gains[None], bound.cost[None], draw_uniform([7], tick))
         assert bound.pick_one(gains.tolist(), 7, tick) == many[0]
         seen.add(int(many[0]))
