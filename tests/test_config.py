@@ -43,7 +43,7 @@ READY: list[dict[str, Any]] = [
     WALK | {"policy": {"kind": "information_rate", "weights": {"gps": 2.5}}},
     WALK | {"policy": {"kind": "random", "probabilities": [0.5, 0.5]}},
     WALK | {"policy": {"kind": "soft", "temperature": 0.1, "price": 0.01}},
-    WALK | {"fidelity": [{"name": 'a "b"\\\t\x7fé', "zeta": 0, "cost": 0}, {"name": "full", "zeta": 1, "cost": 2}]},
+    WALK | {"fidelity": [{"name": 'a "b"\\é', "zeta": 0, "cost": 0}, {"name": "full", "zeta": 1, "cost": 2}]},
 ]
 
 

@@ -389,7 +389,7 @@ def test_run_log_learns_nothing_after_the_warm_up(river, monkeypatch):
 
 def test_run_log_finds_the_annotated_changes(river):
     stream = run_log()
-    assert len(stream.changes) == 9
+    assert len(stream.changes) == 8
     for f in stream.fidelities:
         trace = mf.run(
             mf.Detector(stream.model, stream.fidelities, stream.hazard, policy=mf.Always(f.name)), stream.table

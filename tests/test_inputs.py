@@ -342,12 +342,15 @@ def test_the_segmenter_takes_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
     noise = [0.1, -0.2, 0.3, 0.0]
-    for x, expected in TABLE.values():
+    for name, (x, expected) in TABLE.items():
+        column = np.empty((len(noise) + 1, 1), dtype=object)
+        column[:, 0] = [*noise, None]
+        column[-1, 0] = x
         if isinstance(expected, type):
             with pytest.raises((TypeError, ValueError)):
-                Segmenter(GAUSSIAN, hazard=0.01).fit([*noise, x])
+                Segmenter(GAUSSIAN, hazard=0.01).fit(column)
         elif expected is MISSING:
-            assert Segmenter(GAUSSIAN, hazard=0.01).fit([*noise, x]).starts_.tolist() == [0]
+            assert Segmenter(GAUSSIAN, hazard=0.01).fit(column).starts_.tolist() == [0], name
 
 
 def test_spark_rows_take_the_same() -> None:

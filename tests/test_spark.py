@@ -452,10 +452,12 @@ def test_a_blob_of_the_version_before_goes_on(place: Place) -> None:
     place.send(messages({"s0": after, "s1": after}, range(8)))
     start = place.session.createDataFrame([("s0", bytearray(OLD))], "stream STRING, state BINARY")
     assert b'"learned"' not in OLD
-    rows = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, start=start)))
-    wanted = [(at, step) for at, step in enumerate(alone("s0", before + after, seed=0)[12:])]
+    # its pruning was the default then
+    config = Config.parse(CONFIG.to_dict() | {"prune": {"threshold": 1e-8, "resample": 256}})
+    rows = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, config, start=start)))
+    wanted = [(at, step) for at, step in enumerate(alone("s0", before + after, config, seed=0)[12:])]
     assert rows["s0"] == [(at, *(getattr(step, name) for name in FIELDS)) for at, step in wanted]
-    assert rows["s1"] == expected({"s1": after})["s1"]
+    assert rows["s1"] == expected({"s1": after}, config)["s1"]
 
 
 def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> None:

@@ -249,7 +249,10 @@ class Maker:
         facts, arrays = unpack(data)
         made = {name: fact for name, fact in facts.items() if name not in ("learnt", "numbers", "spent")}
         # bytes of an earlier version may lack something learnt: another stream's must not stand in for it
-        made["names"] = sorted({**facts["learnt"], **facts.get("numbers", {})})
+        learnt, numbers = facts.get("learnt"), facts.get("numbers", {})
+        if not isinstance(learnt, dict) or not isinstance(numbers, dict):
+            return self._make(data)  # which refuses it, and says why
+        made["names"] = sorted({**learnt, **numbers})
         key = encode(made), plain(arrays["hazard"])
         like = self._known.get(key)
         if like is None:
