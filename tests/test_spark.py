@@ -156,7 +156,7 @@ def group_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path) -> None:
-    tables = streams(200, 40, seed=3)
+    tables = streams(60, 40, seed=3)
     for i in range(4):
         write(tmp_path / "in", i, messages(tables, range(10 * i, 10 * i + 10)))
     (tmp_path / "detector.toml").write_text(CONFIG.to_toml())
