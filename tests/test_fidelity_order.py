@@ -236,7 +236,7 @@ def test_poisson_terms_against_mpmath_up_to_the_largest_count() -> None:
 
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
-@pytest.mark.parametrize("count", [1e8, 1e11, 1e14, 2.0**52])
+@pytest.mark.parametrize("count", [1e8, 1e11, 1e14, 2.0**52, 2.0**53])
 def test_the_poisson_gains_at_large_counts_are_a_normals(count: float, zeta: float) -> None:
     """There theta and x are normal: log(1 + zeta / b) / 2 is learnt, but for terms of order 1 / count."""
     for b in (0.5, 7.0, 300.0):

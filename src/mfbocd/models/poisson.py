@@ -39,6 +39,7 @@ from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, p
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
+_END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
 _LARGE = 1e5  # beyond, terms of x log x are made to cancel before they are rounded
 _HUGE = 1e7  # a reading beyond goes that way too: below, the error of its log probability stays under 1e-7
@@ -76,7 +77,7 @@ def _bell(a: float, b: float, zeta: float) -> tuple[float, float, float, float]:
     mean = (a + 0.5 * (1.0 - zeta)) / b
     sd = math.sqrt(mean * (1.0 / b + 1.0 / zeta))
     tail = 1.0 / (zeta * math.log1p(b / zeta))
-    low, high = reach(mean, sd, 0.0, tail, _LAST)
+    low, high = reach(mean, sd, 0.0, tail, _END)
     return mean, max(sd, tail), low, high  # the tail is the longer where nearly all of it lies at 0
 
 
@@ -98,7 +99,7 @@ def _sums(
 ) -> tuple[float, float, float, float]:
     """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`; two arrays are lent."""
     mean, sd, low, high = _bell(a, b, zeta)
-    n = grid(np.array([low]), np.array([high]), np.array([sd]), _LAST, stop, x, share)
+    n = grid(np.array([low]), np.array([high]), np.array([sd]), _END, stop, x, share)
     if n == 0:
         return -np.inf, 0.0, 0.0, 0.0
     value = np.empty(n)
@@ -133,7 +134,7 @@ def _norms(state: Pointer, n: int, zeta: float, norm: Array) -> None:
         a, b = shapes[i], rates[i]
         mean, sd, low, high = _bell(a, b, zeta)
         if high >= _ONE_BY_ONE:
-            norm[i] = _sums(a, b, zeta, _LAST, False, x, share)[0]
+            norm[i] = _sums(a, b, zeta, _END, False, x, share)[0]
             continue
         slope = zeta * math.log(b + zeta)
         centre = math.floor(mean)
@@ -261,7 +262,7 @@ def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
         _, sd[i], low[i], high[i] = _bell(a[i], b[i], zeta)
     x = np.empty(room())
     share = np.empty(room())
-    n = grid(low, high, sd, _LAST, _LAST, x, share)
+    n = grid(low, high, sd, _END, _END, x, share)
     value = np.empty((m, n))
     if x[n - 1] > _LARGE:
         for i in range(m):
@@ -281,7 +282,7 @@ def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
 def _variance_gain(a: float, b: float, zeta: float, x: Array, share: Array) -> float:
     if zeta == 1.0:
         return a / (b * b * (b + 1.0))
-    after = (a + zeta * _sums(a, b, zeta, _LAST, False, x, share)[1]) / ((b + zeta) * (b + zeta))
+    after = (a + zeta * _sums(a, b, zeta, _END, False, x, share)[1]) / ((b + zeta) * (b + zeta))
     return a / (b * b) - after
 
 
@@ -306,7 +307,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         if weight[i] < (_LIGHT if kind == JOINT else 1e-15):
             continue
         if kind == JOINT:
-            inner += weight[i] * _sums(a[i], b[i], zeta, _LAST, True, x, share)[3]
+            inner += weight[i] * _sums(a[i], b[i], zeta, _END, True, x, share)[3]
         elif kind == VARIANCE:
             inner += weight[i] * _variance_gain(a[i], b[i], zeta, x, share)
     if kind == VARIANCE:
@@ -414,7 +415,7 @@ class Poisson(Model):
             value = value - self._sums(stats, zeta)[0]
         return value.reshape(np.shape(stats[0]))
 
-    def _sums(self, stats: Array, zeta: float, stop: float = _LAST, deep: bool = False) -> Array:
+    def _sums(self, stats: Array, zeta: float, stop: float = _END, deep: bool = False) -> Array:
         return _all_sums(np.ravel(stats[0]), np.ravel(stats[1]), zeta, stop, deep)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
