@@ -253,7 +253,7 @@ class Silence(threading.Thread):
             self._since.pop(id(connection), None)
 
     def run(self) -> None:
-        """Look every now and then, until told to stop."""
+        """Look from time to time, until it is stopped."""
         while not self._stopping.wait(min(1.0, 0.2 * self.seconds)):
             for since, connection in list(self._since.values()):
                 if time.monotonic() - since > self.seconds:

@@ -34,7 +34,7 @@ class Pulse(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Look, until told to stop."""
+        """Look until it is stopped."""
         while True:
             try:
                 self._look()

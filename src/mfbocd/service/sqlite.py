@@ -171,7 +171,7 @@ class SqliteStore(Store):
         return loaded
 
     def full(self) -> str:
-        """A full disk is told of a little before it is."""
+        """Report a full disk a little before it is full."""
         left = shutil.disk_usage(self.path.parent).free
         return f"the disk is full, {left} bytes are left" if left < ROOM else ""
 
