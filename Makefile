@@ -47,7 +47,7 @@ check: $(VENV)/.test ## the engine's tests, with fewer examples: under two minut
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick
 
 test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
-	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.test ## which lines the fast tests run
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick --cov=mfbocd --cov-report=term:skip-covered

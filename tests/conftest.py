@@ -13,7 +13,7 @@ import pytest
 
 from mfbocd.config import model_kinds
 
-hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("mfbocd")
 
@@ -66,9 +66,10 @@ LONG = ("test_spark", "test_service_cli", "test_service_fuzz", "test_service_pag
 """Files that take longest, the longest first."""
 
 PROGRAMS = (
-    *("test_adapters", "test_cli", "test_dask", "test_datasets", "test_docs", "test_examples", "test_init"),
+    *("test_adapters", "test_cli", "test_dask", "test_datasets", "test_debugging", "test_docs", "test_examples"),
+    "test_init",
     *("test_plots", "test_report", "test_reproduce", "test_service", "test_spark", "test_study", "test_tables"),
-    "test_wheel",
+    *("test_warm", "test_wheel"),
 )
 """How the names of files begin that run whole programs or need more than the engine: `make check` leaves them out."""
 

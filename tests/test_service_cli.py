@@ -184,7 +184,7 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
 
 
 CLIENTS, STREAMS, KILLS = 8, 5, 5
-TICKS = {"sqlite": 500, "postgres": 150}  # 8 x 5 x 500 = 20 000 observations
+TICKS = {"sqlite": 250, "postgres": 100}  # 8 x 5 x 250 = 10 000 observations
 
 
 class Client(threading.Thread):
