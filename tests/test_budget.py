@@ -77,6 +77,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "gain", "ratio", "skip", "share", "assumed", "true"), CASES)
 def test_the_spend_is_within_a_percent_or_one_reading_of_the_budget(  # type: ignore[no-untyped-def]
     model: str, gain, ratio: float, skip: bool, share: float, assumed: float, true: float
@@ -144,6 +145,7 @@ def test_costs_that_are_functions_meet_the_budget() -> None:
         assert (trace.choice == 1).sum() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)]
 )
@@ -273,6 +275,7 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
     assert many.policy.debt == 0.0
 
 
+@pytest.mark.slow
 def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> None:
     """Its streams choose ahead of one another, so all may read the expensive one in a round."""
     n, ratio, rounds = 4, 1e3, 3000

@@ -64,6 +64,7 @@ def states(case: Case, count: int = STATES) -> Any:
         yield belief
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
     zeta = levels(case.model())
@@ -107,6 +108,7 @@ PRIORS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
 def test_nor_does_it_with_any_other_prior(name: str) -> None:
     make, draw = PRIORS[name]

@@ -71,6 +71,7 @@ def disagreements(
     return choices, alarms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", GAINS)
 @pytest.mark.parametrize("name", MODELS)
 def test_decisions_differ_only_at_ties(name: str, gain) -> None:  # type: ignore[no-untyped-def]

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 CASES_TRIED = 10_000
 
 
+@pytest.mark.slow
 def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
     """In a process of its own, so that a crash is a failure of this test and of nothing else."""
     done = subprocess.run(

@@ -35,6 +35,7 @@ def likely_by_hand(found: RunLength) -> list[list[float]]:
     return [[int(found.length[i]), round(float(found.weight[i]), 4)] for i in which]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prune", [None, (mf.Threshold(1e-5), mf.Resample(24))], ids=["exact", "pruned"])
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 def test_together_is_alone(case: Case, prune: Any) -> None:
