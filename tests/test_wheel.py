@@ -15,18 +15,17 @@ from .parts import PATIENCE
 ROOT = Path(__file__).parents[1]
 
 
+def built(kind: str, folder: Path) -> list[Path]:
+    """What hatchling builds of this repository."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return list(folder.iterdir())
+
+
 @pytest.mark.slow
 def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    (wheel,) = built("wheel", tmp_path)
     with zipfile.ZipFile(wheel) as packed:
         held = set(packed.namelist())
         (entry,) = (name for name in held if name.endswith(".dist-info/entry_points.txt"))
@@ -47,16 +46,7 @@ def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
     if (ROOT / "PKG-INFO").exists():
         pytest.skip("this is an unpacked sdist: there is no list of tracked files to compare with")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (sdist,) = tmp_path.glob("*.tar.gz")
+    (sdist,) = built("sdist", tmp_path)
     with tarfile.open(sdist) as packed:
         held = {name.partition("/")[2] for name in packed.getnames()}
     tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
