@@ -183,7 +183,8 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     assert committed() < 4  # it did die in the middle
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert committed() == 4
+    # a file the source had noted when it was killed goes with the next one: then there is a batch less
+    assert committed() in (3, 4)
     assert wrong(told(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []
     assert spark.read.parquet(str(tmp_path / "out" / "problems")).count() == 0
 
