@@ -287,11 +287,13 @@ def ladder(centre: Array, width: Array) -> Array:
 
 
 @pytest.mark.parametrize("zeta", LEVELS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "many"), [(0, 4), (1, 4), (2, 4), (3, 50), (4, 50)])  # what is cut off adds up
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_the_run_length_gain_of_a_density_equals_dense_integration(name: str, seed: int, zeta: float) -> None:
+def test_the_run_length_gain_of_a_density_equals_dense_integration(
+    name: str, seed: int, many: int, zeta: float
+) -> None:
     model = CONTINUOUS[name]()
-    weight, stats_ = mixture(model, seed)
+    weight, stats_ = mixture(model, seed, many)
     if name == "unknown":
         count, mean, shape, scale = stats_
         df = 2 * shape + zeta - 1
@@ -308,7 +310,8 @@ def test_the_run_length_gain_of_a_density_equals_dense_integration(name: str, se
         far = 60.0 / min(p, 0.1)
         ends = np.concatenate([ladder(mode, width)[np.abs(ladder(mode, width)) < far], np.linspace(-far, far, 6000)])
         expected = dense(logs, ends, weight)
-    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(expected, abs=1e-6)
+    near = 1e-6 if many == 4 else 1e-8  # tails cut at e^-21 were 5e-8 off here, and more in other mixtures
+    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(expected, abs=near)
     assert expected > 0.05 * zeta  # it vanishes with zeta
 
 
