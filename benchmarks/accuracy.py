@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import mfbocd as mf
 from mfbocd.adapters.sklearn import Segmenter
-from mfbocd.hindsight import hindsight
+from mfbocd.trace.hindsight import hindsight
 
 Array = NDArray[np.float64]
 Marks = Sequence[set[int]]

@@ -34,14 +34,14 @@ WARM = 300  # ticks before anything is measured: a state has its full size by th
 
 def serve(db: str, port: int, blank: bool) -> None:
     import uvicorn
+    from mfbocd.service.store.base.base import Store
+    from mfbocd.service.store.base.open import open_store
 
     from mfbocd.service import service
     from mfbocd.service.app import create_app
     from mfbocd.service.engine import Engine, Tick
-    from mfbocd.service.opening import open_store
     from mfbocd.service.records import Event, text
-    from mfbocd.service.serving import Server
-    from mfbocd.service.store import Store
+    from mfbocd.service.server import Server
 
     class Blank(Engine):
         """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
@@ -291,9 +291,10 @@ def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
 
 def memory(ticks: int) -> None:
     """What a worker has in memory while 100 streams go on, with few steps kept."""
+    from mfbocd.service.store.base.sqlite import SqliteStore
+
     from mfbocd.service import manage
     from mfbocd.service.engine import Ask, Engine, Observe
-    from mfbocd.service.sqlite import SqliteStore
 
     rng = np.random.default_rng(0)
     names = [f"s{i}" for i in range(100)]
@@ -338,7 +339,7 @@ def main() -> None:
                 print(f"SQLite, {count} streams", flush=True)
                 measure((f"{folder}/mfbocd.db", f"{folder}/bare.db"), count, given.quick, port)
     if "postgres" in parts:
-        from tests.postgres import database, running
+        from tests.service.postgres import database, running
 
         with running() as server:
             for count in (1, 1000) if server else ():

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from mfbocd import Detector, Fleet, Gaussian, Step
-from mfbocd.adapters.spark import detect_stream, follow, session
+from mfbocd.adapters.spark import detect_stream, session
 from mfbocd.adapters.spark import stream as on_spark
+from mfbocd.adapters.spark import worker as follow
 from mfbocd.adapters.spark.record import REMEMBERED, pack
-from mfbocd.config import Config
+from mfbocd.io.config import Config
 
 CONFIG = Config.parse(
     {

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import mfbocd as mf
-from mfbocd.metrics import mse
+from mfbocd.trace.metrics import mse
 
 out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/examples")
 out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 import mfbocd as mf
-from mfbocd.metrics import detection
+from mfbocd.trace.metrics import detection
 
 out = Path(sys.argv[1] if len(sys.argv) > 1 else "out/examples")
 out.mkdir(parents=True, exist_ok=True)

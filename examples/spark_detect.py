@@ -14,7 +14,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from mfbocd.adapters.spark import GroupBudget, detect_stream, problems, session, steps
-from mfbocd.config import Config
+from mfbocd.io.config import Config
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from mfbocd.config import model_kinds
+from mfbocd.io.config import model_kinds
 
 hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
@@ -62,24 +62,28 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             pytest.exit(f"kernels could not be compiled: {said}", returncode=1)
 
 
-LONG = ("test_spark", "test_service_cli", "test_service_fuzz", "test_service_page", "test_cli", "test_docs")
-"""Files that take longest, the longest first."""
-
-PROGRAMS = (
-    *("test_adapters", "test_cli", "test_dask", "test_datasets", "test_debugging", "test_docs", "test_examples"),
-    "test_init",
-    *("test_plots", "test_report", "test_reproduce", "test_service", "test_spark", "test_study", "test_tables"),
-    *("test_warm", "test_wheel"),
+LONGEST = (
+    "adapters/test_spark",
+    "service/test_cli",
+    "service/test_fuzz",
+    "service/test_page",
+    "cli/",
+    "project/test_docs",
 )
-"""How the names of files begin that run whole programs or need more than the engine: `make check` leaves them out."""
+"""Files that take longest, the longest first."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole files go to a worker, the long ones first, so that none is left alone with them at the end."""
     for item in items:
-        if item.path.stem.startswith(PROGRAMS) or item.path.parent.name == "docs":
+        if item.path.parent.name == "docs":  # pages cannot carry a mark of their own
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    rank = {name: -len(LONG) + i for i, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(item.path.stem, 0 if item.path in slow else 1))
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        found = [i - len(LONGEST) for i, name in enumerate(LONGEST) if f"tests/{name}" in path]
+        return found[0] if found else 0 if item.path in slow else 1
+
+    items.sort(key=rank)

@@ -16,9 +16,9 @@ from scipy import special, stats
 
 import mfbocd as mf
 
-from . import dependent as d
-from . import robust as r
-from . import vectors as v
+from .engine import dependent as d
+from .engine import robust as r
+from .engine import vectors as v
 
 Readings = Sequence[tuple[Any, float]]  # (x, zeta) pairs of one segment
 

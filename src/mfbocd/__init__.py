@@ -9,14 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import calibrate, datasets, models, plots, report, simulate
-    from .batch import run
-    from .detector import Detector
-    from .fidelity import Fidelity
-    from .filter import RunLength, Start
-    from .fleet import Fleet
-    from .hazard import Hazard, Learned
-    from .information import FidelityGain, Gains
+    from . import calibrate, datasets, models, report
+    from .belief.filter import RunLength, Start
+    from .belief.gains import FidelityGain, Gains
+    from .belief.hazard import Hazard, Learned
+    from .belief.pruning import Resample, Threshold, TopK
+    from .datasets import simulate
+    from .detector.detector import Detector
+    from .detector.step import Alarm, Step
+    from .fleet.fleet import Fleet
     from .models import (
         Autoregressive,
         Bernoulli,
@@ -41,20 +42,20 @@ if TYPE_CHECKING:
         VectorAutoregressive,
     )
     from .policy import Always, Budget, InformationRate, Margin, Net, Policy, Random, Soft
-    from .prune import Resample, Threshold, TopK
-    from .tick import Alarm, Step
-    from .trace import Trace
+    from .policy.fidelity import Fidelity
+    from .trace import hindsight, metrics, plots
+    from .trace.run import run
+    from .trace.trace import Trace
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "batch": ["run"],
-    "detector": ["Detector"],
-    "fidelity": ["Fidelity"],
-    "filter": ["RunLength", "Start"],
+    "belief.filter": ["RunLength", "Start"],
+    "belief.gains": ["FidelityGain", "Gains"],
+    "belief.hazard": ["Hazard", "Learned"],
+    "belief.pruning": ["Resample", "Threshold", "TopK"],
+    "detector": ["Alarm", "Detector", "Step"],
     "fleet": ["Fleet"],
-    "hazard": ["Hazard", "Learned"],
-    "information": ["FidelityGain", "Gains"],
     "models": [
         "Autoregressive",
         "Bernoulli",
@@ -78,13 +79,21 @@ _HOME = {
         "Trend",
         "VectorAutoregressive",
     ],
-    "policy": ["Always", "Budget", "InformationRate", "Margin", "Net", "Policy", "Random", "Soft"],
-    "prune": ["Resample", "Threshold", "TopK"],
-    "tick": ["Alarm", "Step"],
+    "policy": ["Always", "Budget", "Fidelity", "InformationRate", "Margin", "Net", "Policy", "Random", "Soft"],
     "trace": ["Trace"],
+    "trace.run": ["run"],
 }
-_WHERE = {name: room for room, names in _HOME.items() for name in names}
-_ROOMS = ("calibrate", "datasets", "models", "plots", "report", "simulate")
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+_MODULES = {
+    "calibrate": "calibrate",
+    "datasets": "datasets",
+    "hindsight": "trace.hindsight",
+    "metrics": "trace.metrics",
+    "models": "models",
+    "plots": "trace.plots",
+    "report": "report",
+    "simulate": "datasets.simulate",
+}
 
 __all__ = [
     "Alarm",
@@ -133,6 +142,8 @@ __all__ = [
     "VectorAutoregressive",
     "calibrate",
     "datasets",
+    "hindsight",
+    "metrics",
     "models",
     "plots",
     "report",
@@ -146,8 +157,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
         globals()[name] = value
         return value
-    if name in _ROOMS:
-        return import_module(f".{name}", __name__)
+    if name in _MODULES:
+        return import_module(f".{_MODULES[name]}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel
-from .rise import log_rise
+from .gamma_ratio import log_rise
 
 _EPS = 4e-16
 _TINY = 1e-300  # Lentz's method: stands in for a zero denominator

@@ -19,18 +19,18 @@ EVIDENCE = 3  # log p(x_1..x_t)
 CAP = 4  # rows a column has room for
 LIMIT = 5  # prune once COUNT exceeds this
 SEED = 6
-TOP = 7  # index of the heaviest hypothesis
+MAP_INDEX = 7  # index of the heaviest hypothesis
 FIRED = 8  # tick of the last alarm, -1 if none
 MEAN = 9  # E[x_{t+1}]; MEAN .. CHANGED_AT is what a tick reports
 RUN = 10  # MAP run length
 CHANGE = 11  # P(change within the alarm's window)
 ALARM = 12  # 1 at the tick an alarm fires
 CHANGED_AT = 13  # tick of the last reported change, -1 if none
-SURE = 14  # P of the change the last alarm reported
+CONFIDENCE = 14  # P of the change the last alarm reported
 COLUMNS = 15
 HEAD = 16
-REPORT = slice(MEAN, SURE + 1)
-FIELDS = SURE + 1 - MEAN
+REPORT = slice(MEAN, CONFIDENCE + 1)
+FIELDS = CONFIDENCE + 1 - MEAN
 
 WEIGHT, BIRTH, STATS = 0, 1, 2  # columns; the model's statistics start at STATS
 # Where the hazard is learnt, the last columns hold P(candidate | hypothesis), one column a candidate.

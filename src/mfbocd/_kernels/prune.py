@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compile import kernel
-from .layout import CAP, COLUMNS, COUNT, EPS, HEAD, LIMIT, MOST, RESAMPLE, SEED, SLACK, TICK, TOP, TOTAL
+from .layout import CAP, COLUMNS, COUNT, EPS, HEAD, LIMIT, MAP_INDEX, MOST, RESAMPLE, SEED, SLACK, TICK, TOTAL
 from .pointer import Array, Pointer, pointer, shift
 from .random import uniform
 from .scalar import bits_of
@@ -134,7 +134,7 @@ def prune(state: Pointer, setup: Pointer) -> None:
         weight[i] = 0.0
     state[COUNT] = m
     state[TOTAL] = total
-    state[TOP] = top
+    state[MAP_INDEX] = top
     limit = m + slack
     if setup[MOST] > 0.0:
         limit = min(limit, int(setup[MOST]))

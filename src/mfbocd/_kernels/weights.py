@@ -1,4 +1,4 @@
-"""The model-free half of a tick: open a hypothesis, reweigh in log space, settle and report.
+"""The model-free half of a tick: open a hypothesis, reweigh in log space, finish_tick and report.
 
 `state` and `setup` are pointers here (`pointer`), except in the last section, which Python calls.
 """
@@ -17,6 +17,7 @@ from .layout import (
     CHANGE,
     CHANGED_AT,
     COLUMNS,
+    CONFIDENCE,
     COUNT,
     FIRED,
     FIRST,
@@ -25,13 +26,12 @@ from .layout import (
     LANES,
     LEARNED,
     LIMIT,
+    MAP_INDEX,
     PARAMS,
     RUN,
-    SURE,
     THRESHOLD,
     TICK,
     TINY,
-    TOP,
     TOTAL,
     WEIGHT,
     WITHIN,
@@ -161,7 +161,7 @@ def ending(state: Pointer, setup: Pointer, i: int) -> float:
 
 
 @kernel
-def pass_by(state: Pointer, scale: float) -> tuple[float, int]:
+def skip_tick(state: Pointer, scale: float) -> tuple[float, int]:
     """Weights of a tick with no observation: only the hazard acts. Returns (total, bits of the largest)."""
     weight = column(state, WEIGHT)
     total = 0.0
@@ -212,7 +212,7 @@ def born_after(state: Pointer, tick: float, most: int) -> float:
 
 
 @kernel
-def settle(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
+def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
     """Prune when it is time, find the MAP run length, judge the alarm. True when hypotheses were dropped."""
     state[TOTAL] = total
     pruned = state[COUNT] > state[LIMIT]
@@ -222,13 +222,13 @@ def settle(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
     # The MAP hypothesis rarely changes: look where it was before searching for it.
-    where = int(state[TOP])
+    where = int(state[MAP_INDEX])
     if not pruned and weight[where] != bits_to_float(top):
         where = 0
         for i in range(n):
             if weight[i] > weight[where]:
                 where = i
-        state[TOP] = where
+        state[MAP_INDEX] = where
     tick = state[TICK]
     state[RUN] = tick - birth[where]
 
@@ -250,7 +250,7 @@ def settle(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
         state[ALARM] = 1.0
         state[FIRED] = tick
         state[CHANGED_AT] = birth[best]
-        state[SURE] = min(fresh / total, 1.0)
+        state[CONFIDENCE] = min(fresh / total, 1.0)
     return pruned
 
 
@@ -305,10 +305,10 @@ def begin_tick(state: Array, setup: Array) -> float:
 
 @kernel
 def end_tick(state: Array, setup: Array, scale: float, log_predictive: Array) -> float:
-    """`reweigh` and `settle` of arrays; returns what the tick adds to the log evidence."""
+    """`reweigh` and `finish_tick` of arrays; returns what the tick adds to the log evidence."""
     base = pointer(state, 0)
     total, factor, top = reweigh(base, scale, log_predictive)
-    settle(base, pointer(setup, 0), total, top)
+    finish_tick(base, pointer(setup, 0), total, top)
     return factor + math.log(total)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel
-from .rise import digamma_rise, scale_gain
+from .gamma_ratio import digamma_rise, scale_gain
 
 Array = NDArray[np.float64]
 

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import run as run_table
-from ..detector import Detector
-from ..reading import cells, numbers
-from ..trace import Trace
+from ..detector.detector import Detector
+from ..inputs.readings import cells, numbers
+from ..trace.run import run as run_table
+from ..trace.trace import Trace
 
 Array = NDArray[np.float64]
 Frame = TypeVar("Frame")

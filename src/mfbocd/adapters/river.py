@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..detector import Detector
-from ..hazard import Hazard, hazard_of
+from ..belief.hazard import Hazard, hazard_of
+from ..detector.detector import Detector
+from ..detector.step import Alarm, Step, seed_of
+from ..inputs.readings import number
 from ..models import Model
-from ..reading import number
-from ..tick import Alarm, Step, seed_of
 from .series import model_for
 
 try:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..belief.hazard import Hazard, Learned
+from ..calibrate.draft.model import WIDE, guess_plain
 from ..calibrate.noise import noise_of, present
-from ..detector import Detector
-from ..hazard import Hazard, Learned
-from ..hindsight import Hindsight, live_for
-from ..init.model import WIDE, guess_plain
+from ..detector.detector import Detector
+from ..inputs.readings import cells, numbers
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
-from ..reading import cells, numbers
+from ..trace.hindsight import Hindsight, live_for
 
 Array = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..hazard import Hazard
+from ..belief.hazard import Hazard
 from ..models import Model
 from .series import Array, lines_for, look_back, series_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ..hazard import Hazard
-from ..hindsight import Hindsight
+from ..belief.hazard import Hazard
 from ..models import Gaussian, Model
+from ..trace.hindsight import Hindsight
 from .series import lines_for, look_back, series_of
 
 try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..trace import Trace
+from ..trace.trace import Trace
 
 if TYPE_CHECKING:
     import xarray as xr

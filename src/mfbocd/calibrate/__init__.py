@@ -1,6 +1,6 @@
 """What a fidelity is worth and costs, from held-out data; and a guard for when it no longer is."""
 
-from ..shadow import ShadowGuard, ShadowWarning
+from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
 from .cost import (
     CostEstimate,

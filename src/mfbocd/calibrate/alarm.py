@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fleet import Fleet
-from ..hazard import Hazard
+from ..belief.hazard import Hazard
+from ..detector.step import Alarm
+from ..fleet.fleet import Fleet
 from ..models import Model
 from ..models.base import positive
-from ..tick import Alarm
 from .zeta import CalibrationError
 
 Array = NDArray[np.float64]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..detector import Detector
+from ..detector.detector import Detector
 from ..models.base import positive
 from .zeta import confidence_of
 

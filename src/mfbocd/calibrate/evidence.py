@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..batch import run
-from ..detector import Detector
-from ..fidelity import Fidelity
-from ..hazard import Hazard
+from ..belief.hazard import Hazard
+from ..detector.detector import Detector
+from ..inputs.readings import floats
 from ..models import Model
 from ..policy import Always
-from ..reading import floats
+from ..policy.fidelity import Fidelity
+from ..trace.run import run
 
 Array = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..reading import floats
+from ..inputs.readings import floats
 
 Array = NDArray[np.float64]
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..batch import run
-from ..detector import Detector
-from ..fidelity import Fidelity, checked
-from ..fleet import Fleet
-from ..hazard import Hazard
-from ..information import Gain
+from ..belief.gains import Gain
+from ..belief.hazard import Hazard
+from ..detector.detector import Detector
+from ..fleet.fleet import Fleet
+from ..inputs.readings import floats
 from ..models import Model
 from ..models.base import positive
 from ..policy import InformationRate, Net, Policy
-from ..reading import floats
+from ..policy.fidelity import Fidelity, checked
+from ..trace.run import run
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batch import run
-from ..config import Config
-from ..detector import Detector
+from ..detector.detector import Detector
+from ..io.config import Config
 from ..models import Bernoulli
+from ..trace.run import run
 from .noise import noise_of
 from .price import Tuned, price_for, weights_for
 from .zeta import CalibrationError, bernoulli_zeta, gaussian_zeta

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..inputs.readings import cells
+from ..inputs.readings import numbers as numbers_of
 from ..models.base import finite, positive
-from ..reading import cells
-from ..reading import numbers as numbers_of
 from .quantiles import chi_square, student
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ def gaussian_zeta(
     so the interval of log zeta from the squared errors' own variance is used where it is wider. zeta is at most 1,
     so value and interval are cut there.
 
-    Refused: fewer than `least` degrees of freedom; a low fidelity that does not follow the signal (no better than
+    RequestError: fewer than `least` degrees of freedom; a low fidelity that does not follow the signal (no better than
     chance); one that is significantly the better of the two.
 
     >>> rng = np.random.default_rng(0)
@@ -213,7 +213,7 @@ def bernoulli_zeta(
 
     The interval is Wilson's for the proportion, put through the same increasing function.
 
-    Refused: fewer than `least` pairs (positives, for the true-positive rate); a low fidelity no better than chance,
+    RequestError: fewer than `least` pairs (positives, for the true-positive rate); a low fidelity no better than chance,
     that is, P(1 | 1) - P(1 | 0) not significantly positive (Newcombe's interval): where positives are rare one that
     always says 0 is accurate, and worth nothing; for accuracy and information also q not significantly above 1/2,
     below which (2 q - 1)^2 rises again; and, where the truth is known, a low fidelity better than the high one.

@@ -10,10 +10,8 @@ from .demo import demo
 from .detect import detect
 from .drive import drive
 from .init import init
-from .reproduce import reproduce
 from .serve import serve
 from .store import state
-from .study import study
 from .token import token
 from .warm import warm
 
@@ -24,5 +22,5 @@ def main() -> None:
     """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
 
 
-for command in (calibrate, demo, detect, drive, init, reproduce, serve, state, study, token, warm):
+for command in (calibrate, demo, detect, drive, init, serve, state, token, warm):
     main.add_command(command)

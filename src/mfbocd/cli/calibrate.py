@@ -41,8 +41,8 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
         import numpy as np
 
         from ..calibrate.recalibrate import recalibrate
-        from ..config import Config
-        from ..tables import open_table
+        from ..io.config import Config
+        from ..io.tables import open_table
 
         config = Config.load(path)
         ways = [f for f in config.fidelities if f.zeta > 0.0]

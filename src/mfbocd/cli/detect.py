@@ -14,9 +14,9 @@ import click
 from .plain import CONFIG, DATA, FILE, plainly, say
 
 if TYPE_CHECKING:
-    from ..config import Config
-    from ..detector import Detector
-    from ..tables import Chunk, Table
+    from ..detector.detector import Detector
+    from ..io.config import Config
+    from ..io.tables import Chunk, Table
     from .steps import Steps, Time
 
 LOOK, LOOK_LIVE = 2000, 200
@@ -69,7 +69,7 @@ def detect(
       ./sensor | mfbocd detect - -c mf.toml
     """
     with plainly():
-        from ..tables import open_table
+        from ..io.tables import open_table
 
         _check_pictures(plot, report)
         for option, written in (("--out", out), ("--plot", plot), ("--report", report)):
@@ -93,7 +93,7 @@ def _prepared(
     quiet: bool,
 ) -> tuple[Config, Iterable[Chunk]]:
     """The config, from its file or from the first readings, and all rows."""
-    from ..config import Config
+    from ..io.config import Config
 
     if path is None:
         config, chunks = _guessed(table, data, column, time, look, quiet)
@@ -115,8 +115,8 @@ def _guessed(
     table: Table, data: str, column: str | None, time: str | None, look: int | None, quiet: bool
 ) -> tuple[Config, Iterable[Chunk]]:
     """Ordinary BOCD of one column, its model from the first readings."""
-    from ..config import Config
-    from ..init import TIMES, guess_model, survey
+    from ..calibrate.draft import TIMES, guess_model, survey
+    from ..io.config import Config
 
     columns = table.columns
     if column is not None:
@@ -185,7 +185,7 @@ def _run(
     report: Path | None,
     quiet: bool,
 ) -> None:
-    from ..watch import Watch
+    from ..trace.recorder import Watch
     from .progress import progress
     from .steps import Steps
 
@@ -221,7 +221,7 @@ def _run(
 
 def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, watch: Any) -> Iterator[Time]:
     """Make the ticks of a chunk; gives the timestamps of those that are kept for a picture."""
-    from ..tables import TableError
+    from ..io.tables import TableError
 
     columns = {f.name: f.column if f.zeta > 0.0 else None for f in config.fidelities}
     stamps = config.data.time
@@ -296,7 +296,7 @@ def _moments(times: list[Time]) -> list[Any] | None:
     """Timestamps as numbers or datetimes, which can be drawn; None if they are neither, or some are missing."""
     from datetime import datetime
 
-    from ..tables import number
+    from ..io.tables import number
 
     def read(parse: Any) -> list[Any] | None:
         try:

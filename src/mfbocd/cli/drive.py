@@ -11,8 +11,8 @@ import click
 from .plain import CONFIG, FILE, plainly, say
 
 if TYPE_CHECKING:
-    from ..config import Config
-    from ..detector import Detector
+    from ..detector.detector import Detector
+    from ..io.config import Config
     from .child import Child
     from .steps import Steps
 
@@ -60,7 +60,7 @@ def drive(
       mfbocd drive -c mf.toml --state walk.state -- ./sensor --port 7
     """
     with plainly():
-        from ..config import Config
+        from ..io.config import Config
         from .child import Child, ChildError, Stopped
         from .state import save
         from .steps import Steps

@@ -31,8 +31,8 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
       mfbocd detect walk.csv -c mf.toml
     """
     with plainly():
-        from ..init import guess_config, survey, template
-        from ..tables import open_table
+        from ..calibrate.draft import guess_config, survey, template
+        from ..io.tables import open_table
 
         if data is None:
             if best or time:

@@ -26,7 +26,7 @@ def plainly() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from None
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError) as error:
-        from ..config import ConfigError
+        from ..io.config import ConfigError
 
         if isinstance(error, ConfigError):
             raise click.UsageError(str(error)) from None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..tables import Table
+    from ..io.tables import Table
 
 
 @contextmanager

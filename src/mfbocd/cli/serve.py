@@ -22,7 +22,7 @@ DB = click.option(
 @click.command()
 @click.option("-c", "--config", "path", type=CONFIG, help="Config of streams made without one; [serve] holds limits.")
 @DB
-@click.option("--host", default="127.0.0.1", show_default=True, help="Elsewhere than here, tokens are required.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="OwnedElsewhere than here, tokens are required.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @click.option(
     "--mqtt",
@@ -61,12 +61,12 @@ def serve(
             import uvicorn
 
             from ..service.app import create_app
-            from ..service.serving import Server, listen, reached
+            from ..service.server import Server, listen, reached
         except ImportError as error:
             raise ImportError(f"serving needs FastAPI and uvicorn: pip install 'mfbocd[serve]' ({error})") from None
         from ..service.auth import is_loopback
-        from ..service.opening import open_store
         from ..service.settings import Settings
+        from ..service.store.open import open_store
 
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
         here = is_loopback(host)

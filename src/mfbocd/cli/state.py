@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..config import Config
-    from ..detector import Detector
+    from ..detector.detector import Detector
+    from ..io.config import Config
 
 _MARK = "mfbocd-drive"
 _VERSION = 1
@@ -50,7 +50,7 @@ def _sweep(path: Path) -> None:
 
 def load(path: Path, config: Config) -> Detector:
     """The saved detector; ValueError, saying why, if this is no state or belongs to another config."""
-    from ..detector import Detector
+    from ..detector.detector import Detector
 
     _sweep(path)
     first, _, rest = path.read_bytes().partition(b"\n")

@@ -7,9 +7,9 @@ from collections import deque
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..config import Config
-    from ..detector import Detector
-    from ..tick import Step
+    from ..detector.detector import Detector
+    from ..detector.step import Step
+    from ..io.config import Config
 
 Time = str | int | float | None
 

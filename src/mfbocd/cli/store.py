@@ -14,7 +14,7 @@ from .plain import plainly, say
 from .serve import DB
 
 if TYPE_CHECKING:
-    from ..service.store import Store
+    from ..service.store.base import Store
 
 
 @click.group()
@@ -24,13 +24,13 @@ def state() -> None:
 
 @contextmanager
 def _opened(db: str) -> Iterator[Store]:
-    from ..service.errors import Refused
-    from ..service.opening import open_store
+    from ..service.errors import RequestError
+    from ..service.store.open import open_store
 
     store = open_store(db)
     try:
         yield store
-    except Refused as refused:
+    except RequestError as refused:
         raise ValueError(refused.error) from None
     finally:
         store.close()
@@ -67,7 +67,7 @@ def show(stream: str, db: str) -> None:
 def export(streams: tuple[str, ...], db: str) -> None:
     """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
     with plainly(), _opened(db) as store:
-        from ..service.moving import exported
+        from ..service.transfer import exported
 
         for line in exported(store, streams):
             sys.stdout.write(line + "\n")
@@ -79,7 +79,7 @@ def export(streams: tuple[str, ...], db: str) -> None:
 def import_(file: IO[str], db: str) -> None:
     """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
     with plainly(), _opened(db) as store:
-        from ..service.moving import imported
+        from ..service.transfer import imported
 
         taken = imported(store, file)
         say(f"{len(taken)} streams taken in.")

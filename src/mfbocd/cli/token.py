@@ -21,7 +21,7 @@ def add(name: str, scope: str, db: str) -> None:
     """Make a token and print it: it is shown this once."""
     with plainly():
         from ..service.auth import add_token
-        from ..service.opening import open_store
+        from ..service.store.open import open_store
 
         store = open_store(db)
         try:
@@ -37,7 +37,7 @@ def add(name: str, scope: str, db: str) -> None:
 def revoke(name: str, db: str) -> None:
     """Make a token worthless, within seconds."""
     with plainly():
-        from ..service.opening import open_store
+        from ..service.store.open import open_store
 
         store = open_store(db)
         try:
@@ -53,7 +53,7 @@ def revoke(name: str, db: str) -> None:
 def ls(db: str) -> None:
     """Names and scopes."""
     with plainly():
-        from ..service.opening import open_store
+        from ..service.store.open import open_store
 
         store = open_store(db)
         try:

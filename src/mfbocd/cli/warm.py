@@ -14,7 +14,7 @@ import click
 from .plain import CONFIG, plainly, say
 
 if TYPE_CHECKING:
-    from ..config import Config
+    from ..io.config import Config
 
 
 @click.command()
@@ -41,7 +41,7 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
       mfbocd warm --db streams.db
     """
     with plainly():
-        from ..warm import folder, rehearse, watched
+        from ..io.warm import folder, rehearse, watched
 
         if lines:
             _answer_lines()
@@ -59,13 +59,13 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
 
 def _wanted(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None) -> Iterator[tuple[str, Config]]:
     """Configs with what they are called; one of those that need the same kernels."""
-    from ..config import Config, model_kinds
-    from ..warm import example, structure
+    from ..io.config import Config, model_kinds
+    from ..io.warm import example, structure
 
     for path in paths:
         yield str(path), Config.load(path)
     if db is not None:
-        from ..service.opening import open_store
+        from ..service.store.open import open_store
 
         store = open_store(db)
         try:
@@ -80,8 +80,8 @@ def _wanted(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None) 
 
 def _answer_lines() -> None:
     """As a service runs it: one line back for each, "ok" or what is wrong."""
-    from ..config import Config
-    from ..warm import rehearse
+    from ..io.config import Config
+    from ..io.warm import rehearse
 
     for line in sys.stdin:
         try:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..fidelity import Fidelity
 from ..models import Bernoulli
+from ..policy.fidelity import Fidelity
 from ._held_out import Bits, Zeta, relative_zeta
 from ._labelled import draw
 from ._stream import RealStream, extra

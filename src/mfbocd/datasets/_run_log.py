@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..fidelity import Fidelity
 from ..models import Gaussian
+from ..policy.fidelity import Fidelity
 from ._stream import Array, RealStream, Ticks, extra
 
 MILE = 1609.344

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fidelity import Fidelity, checked
 from ..models import Bernoulli, Gaussian
+from ..policy.fidelity import Fidelity, checked
 
 Array = NDArray[np.float64]
 Ticks = NDArray[np.int64]

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..fidelity import Fidelity
 from ..models import Bernoulli
+from ..policy.fidelity import Fidelity
 from ._held_out import Bits, Zeta, equal_error_threshold, relative_zeta
 from ._labelled import draw
 from ._stream import RealStream, shipped

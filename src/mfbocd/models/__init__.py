@@ -5,8 +5,8 @@ from .base import Model
 from .bernoulli import Bernoulli
 from .binomial import Binomial
 from .categorical import Categorical
-from .exponential import ExponentialFamily
-from .exponential_rate import Exponential
+from .exponential import Exponential
+from .exponential_family import ExponentialFamily
 from .gamma import Gamma
 from .gaussian import Gaussian
 from .gaussian_process import GaussianProcess

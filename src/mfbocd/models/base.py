@@ -43,7 +43,7 @@ class Model(ABC):
     def prior(self) -> Array:
         """Statistics of a regime with no observation yet, shape (columns,)."""
 
-    def born(self, live: Array) -> Array:
+    def new_regime(self, live: Array) -> Array:
         """Statistics of a regime that begins now, beside the live hypotheses'; the prior, unless the past matters."""
         return self.prior()
 

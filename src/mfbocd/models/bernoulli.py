@@ -14,6 +14,7 @@ from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -22,7 +23,6 @@ from .._kernels.layout import (
     MEAN,
     RUN,
     STATS,
-    SURE,
     TINY,
     VARIANCE,
     WEIGHT,
@@ -30,8 +30,8 @@ from .._kernels.layout import (
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, log
-from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, predict, scratch, settle
+from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 
@@ -101,7 +101,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             top = max(top, bits_of(w))
     if zeta > 0.0:
         state[EVIDENCE] += math.log(total)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     prior = alpha / (alpha + beta)
     if pruned or setup[HAZARDS] > 1.0:
         values = np.empty(int(state[COUNT]))
@@ -120,7 +120,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

@@ -11,31 +11,42 @@ from numpy.typing import NDArray
 from .._kernels.compile import kernel, scalar
 from .._kernels.counts import grid, information, log_sum, reach, room
 from .._kernels.gamma import digamma
+from .._kernels.gamma_ratio import digamma_rest, excess, log_rise, stirling_rest
 from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
+    MAP_INDEX,
     MEAN,
     RUN,
     RUN_LENGTH,
     STATS,
-    SURE,
     TINY,
-    TOP,
     VARIANCE,
     WEIGHT,
 )
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import digamma_rest, excess, log_rise, stirling_rest
 from .._kernels.scalar import bits_of, exp
-from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
+from .._kernels.weights import (
+    begin,
+    column,
+    expect,
+    finish_tick,
+    hazards,
+    lanes,
+    predict,
+    reweigh,
+    scratch,
+    skip_tick,
+)
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
@@ -160,7 +171,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     betas[n - 1] = setup[FIRST + 2]
     moment = 0.0
     if zeta == 0.0:
-        total, top = pass_by(state, scale)
+        total, top = skip_tick(state, scale)
         for i in range(lanes(state)):
             moment += weight[i] * (alphas[i] / (alphas[i] + betas[i]))
     else:
@@ -172,7 +183,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         misses = zeta * (trials - x)
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         plain = False
-        for i in (n - 1, int(state[TOP])):
+        for i in (n - 1, int(state[MAP_INDEX])):
             value = same + _value(alphas[i], betas[i], x, trials, zeta) - norm[i]
             plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
         factor = 0.0
@@ -202,7 +213,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             for i in range(n):
                 moment += weight[i] * (alphas[i] / (alphas[i] + betas[i]))
         state[EVIDENCE] += factor + math.log(total)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     prior = setup[FIRST + 1] / (setup[FIRST + 1] + setup[FIRST + 2])
     if pruned or setup[HAZARDS] > 1.0:
         values = np.empty(int(state[COUNT]))
@@ -222,7 +233,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

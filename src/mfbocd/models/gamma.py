@@ -10,31 +10,42 @@ from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
 from .._kernels.compile import kernel, scalar
+from .._kernels.gamma_ratio import log1p, log_rise, log_rises, scale_gain, scale_gains
+from .._kernels.heavy_tails import LOGISTIC, tail_information
 from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
+    MAP_INDEX,
     MEAN,
     RUN,
     STATS,
-    SURE,
     TINY,
-    TOP,
     VARIANCE,
     WEIGHT,
 )
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import log1p, log_rise, log_rises, scale_gain, scale_gains
 from .._kernels.scalar import bits_of, exp, log
-from .._kernels.share import Board, done, take
-from .._kernels.tails import LOGISTIC, tail_information
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
+from .._kernels.weights import (
+    begin,
+    column,
+    expect,
+    finish_tick,
+    hazards,
+    lanes,
+    predict,
+    reweigh,
+    scratch,
+    skip_tick,
+)
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
@@ -77,7 +88,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     rates[n - 1] = 1.0
     moment = 0.0
     if zeta == 0.0:
-        total, top = pass_by(state, scale)
+        total, top = skip_tick(state, scale)
         for i in range(lanes(state)):
             moment += weight[i] * (rates[i] / (shapes[i] - 1.0))
     else:
@@ -88,7 +99,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         same = _constant(y, known, zeta, paper)
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         plain = False
-        for i in (n - 1, int(state[TOP])):
+        for i in (n - 1, int(state[MAP_INDEX])):
             value = same + _value(shapes[i], rates[i], y, zeta, power)
             plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
         factor = 0.0
@@ -135,7 +146,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             for i in range(n):
                 moment += weight[i] * (rates[i] / (shapes[i] - 1.0))
         state[EVIDENCE] += factor + math.log(total) - (zeta if paper else 1.0) * math.log(rate)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     prior = 1.0 / (prior_shape - 1.0)
     if pruned or setup[HAZARDS] > 1.0:
         n = int(state[COUNT])
@@ -156,7 +167,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

@@ -12,17 +12,17 @@ from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
+    MAP_INDEX,
     MEAN,
     RUN,
     STATS,
-    SURE,
     TINY,
-    TOP,
     VARIANCE,
     WEIGHT,
 )
@@ -30,8 +30,19 @@ from .._kernels.mixture import LOG_2PI_E, information, kept_weight, merge, mixtu
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp
-from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
+from .._kernels.weights import (
+    begin,
+    column,
+    expect,
+    finish_tick,
+    hazards,
+    lanes,
+    predict,
+    reweigh,
+    scratch,
+    skip_tick,
+)
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Report, finite, positive
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
@@ -64,7 +75,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     means[n - 1] = 0.0
     moment = 0.0
     if zeta == 0.0:
-        total, top = pass_by(state, scale)
+        total, top = skip_tick(state, scale)
         for i in range(lanes(state)):
             moment += weight[i] * means[i]
     else:
@@ -72,7 +83,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         plain = _representable(scale * weight[n - 1], prior_count, 0.0, y, zeta)
         if not plain:
-            i = int(state[TOP])
+            i = int(state[MAP_INDEX])
             plain = _representable(scale * weight[i], counts[i], means[i], y, zeta)
         if plain:
             total = 0.0
@@ -104,7 +115,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             for i in range(n):
                 moment += weight[i] * means[i]
             state[EVIDENCE] += factor + math.log(total / sd)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     if pruned or setup[HAZARDS] > 1.0:
         n = int(state[COUNT])
         values = np.empty(n)
@@ -123,7 +134,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

@@ -10,32 +10,43 @@ import numpy as np
 from .._kernels.beta import beta_shares
 from .._kernels.compile import kernel, scalar
 from .._kernels.gamma import ten
+from .._kernels.gamma_ratio import half_rise, half_rises, half_series, log1p, log_rise, log_rises, scale_gain
+from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
     LANES,
+    MAP_INDEX,
     MEAN,
     RUN,
     STATS,
-    SURE,
     TINY,
-    TOP,
     VARIANCE,
     WEIGHT,
 )
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import half_rise, half_rises, half_series, log1p, log_rise, log_rises, scale_gain
 from .._kernels.scalar import bits_of, exp, log
-from .._kernels.share import Board, done, take
-from .._kernels.tails import STUDENT, tail_information
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
+from .._kernels.weights import (
+    begin,
+    column,
+    expect,
+    finish_tick,
+    hazards,
+    lanes,
+    predict,
+    reweigh,
+    scratch,
+    skip_tick,
+)
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Predictive, Report, finite, positive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
@@ -79,14 +90,14 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     scales[n - 1] = 1.0
     moment = 0.0
     if zeta == 0.0:
-        total, top = pass_by(state, scale)
+        total, top = skip_tick(state, scale)
         for i in range(lanes(state)):
             moment += weight[i] * means[i]
     else:
         y = _standard(x, prior_mean, unit)
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         plain = False
-        for i in (n - 1, int(state[TOP])):
+        for i in (n - 1, int(state[MAP_INDEX])):
             pull = zeta * counts[i] / (counts[i] + zeta)
             lift = 0.5 * pull * (y - means[i]) * (y - means[i])
             if paper:
@@ -171,7 +182,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             for i in range(n):
                 moment += weight[i] * means[i]
         state[EVIDENCE] += factor + math.log(total) - (zeta if paper else 1.0) * math.log(unit)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     if pruned or setup[HAZARDS] > 1.0:
         n = int(state[COUNT])
         values = np.empty(n)
@@ -190,7 +201,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

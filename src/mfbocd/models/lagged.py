@@ -63,7 +63,7 @@ class Lagged(Regression):
             _push(lags, np.array([[here], *[[0.0]] * (len(self._unknown) - 1)]))
         return self.mean + self._unit * y
 
-    def born(self, live: Array) -> Array:
+    def new_regime(self, live: Array) -> Array:
         """The prior, with the stream's lags."""
         out = self.prior()
         if live.shape[1] and self.order:

@@ -11,7 +11,7 @@ import numpy as np
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, log_determinant, squared
 from .._kernels.compile import kernel
-from .._kernels.rise import log_rise, log_rises
+from .._kernels.gamma_ratio import log_rise, log_rises
 from .._kernels.wishart import covariance_gain
 from .base import Array, Predictive, finite, positive, predictive_of
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of

@@ -12,30 +12,41 @@ from .._kernels.beta import beta_shares
 from .._kernels.compile import kernel, scalar
 from .._kernels.counts import grid, information, log_sum, reach, room
 from .._kernels.gamma import digamma
+from .._kernels.gamma_ratio import digamma_rest, excess, log1p, log_rise, stirling_rest
 from .._kernels.layout import (
     ALARM,
     CHANGE,
     CHANGED_AT,
+    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
+    MAP_INDEX,
     MEAN,
     RUN,
     STATS,
-    SURE,
     TINY,
-    TOP,
     VARIANCE,
     WEIGHT,
 )
 from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.rise import digamma_rest, excess, log1p, log_rise, stirling_rest
 from .._kernels.scalar import bits_of, exp, log
-from .._kernels.share import Board, done, take
-from .._kernels.weights import begin, column, expect, hazards, lanes, pass_by, predict, reweigh, scratch, settle
+from .._kernels.weights import (
+    begin,
+    column,
+    expect,
+    finish_tick,
+    hazards,
+    lanes,
+    predict,
+    reweigh,
+    scratch,
+    skip_tick,
+)
+from .._kernels.work_queue import Board, done, take
 from .base import Array, Model, Predictive, Report, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
@@ -166,7 +177,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     rates[n - 1] = setup[FIRST + 1]
     moment = 0.0
     if zeta == 0.0:
-        total, top = pass_by(state, scale)
+        total, top = skip_tick(state, scale)
         for i in range(lanes(state)):
             moment += weight[i] * (shapes[i] / rates[i])
     else:
@@ -178,7 +189,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         # If one term of the sum is representable the sum is: no need to go through logarithms.
         large = x > _HUGE
         plain = False
-        for i in (n - 1, int(state[TOP])):
+        for i in (n - 1, int(state[MAP_INDEX])):
             value = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
             plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0 and not large)
         factor = 0.0
@@ -211,7 +222,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             for i in range(n):
                 moment += weight[i] * (shapes[i] / rates[i])
         state[EVIDENCE] += factor + math.log(total)
-    pruned = settle(state, setup, total, top)
+    pruned = finish_tick(state, setup, total, top)
     prior = setup[FIRST] / setup[FIRST + 1]
     if pruned or setup[HAZARDS] > 1.0:
         values = np.empty(int(state[COUNT]))
@@ -230,7 +241,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     s = pointer(state, 0)
     _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[SURE]
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 @kernel

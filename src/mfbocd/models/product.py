@@ -72,9 +72,11 @@ class Product(Model):
         """Of every family."""
         return all(part.sound(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True))
 
-    def born(self, live: Array) -> Array:
+    def new_regime(self, live: Array) -> Array:
         """As each family begins."""
-        return np.concatenate([part.born(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
+        return np.concatenate(
+            [part.new_regime(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
+        )
 
     def skip(self, stats: Array) -> Array:
         """As each family lets time pass."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full
 from .._kernels.compile import kernel
+from .._kernels.gamma_ratio import half_rises
+from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
-from .._kernels.rise import half_rises
-from .._kernels.tails import STUDENT, tail_information
 from .._kernels.wishart import covariance_gain
 from .base import Array, Model, finite, positive
 
@@ -342,7 +342,7 @@ class LinearRegression(Regression):
         finite_ = np.isfinite(x).all(axis=1)
         return np.asarray(finite_ & (np.abs(np.where(np.isfinite(x), x, 0.0)[:, 1:]) <= FAR).all(axis=1))
 
-    def born(self, live: Array) -> Array:
+    def new_regime(self, live: Array) -> Array:
         """The prior, with the last covariates."""
         out = self.prior()
         if live.shape[1]:

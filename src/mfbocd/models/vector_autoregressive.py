@@ -10,7 +10,7 @@ import numpy as np
 
 from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, squared
-from .._kernels.rise import log_rises
+from .._kernels.gamma_ratio import log_rises
 from .._kernels.wishart import covariance_gain
 from .base import Array, finite
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
@@ -90,7 +90,7 @@ class VectorAutoregressive(Elliptical):
         out[np.flatnonzero(i == j)] = np.append(np.sqrt(self.count), np.ones(self.dimension))
         return out
 
-    def born(self, live: Array) -> Array:
+    def new_regime(self, live: Array) -> Array:
         """The prior, with the stream's lags."""
         out = self.prior()
         if live.shape[1] and self._lags:

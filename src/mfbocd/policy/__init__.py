@@ -3,6 +3,7 @@
 from .base import Choices, Policy, draw_uniform
 from .budget import Budget
 from .default import policy_of
+from .fidelity import Fidelity
 from .fixed import Always, Random
 from .rules import InformationRate, Margin, Net, Soft
 
@@ -16,6 +17,7 @@ __all__ = [
     "Always",
     "Budget",
     "Choices",
+    "Fidelity",
     "InformationRate",
     "Margin",
     "Net",

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels.random import uniform
-from ..fidelity import Fidelity
-from ..filter import Filter
-from ..information import Gain, expected_gains
+from ..belief.filter import Filter
+from ..belief.gains import Gain, expected_gains
 from ..models.base import finite
+from .fidelity import Fidelity
 
 _SALT = 0  # keeps these draws apart from a resampling's at the same tick
 
@@ -56,12 +56,12 @@ class Policy(ABC):
         bound.cost = np.array([np.nan if callable(f.cost) else f.cost for f in fidelities])
         bound.costs = tuple(bound.cost.tolist())
         bound.priced = any(callable(f.cost) for f in fidelities)
-        bound.learns = type(self).paid is not Policy.paid
-        bound.fit()
+        bound.learns = type(self).record_cost is not Policy.record_cost
+        bound.validate()
         return bound
 
     @abstractmethod
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Line the arguments up with `self.fidelities`, raising an error that names what does not fit."""
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Policy(ABC):
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
     @property
-    def nets(self) -> bool:
+    def is_net_gain(self) -> bool:
         """Whether the pick is `largest_net` at `price`, so that those of many streams can be made at once."""
         return False
 
@@ -92,31 +92,31 @@ class Policy(ABC):
             return self.pick_one(gains.tolist(), seed, belief.ticks)
         return int(self.pick(gains[None], costs[None], draw_uniform([seed], belief.ticks))[0])
 
-    def prime(self, belief: Filter) -> None:  # noqa: B027
+    def initialize(self, belief: Filter) -> None:  # noqa: B027
         """Called once, before the first tick, for policies that begin from what the model expects."""
 
     def affords(self, cost: float) -> bool:
         """Whether the coming tick may cost this much, for what is read beside the choice."""
         return True
 
-    def paid(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
+    def record_cost(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""
 
     @classmethod
-    def paid_each(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
+    def record_costs(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
         """`paid` for many streams, each with a policy of its own; those are `alike`.
 
         Their `state` (n, m) where it is plain numbers.
         """
         for policy, cost in zip(policies, costs, strict=True):
-            policy.paid((cost,))
+            policy.record_cost((cost,))
         return None
 
-    def alike(self) -> tuple[Any, ...]:
+    def batch_key(self) -> tuple[Any, ...]:
         """What policies of a class must have equal to decide and pay together, beside gain and fidelities."""
         return ()
 
-    def alone(self) -> Policy:
+    def for_one_stream(self) -> Policy:
         """This policy for one stream taken out of the fleet that shared it."""
         return self
 

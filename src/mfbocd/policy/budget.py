@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..filter import Filter
-from ..information import Gain, checked_gain
+from ..belief.filter import Filter
+from ..belief.gains import Gain, checked_gain
 from ..models.base import finite, positive
 from .base import Array, Choices, Policy, largest_net
 
@@ -80,7 +80,7 @@ class Budget(Policy):
         amount = f"share={self.share:g}" if self.per_tick is None else repr(self.per_tick)
         return f"Budget({amount}, cap={self.cap!r}, gain={self.gain!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Check that the budget and the cap can be met, and work out what the controller counts in."""
         self.recent = list(self.recent)
         fixed = self.cost[np.isfinite(self.cost)]
@@ -144,7 +144,7 @@ class Budget(Policy):
         bar = BAR if self.debt > ceiling else -BAR if self.debt < floor else 0.0
         return math.exp(min(self.log_price + bar, _LARGEST))
 
-    def prime(self, belief: Filter) -> None:
+    def initialize(self, belief: Filter) -> None:
         """Begin at the price the model itself expects.
 
         If the first part of a regime is read at high fidelity and the rest at low, in the proportion the budget
@@ -212,7 +212,7 @@ class Budget(Policy):
         return largest_net(gains, self.costs, self.price)
 
     @property
-    def nets(self) -> bool:
+    def is_net_gain(self) -> bool:
         """If no cap is in the way."""
         return self.cap is None
 
@@ -228,7 +228,7 @@ class Budget(Policy):
         """Whether the cap leaves as much."""
         return cost <= self._left()
 
-    def paid(self, costs: Sequence[float] | Array) -> None:
+    def record_cost(self, costs: Sequence[float] | Array) -> None:
         """Learn from what the tick cost."""
         spent = float(np.sum(costs) if len(costs) > 1 else costs[0])  # the sum of one takes as long as all the rest
         if self.cap is not None:
@@ -243,11 +243,11 @@ class Budget(Policy):
         self.ticks += 1
 
     @classmethod
-    def paid_each(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
+    def record_costs(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
         """As `paid`, with the same operations in the same order: the same bits."""
         like = policies[0]
         if like.cap is not None or like.priced:
-            return super().paid_each(policies, costs)
+            return super().record_costs(policies, costs)
         log_price, debt, ticks = np.array([(policy.log_price, policy.debt, policy.ticks) for policy in policies]).T
         with np.errstate(over="ignore"):
             excess = (np.array(costs) - like._target) / like._unit
@@ -260,11 +260,11 @@ class Budget(Policy):
             policy.ticks += 1
         return np.stack([log_price, debt, ticks + 1.0], axis=1)
 
-    def alike(self) -> tuple[Any, ...]:
+    def batch_key(self) -> tuple[Any, ...]:
         """What the price moves by, and about."""
         return self._target, self._unit, self._began, self.cap
 
-    def alone(self) -> Budget:
+    def for_one_stream(self) -> Budget:
         """An equal part of the budget, at the price learnt together."""
         part = copy.copy(self)
         if self.streams > 1:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..fidelity import Fidelity
 from .base import Policy
 from .budget import Budget
+from .fidelity import Fidelity
 from .fixed import Always
 
 

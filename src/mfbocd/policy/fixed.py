@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..filter import Filter
+from ..belief.filter import Filter
 from .base import Array, Choices, Policy, by_fidelity, draw_uniform, numbers_of
 
 
@@ -25,7 +25,7 @@ class Always(Policy):
     def __repr__(self) -> str:
         return f"Always({self.name!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Find the name among the fidelities."""
         names = [f.name for f in self.fidelities]
         if self.name is None:
@@ -69,7 +69,7 @@ class Random(Policy):
     def __repr__(self) -> str:
         return f"Random({self.probabilities!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Line the probabilities up with the fidelities."""
         count = len(self.fidelities)
         p = np.full(count, 1.0 / count)

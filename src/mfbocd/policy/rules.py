@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..information import Gain, checked_gain
+from ..belief.gains import Gain, checked_gain
 from ..models.base import finite, positive
 from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
@@ -38,7 +38,7 @@ class InformationRate(Policy):
     def __repr__(self) -> str:
         return f"InformationRate({self.weights!r}, gain={self.gain!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Line the weights up with the fidelities."""
         self._weights = _weights_of("InformationRate", self.weights, self)
 
@@ -69,7 +69,7 @@ class Margin(Policy):
     def __repr__(self) -> str:
         return f"Margin({self.delta:g}, gain={self.gain!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Any fidelities do."""
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
@@ -102,7 +102,7 @@ class Net(Policy):
     def __repr__(self) -> str:
         return f"Net({self.price:g}, gain={self.gain!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Any fidelities do."""
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
@@ -114,7 +114,7 @@ class Net(Policy):
         return largest_net(gains, self.costs, self.price)
 
     @property
-    def nets(self) -> bool:
+    def is_net_gain(self) -> bool:
         """It is."""
         return True
 
@@ -147,7 +147,7 @@ class Soft(Policy):
     def __repr__(self) -> str:
         return f"Soft({self.temperature:g}, weights={self.weights!r}, price={self.price!r}, gain={self.gain!r})"
 
-    def fit(self) -> None:
+    def validate(self) -> None:
         """Line the weights up with the fidelities."""
         self._weights = _weights_of("Soft", self.weights, self)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plots.clock import Clock
-from ..plots.panels import FAINTEST, STRIP, gain_unit
-from ..plots.shape import TraceLike, binary, dearest, detail_of
-from ..plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, looks
-from ..plots.thin import extremes
+from ..trace.plots.clock import Clock
+from ..trace.plots.panels import FAINTEST, STRIP, gain_unit
+from ..trace.plots.shape import TraceLike, binary, dearest, detail_of
+from ..trace.plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, looks
+from ..trace.plots.thin import extremes
 
 HEAT = 512  # columns of the heat map: more would make the file large and look no different
 HOVER = "%{y:.5g} at %{x}"

@@ -11,10 +11,10 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from ..plots.clock import Clock
-from ..plots.panels import Times, amount
-from ..plots.shape import TraceLike
-from ..plots.thin import width
+from ..trace.plots.clock import Clock
+from ..trace.plots.panels import Times, amount
+from ..trace.plots.shape import TraceLike
+from ..trace.plots.thin import width
 from . import figures
 from .look import POLICY, SCRIPT, STYLE
 from .summary import Costs, Found, costs, found, to_csv

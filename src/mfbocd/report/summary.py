@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..plots.clock import Clock
-from ..plots.shape import TraceLike, dearest
+from ..trace.plots.clock import Clock
+from ..trace.plots.shape import TraceLike, dearest
 
 
 @dataclass(frozen=True)

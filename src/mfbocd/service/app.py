@@ -15,13 +15,13 @@ from fastapi.responses import FileResponse, PlainTextResponse
 
 from .. import __version__
 from . import metrics, routes
-from .answers import REFUSALS, answer, answer_errors, service_of
 from .auth import Gate, scope_of
-from .errors import Refused, Unavailable, absent
+from .errors import RequestError, Unavailable, absent
 from .limits import BodyLimit
+from .responses import REFUSALS, answer, answer_errors, service_of
 from .service import Service
 from .settings import Settings
-from .store import Store
+from .store.base import Store
 from .warming import Warmer
 
 PAGE = Path(__file__).parent / "page"
@@ -49,7 +49,7 @@ async def ready(request: Request) -> Response:
     """Whether the kernels of all stored configurations are loaded: until then the first requests may take long."""
     waiting = service_of(request).warmer.waiting
     if waiting:
-        raise Refused(503, waiting)
+        raise RequestError(503, waiting)
     return answer({"status": "ready"})
 
 
@@ -72,7 +72,7 @@ def plotly() -> Response:
     """The plotting library, from the installed package."""
     found = find_spec("plotly")
     if found is None or found.origin is None:
-        raise Refused(404, "plotly is not installed: pip install 'mfbocd[serve]'")
+        raise RequestError(404, "plotly is not installed: pip install 'mfbocd[serve]'")
     # megabytes that change only with the package: a phone need not fetch them at every visit
     return _file(Path(found.origin).parent / "package_data" / "plotly.min.js", "private, max-age=86400")
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
-from .errors import Refused
+from .errors import RequestError
 from .limits import Limits, Rate, client_of, refuse
 from .pulse import Pulse
 from .records import Token
-from .store import Store
+from .store.base import Store
 
 SCOPES = ("read", "write")
 """Write includes read."""
@@ -117,7 +117,7 @@ class Gate:
         try:
             pulse: Pulse = scope["app"].state.service.pulse
             client = self._known(pulse, scope["method"], scope["path"], headers, scope.get("client"))
-        except Refused as refused:
+        except RequestError as refused:
             more = [(b"www-authenticate", b"Bearer")] if refused.status == 401 else []
             more += [(b"retry-after", b"1")] if refused.status == 503 else []
             await refuse(dressed, refused.status, refused.error, more)
@@ -138,7 +138,7 @@ class Gate:
             host = headers.get(b"host", b"").decode("latin-1")
             name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
             if not is_loopback(name.strip("[]")):
-                raise Refused(403, "the service answers to this machine's own names only")
+                raise RequestError(403, "the service answers to this machine's own names only")
             return Client(address)
         if path in OPEN or (method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))):
             return Client(address)
@@ -146,7 +146,7 @@ class Gate:
         hashed = digest(secret.strip())
         token = pulse.token(hashed) if kind.lower() == "bearer" else None
         if token is None:
-            raise Refused(401, "a bearer token is required; `mfbocd token add` makes one")
+            raise RequestError(401, "a bearer token is required; `mfbocd token add` makes one")
         if token.scope != "write" and self.needs(method, path) == "write":
-            raise Refused(403, f"token {token.name!r} may only read")
+            raise RequestError(403, f"token {token.name!r} may only read")
         return Client(f"token {token.name}", lambda: pulse.token(hashed) is not None)

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, NamedTuple
 
-from ..config import Config
-from ..detector import Detector
-from ..fidelity import Fidelity
-from ..together import Moved, Mover
-from .decide import SharedBudget, choice
-from .errors import Cold, Damaged, Refused, Unavailable
-from .held import Held, Memory
+from ..detector.detector import Detector
+from ..fleet.together import Moved, Mover
+from ..io.config import Config
+from ..policy.fidelity import Fidelity
+from .cache import Held, Memory
+from .choice import SharedBudget, choice
+from .errors import Cold, Damaged, RequestError, Unavailable
 from .records import LEAST, SHOWN, Event, number, step_record, text
-from .store import Changes, Store
+from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
 
@@ -45,7 +45,7 @@ class Observe(NamedTuple):
 
 
 Command = Ask | Observe
-Answer = str | Refused
+Answer = str | RequestError
 """A choice or a step as JSON, or why there is none: what is answered is what is stored, and encoded once."""
 
 
@@ -99,7 +99,7 @@ class Engine:
         self._unwritten: dict[str, Work] = {}
         """The last work to change a stream, unless that is written."""
 
-    def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[dict[str, Any] | Refused]]:
+    def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[dict[str, Any] | RequestError]]:
         """Answer each command of each job, in plain values; on disk, all in one transaction, before any is given.
 
         If that fails nothing was changed, and every answer says so.
@@ -115,7 +115,7 @@ class Engine:
             if not isinstance(error, Unavailable):
                 raise
             return [[error for _ in job] for job in jobs]
-        return [[one if isinstance(one, Refused) else json.loads(one) for one in job] for job in answers]
+        return [[one if isinstance(one, RequestError) else json.loads(one) for one in job] for job in answers]
 
     @property
     def held(self) -> int:
@@ -221,7 +221,7 @@ class Engine:
                         answers.append("")
                 except Unavailable:
                     raise
-                except Refused as refused:
+                except RequestError as refused:
                     self.refusals += not isinstance(refused, Cold)
                     answers.append(refused)
                 except Exception as error:  # what is stored of one stream must not keep back the others
@@ -241,12 +241,14 @@ class Engine:
             unwritten = ChainMap(self._work.events, *(work.events for work in self._handed))
             event = unwritten.get((told.stream, told.tick)) or self.store.event(told.stream, told.tick)
             if event is None:
-                raise Refused(409, f"tick {told.tick} is over and no longer kept", expected)
+                raise RequestError(409, f"tick {told.tick} is over and no longer kept", expected)
             stored = event.step
         step = json.loads(stored)
         if step["fidelity"] != told.fidelity or not _same(step["x"], told.x):
             seen = {"fidelity": step["fidelity"], "x": step["x"]}
-            raise Refused(409, f"tick {told.tick} is over, with another observation", expected | {"observed": seen})
+            raise RequestError(
+                409, f"tick {told.tick} is over, with another observation", expected | {"observed": seen}
+            )
         self.repeats += 1
         return stored
 
@@ -286,7 +288,7 @@ class Engine:
                 budget = self.memory.groups[name].budget
                 if name not in before:
                     before[name] = budget.state()
-                budget.paid(known[i].cost_of())
+                budget.record_cost(known[i].cost_of())
                 prices[i] = budget.price
         return before, prices
 
@@ -305,7 +307,7 @@ class Engine:
         if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
             log.error("a reading of %s was refused", tick.held.row.id, exc_info=error)
         expected = {"x": _reading(tick.held.detector)}
-        tick.answers[tick.place] = Refused(422, f"x cannot be taken: {error}", expected)
+        tick.answers[tick.place] = RequestError(422, f"x cannot be taken: {error}", expected)
 
     def _keep(self, wave: list[Tick], moved: list[Moved]) -> None:
         """Ticks that were are in memory, and among the coming changes."""
@@ -330,17 +332,19 @@ def _sound(held: Held, told: Observe) -> Any:
     row, wanted, detector = held.row, held.fidelity, held.detector
     expected = {"tick": row.tick, "fidelity": wanted}
     if told.tick > row.tick:
-        raise Refused(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)
+        raise RequestError(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)
     if told.fidelity != wanted:
-        raise Refused(409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected)
+        raise RequestError(
+            409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected
+        )
     if detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
-        raise Refused(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
+        raise RequestError(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
     if told.x is None and held.missing == "raise" and detector.by_name[wanted].zeta > 0.0:
-        raise Refused(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
+        raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
     try:
         return detector.taken(told.x)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise Refused(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
+        raise RequestError(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
 
 
 def _reading(detector: Detector) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 
-class Refused(Exception):  # noqa: N818 (most are a client's doing, not an error of the service)
+class RequestError(Exception):
     """An answer that is no success: an HTTP status, what was wrong, and what was expected instead.
 
-    >>> Refused(409, "tick 3 is over", {"tick": 4}).body()
+    >>> RequestError(409, "tick 3 is over", {"tick": 4}).body()
     {'error': 'tick 3 is over', 'expected': {'tick': 4}}
     """
 
@@ -23,21 +23,21 @@ class Refused(Exception):  # noqa: N818 (most are a client's doing, not an error
         return {"error": self.error, "expected": self.expected}
 
 
-class Unavailable(Refused):
+class Unavailable(RequestError):
     """The store could not be read or written just now; nothing was changed."""
 
     def __init__(self, error: str) -> None:
         super().__init__(503, f"the store is not available: {error}")
 
 
-class Damaged(Refused):
+class Damaged(RequestError):
     """What is stored of a stream or a group cannot be read; others are not concerned."""
 
     def __init__(self, what: str, name: str, error: Exception) -> None:
         super().__init__(500, f"{what} {name!r} is damaged in the store: {type(error).__name__}: {error}"[:500])
 
 
-class Elsewhere(Refused):
+class OwnedElsewhere(RequestError):
     """The stream belongs to another worker at present."""
 
     def __init__(self, stream: str, worker: str) -> None:
@@ -45,7 +45,7 @@ class Elsewhere(Refused):
         self.worker = worker
 
 
-class Cold(Refused):
+class Cold(RequestError):
     """The kernels a stream or a group needs are not loaded yet: to be asked for again when they are."""
 
     def __init__(self, config: str) -> None:
@@ -53,6 +53,6 @@ class Cold(Refused):
         self.config = config
 
 
-def absent(what: str, name: str) -> Refused:
+def absent(what: str, name: str) -> RequestError:
     """There is no such stream, group or token."""
-    return Refused(404, f"there is no {what} {name!r}")
+    return RequestError(404, f"there is no {what} {name!r}")

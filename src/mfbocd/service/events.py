@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 
 from .auth import Client
-from .errors import Refused, Unavailable
+from .errors import RequestError, Unavailable
 from .records import Event, text
 from .service import Service
 
@@ -31,7 +31,7 @@ def place_of(last: str | None, start: int) -> int:
     if last is None or last == "":
         return start
     if not last.isascii() or not last.isdigit() or len(last) > 16:
-        raise Refused(422, f"Last-Event-ID must be a number, not {last[:40]!r}", {"Last-Event-ID": "a number"})
+        raise RequestError(422, f"Last-Event-ID must be a number, not {last[:40]!r}", {"Last-Event-ID": "a number"})
     return int(last)
 
 
@@ -82,9 +82,11 @@ class Watched(StreamingResponse):
         """Answer; from the check to the end of the answer, so that it is counted in any case, and but once."""
         limits, watching, name = self._service.settings.limits, self._service.watching, self._client.name
         if watching.total() >= limits.watchers:
-            raise Refused(429, f"{limits.watchers} clients watch already, the most this service serves")
+            raise RequestError(429, f"{limits.watchers} clients watch already, the most this service serves")
         if limits.client_watchers and watching[name] >= limits.client_watchers:
-            raise Refused(429, f"this client has {watching[name]} of its event streams open, the most it may have")
+            raise RequestError(
+                429, f"this client has {watching[name]} of its event streams open, the most it may have"
+            )
         watching[name] += 1
         try:
             await super().__call__(scope, receive, send)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from .errors import Refused
+from .errors import RequestError
 
 log = logging.getLogger("mfbocd.service")
 
@@ -53,7 +53,7 @@ class Forwarder:
             found = await self._client.request(method, owner.rstrip("/") + path, headers=sent, content=body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             log.warning("%s, which has the stream, did not answer: %s", owner, type(error).__name__)
-            raise Refused(503, f"worker {owner} has the stream and does not answer: send it again") from None
+            raise RequestError(503, f"worker {owner} has the stream and does not answer: send it again") from None
         if found.status_code == 421:
             raise moving()
         returned = {name: found.headers[name] for name in RETURNED if name in found.headers}
@@ -66,9 +66,9 @@ class Forwarder:
             self._client = None
 
 
-def moving() -> Refused:
+def moving() -> RequestError:
     """A stream that goes from one worker to another at this moment."""
-    return Refused(503, "the stream goes from one worker to another at present: send it again")
+    return RequestError(503, "the stream goes from one worker to another at present: send it again")
 
 
 def by_owner(found: Iterable[tuple[int, str]]) -> dict[str, list[int]]:

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ..config import Config, ConfigError
-from ..config.size import DEPTH, cost, depth
+from ..io.config import Config, ConfigError
+from ..io.config.size import DEPTH, cost, depth
+from ..io.warm import rehearse
 from ..policy import Budget
-from ..warm import rehearse
-from .decide import SharedBudget, budget_of, decide
+from .choice import SharedBudget, budget_of, decide
 from .engine import Engine
-from .errors import Damaged, Refused, absent
+from .errors import Damaged, RequestError, absent
 from .limits import Limits
 from .records import GroupRow, StreamRow, step_record, text
-from .store import Store
+from .store.base import Store
 
 NUMBERS = {"model": 500, "hazard": 20_000}
 """How many numbers a part of a config may hold; any other as many as a model."""
@@ -34,17 +34,19 @@ def parsed(config: Mapping[str, Any]) -> Config:
     try:
         return Config.parse(config)
     except ConfigError as error:
-        raise Refused(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
+        raise RequestError(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
 
 
 def _small(config: Mapping[str, Any]) -> None:
     """Refuse a config that is written at too great a length."""
     if depth(config) > DEPTH:
-        raise Refused(422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"})
+        raise RequestError(
+            422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"}
+        )
     for key, part in config.items():
         most = NUMBERS.get(key, NUMBERS["model"])
         if _count(key, part) > most:
-            raise Refused(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+            raise RequestError(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
 
 
 def affordable(config: Mapping[str, Any], limits: Limits) -> None:
@@ -56,7 +58,7 @@ def affordable(config: Mapping[str, Any], limits: Limits) -> None:
         ("operations a tick", found.work, limits.work, found.work_by),
     ):
         if needed > most:
-            raise Refused(
+            raise RequestError(
                 422,
                 f"config: {by} can make it {needed:.3g} {what}, and {most:.3g} is the most in this service",
                 {key: "smaller" for key in by.replace(" and ", ", ").split(", ")},
@@ -74,7 +76,7 @@ def rehearsed(config: Mapping[str, Any]) -> None:
         moved = rehearse(made)
         text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
-        raise Refused(
+        raise RequestError(
             422, f"config cannot be computed with: {error}", {"config": "numbers of a usual size"}
         ) from error
 
@@ -86,12 +88,12 @@ def _count(key: str, part: Any) -> int:
     if isinstance(part, list):
         return 1 + sum(_count(key, value) for value in part)
     if isinstance(part, str) and len(part) > TEXT:
-        raise Refused(
+        raise RequestError(
             422, f"config: {key} must have at most {TEXT} characters, not {len(part)}", {key: f"at most {TEXT}"}
         )
     most = SIZES.get(key)
     if most is not None and isinstance(part, (int, float)) and part > most:
-        raise Refused(
+        raise RequestError(
             422, f"config: {key} must be at most {most} in a service, not {part!r}", {key: f"at most {most}"}
         )
     return 1
@@ -111,40 +113,40 @@ def add_stream(
     """A stream before its first tick; of a group it has the group's config and price."""
     store = engine.store
     if store.totals()["streams"] >= most:
-        raise Refused(429, f"there are {most} streams already, the most this service keeps")
+        raise RequestError(429, f"there are {most} streams already, the most this service keeps")
     held = None
     if group is not None:
         held = engine.memory.group(group)
         if config is not None and parsed(config).digest() != parsed(json.loads(held.row.config)).digest():
-            raise Refused(
+            raise RequestError(
                 422, "config differs from the group's: leave it out", {"config": json.loads(held.row.config)}
             )
         made = parsed(json.loads(held.row.config))
     elif config is None:
-        raise Refused(422, "config is missing, and the operator has set none", {"config": "as in the TOML"})
+        raise RequestError(422, "config is missing, and the operator has set none", {"config": "as in the TOML"})
     else:
         made = parsed(config)
     names = [f.name for f in made.fidelities] or ["full"]
     for fidelity, observer in observers.items():
         if fidelity not in names:
-            raise Refused(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
+            raise RequestError(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
         if observer not in known:
-            raise Refused(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
+            raise RequestError(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
     try:
         detector = made.detector(missing="skip", shared=group is not None)
     except ValueError as error:
-        raise Refused(422, f"config: {error}", {"config": "a budget that the stream can spend"}) from None
+        raise RequestError(422, f"config: {error}", {"config": "a budget that the stream can spend"}) from None
     budget, price = budget_of(detector), None
     if held is not None:
         members = store.members(held.row.id) + 1
         try:
             shared = SharedBudget(made, members, held.row.state)
         except ValueError as error:
-            raise Refused(409, f"group {group!r} cannot take another stream: {error}") from None
+            raise RequestError(409, f"group {group!r} cannot take another stream: {error}") from None
         budget, price = None, shared.price
     state = detector.to_bytes()
     if len(state) > engine.largest:
-        raise Refused(422, f"config makes a state of {len(state)} bytes; {engine.largest} is the most", None)
+        raise RequestError(422, f"config makes a state of {len(state)} bytes; {engine.largest} is the most", None)
     now = round(time.time(), 3)
     row = StreamRow(
         id=stream or secrets.token_hex(8),
@@ -165,7 +167,7 @@ def add_stream(
         state=state,
     )
     if store.stream(row.id) is not None:
-        raise Refused(409, f"there is a stream {row.id!r} already", {"id": "another, or none"})
+        raise RequestError(409, f"there is a stream {row.id!r} already", {"id": "another, or none"})
     store.add_stream(row)
     engine.forget(stream=row.id, group=group)
     return row.full()
@@ -189,7 +191,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
     try:
         shared = SharedBudget(made, 1, "")
     except ValueError as error:
-        raise Refused(422, f"config: {error}", {"policy": {"kind": "budget", "share": 0.35}}) from None
+        raise RequestError(422, f"config: {error}", {"policy": {"kind": "budget", "share": 0.35}}) from None
     row = GroupRow(
         id=group or secrets.token_hex(8),
         name=name,
@@ -199,7 +201,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
         state=shared.state(),
     )
     if engine.store.group(row.id) is not None:
-        raise Refused(409, f"there is a group {row.id!r} already", {"id": "another, or none"})
+        raise RequestError(409, f"there is a group {row.id!r} already", {"id": "another, or none"})
     engine.store.add_group(row)
     return group_record(row, 0)
 
@@ -210,7 +212,7 @@ def remove_group(engine: Engine, group: str) -> None:
         engine.memory.group(group)
     members = engine.store.members(group)
     if members:
-        raise Refused(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
+        raise RequestError(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
     engine.store.remove_group(group)
     engine.forget(group=group)
 

@@ -15,10 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from .bodies import ID, Observation
 from .engine import Ask, Observe
-from .errors import Elsewhere, Refused
+from .errors import OwnedElsewhere, RequestError
 from .records import StreamRow, text
+from .schemas import ID, Observation
 from .service import Service
 
 log = logging.getLogger("mfbocd.service.mqtt")
@@ -149,11 +149,11 @@ class _Bridge:
                 continue
             try:
                 tick = await self._observe(stream, bytes(message.payload or b""))
-            except Elsewhere:
+            except OwnedElsewhere:
                 if stream in self._said:  # what was told is lost: if it is this worker's after all, it asks again
                     self._said[stream] = -1
                 continue
-            except Refused as refused:
+            except RequestError as refused:
                 if refused.status == 503:
                     log.warning("an observation of %s was not stored: %s", stream, refused.error)
                 await client.publish(f"{PREFIX}/{stream}/error", text(refused.body()), qos=1)
@@ -169,12 +169,12 @@ class _Bridge:
     async def _observe(self, stream: str, payload: bytes) -> int:
         """Take what was read; the tick it was of."""
         if len(payload) > MOST:
-            raise Refused(413, f"a message must be at most {MOST} bytes")
+            raise RequestError(413, f"a message must be at most {MOST} bytes")
         try:
             told = Observation.model_validate(json.loads(payload))
         except (ValidationError, ValueError, RecursionError) as error:
             expected = {"tick": "a whole number", "fidelity": "a name", "x": "a reading"}
-            raise Refused(422, f"not an observation: {str(error)[:300]}", expected) from None
+            raise RequestError(422, f"not an observation: {str(error)[:300]}", expected) from None
         await self.service.one(Observe(stream, told.tick, told.fidelity, told.x))
         return told.tick
 
@@ -184,7 +184,7 @@ class _Bridge:
             until = time.monotonic() + self._pause
             try:
                 await self._sweep(client, until)
-            except Refused as refused:
+            except RequestError as refused:
                 log.warning("what to read next was not published: %s", refused.error)
             await asyncio.sleep(until - time.monotonic())
 
@@ -236,7 +236,7 @@ class _Bridge:
     async def _say(self, client: Any, streams: list[str]) -> None:
         choices = await self.service.run([Ask(stream) for stream in streams])
         for stream, choice in zip(streams, choices, strict=True):
-            if isinstance(choice, Refused):  # it went meanwhile, or is looked at again
+            if isinstance(choice, RequestError):  # it went meanwhile, or is looked at again
                 continue
             tick = json.loads(choice)["tick"]
             if self._said.get(stream, -1) < tick:  # else the other task said it, meanwhile

@@ -8,7 +8,7 @@ import time
 
 from .errors import Unavailable
 from .records import Token
-from .store import Store
+from .store.base import Store
 
 log = logging.getLogger("mfbocd.service")
 

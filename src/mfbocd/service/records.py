@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ..tick import Step
+from ..detector.step import Step
 
 SHOWN = 16
 """Run lengths a step lists at most,"""

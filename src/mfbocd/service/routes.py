@@ -11,13 +11,14 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from . import bodies, events, manage, trace
-from .answers import REFUSALS, answer, service_of, written
+from . import events, manage, trace
+from . import schemas as bodies
 from .auth import CLIENT
 from .engine import Answer, Ask, Observe
-from .errors import Damaged, Elsewhere, Refused, absent
+from .errors import Damaged, OwnedElsewhere, RequestError, absent
 from .forward import by_owner, results_of
 from .records import StreamRow, encoded, text
+from .responses import REFUSALS, answer, service_of, written
 from .service import Service
 
 router = APIRouter(responses=REFUSALS)
@@ -118,7 +119,7 @@ async def step(request: Request, stream: bodies.Id, body: bodies.Raw) -> Respons
         found = await service.read(service.store.event, stream, body.tick) if body.tick < tick else None
         if found is None:
             expected = {"tick": tick, "fidelity": fidelity}
-            raise Refused(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
+            raise RequestError(409, f"tick {body.tick} is not the coming one, which is {tick}", expected)
         return written(found.step)
     x = await asyncio.to_thread(
         _observed, service, json.loads(row.observers), json.loads(row.config), fidelity, body.raw
@@ -131,14 +132,16 @@ def _observed(service: Service, named: dict[str, str], config: dict[str, Any], f
     if name is None:
         if any(f["name"] == fidelity and f["zeta"] == 0 for f in config.get("fidelity", [])):
             return None
-        raise Refused(422, f"fidelity {fidelity!r} has no observer: use choose and observe", {"observers": named})
+        raise RequestError(
+            422, f"fidelity {fidelity!r} has no observer: use choose and observe", {"observers": named}
+        )
     observer = service.settings.observers.get(name)
     if observer is None:
-        raise Refused(503, f"the operator has no observer {name!r} any more")
+        raise RequestError(503, f"the operator has no observer {name!r} any more")
     try:
         x = observer(raw)
     except Exception as error:
-        raise Refused(502, f"observer {name!r} failed: {type(error).__name__}") from error
+        raise RequestError(502, f"observer {name!r} failed: {type(error).__name__}") from error
     return x.tolist() if hasattr(x, "tolist") else x
 
 
@@ -166,7 +169,7 @@ async def observe_many(request: Request, body: bodies.Observations) -> Response:
 def _small(service: Service, count: int) -> None:
     most = service.settings.limits.batch
     if count > most:
-        raise Refused(413, f"a batch of {count}; {most} is the most", {"batch": most})
+        raise RequestError(413, f"a batch of {count}; {most} is the most", {"batch": most})
 
 
 async def _results(
@@ -177,14 +180,14 @@ async def _results(
     What was `asked` of streams that another worker has is asked there.
     """
     each = [
-        _refusal(s, a) if isinstance(a, Refused) else f'{{"stream":"{s}","status":200,{a[1:]}'
+        _refusal(s, a) if isinstance(a, RequestError) else f'{{"stream":"{s}","status":200,{a[1:]}'
         for s, a in zip(streams, answers, strict=True)
     ]
     can = service_of(request).forwarder.can
     away = [
         (place, a.worker)
         for place, a in enumerate(answers)
-        if isinstance(a, Elsewhere) and can(a.worker, request.headers)
+        if isinstance(a, OwnedElsewhere) and can(a.worker, request.headers)
     ]
     if away:
         ((key, commands),) = asked.items()
@@ -207,16 +210,16 @@ async def _asked(request: Request, owner: str, key: str, commands: list[Any]) ->
         )
         if status == 200:
             return results_of(body, len(commands))
-        refused = Refused(status, f"worker {owner} refused: {body[:300].decode('utf-8', 'replace')}")
-    except Refused as error:
+        refused = RequestError(status, f"worker {owner} refused: {body[:300].decode('utf-8', 'replace')}")
+    except RequestError as error:
         refused = error
     except (ValueError, KeyError, TypeError):
-        refused = Refused(502, f"worker {owner} answered what is no answer")
+        refused = RequestError(502, f"worker {owner} answered what is no answer")
     return [{"status": refused.status, **refused.body()} for _ in commands]
 
 
-def _refusal(stream: str, refused: Refused) -> str:
-    if refused.status == 503 and not isinstance(refused, Elsewhere):
+def _refusal(stream: str, refused: RequestError) -> str:
+    if refused.status == 503 and not isinstance(refused, OwnedElsewhere):
         raise refused
     return text({"stream": stream, "status": refused.status, **refused.body()})
 
@@ -239,7 +242,7 @@ async def stream_trace(
     try:
         body = await asyncio.to_thread(trace.written, page, format)
     except ImportError as error:
-        raise Refused(422, str(error), {"format": ["jsonl", "csv"]}) from None
+        raise RequestError(422, str(error), {"format": ["jsonl", "csv"]}) from None
     except (ValueError, TypeError, KeyError) as error:
         raise Damaged("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])

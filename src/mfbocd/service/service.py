@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from .engine import Answer, Command, Engine
-from .errors import Cold, Refused, Unavailable
+from .errors import Cold, RequestError, Unavailable
 from .forward import Forwarder
 from .pulse import Pulse
 from .settings import Settings
-from .store import Store
+from .store.base import Store
 from .warming import Warmer
 from .writer import Writer
 
@@ -75,7 +75,7 @@ class Service:
     async def one(self, command: Command) -> str:
         """The answer to one command, as JSON, or its refusal raised."""
         (answer,) = await self.run([command])
-        if isinstance(answer, Refused):
+        if isinstance(answer, RequestError):
             raise answer
         return answer
 

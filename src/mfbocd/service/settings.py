@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ..config import Config, ConfigError
+from ..io.config import Config, ConfigError
 from .limits import Limits
 
 GROUP = "mfbocd.observers"

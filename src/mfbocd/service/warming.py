@@ -1,4 +1,4 @@
-"""Kernels are compiled beside the service, never in its way: see `mfbocd.warm`."""
+"""Kernels are compiled beside the service, never in its way: see `mfbocd.io.warm`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
-from ..warm import Uncompiled, rehearse, structure, watched
-from .store import Store
+from ..io.config import Config
+from ..io.warm import Uncompiled, rehearse, structure, watched
+from .store.base import Store
 
 log = logging.getLogger("mfbocd.service")
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from .engine import Answer, Command, Engine
 from .errors import Unavailable
-from .store import Changes
+from .store.base import Changes
 
 log = logging.getLogger("mfbocd.service")
 

@@ -19,11 +19,11 @@ except ImportError as error:
 
 from .batch import detect_batch
 from .cache import Cache, CacheError, FolderCache
-from .follow import stream_seed
 from .frame import problems, steps
 from .group import GroupBudget
 from .java import session
 from .stream import detect_stream
+from .worker import stream_seed
 
 __all__ = [
     "Cache",

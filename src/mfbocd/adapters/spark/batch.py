@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ...config import Config
+from ...io.config import Config
 from .cache import Cache
-from .follow import Given, Observers, worker_of
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
+from .worker import Given, Observers, worker_of
 
 if TYPE_CHECKING:
     import pandas as pd

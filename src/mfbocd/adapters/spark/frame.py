@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from ...config import Config
+from ...io.config import Config
 from .cache import Cache
-from .follow import NO_TIME, Job, Observers, Told
+from .worker import NO_TIME, Job, Observers, Told
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,7 +51,7 @@ def job_of(
 ) -> tuple[Job, DataFrame]:
     """What the workers must know, and the columns they read; ValueError if the arguments do not fit the frame."""
     if not isinstance(config, Config):
-        raise TypeError(f"config must be a mfbocd.config.Config, not {config!r}")
+        raise TypeError(f"config must be a mfbocd.io.config.Config, not {config!r}")
     names = [f.name for f in config.fidelities if f.zeta > 0.0] or ["full"]
     columns: tuple[str, ...] | None = None
     if isinstance(readings, str):

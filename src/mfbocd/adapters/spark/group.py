@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...config import Config
+from ...io.config import Config
 from ...policy import Budget
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class GroupBudget:
         policy = _learnt(self.folder, batch, self._fresh())
         if ticks:
             for _ in range(min(max(round(ticks / streams), 1), MOST)):
-                policy.paid(np.array([spent / ticks]))
+                policy.record_cost(np.array([spent / ticks]))
         path = _path(self.folder, batch + 1)
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{os.getpid()}")

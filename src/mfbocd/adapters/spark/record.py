@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...saving import MAGIC as DETECTOR
+from ...belief.serialization import MAGIC as DETECTOR
 
 MAGIC = b"MFSK"
 VERSION = 2

@@ -9,12 +9,12 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from ...config import Config
+from ...io.config import Config
 from .cache import Cache
-from .follow import Given, Job, Observers, worker_of
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
 from .group import GroupBudget
 from .java import PROVIDER, ROCKSDB
+from .worker import Given, Job, Observers, worker_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -1,0 +1,139 @@
+"""Compiled kernels before they are needed: numba compiles on the first call, which takes seconds to minutes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba.core import event
+
+from .._kernels import weights
+from ..detector.detector import Detector
+from ..fleet.together import Moved, Mover, Seat, decided
+from .config import Config, model_kinds
+
+WAYS = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
+NEEDED: dict[str, dict[str, Any]] = {
+    "binomial": {"trials": 10},
+    "categorical": {"alpha": [1.0, 1.0, 1.0]},
+    "confusion": {"matrices": [[0.5, [[0.9, 0.1], [0.1, 0.9]]]]},
+    "gamma": {"known": 2.0},
+    "linear_regression": {"covariates": 1},
+    "multivariate_gaussian": {"mean": [0.0, 0.0]},
+    "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
+    "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},
+    "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},
+}
+"""Arguments without which a family cannot be made."""
+
+
+class Uncompiled(Exception):  # noqa: N818 (it says what is the case)
+    """A kernel is not in the cache on disk."""
+
+
+def example(kind: str) -> Config:
+    """A config of a family.
+
+    >>> example("poisson").model["kind"]
+    'poisson'
+    """
+    if kind not in model_kinds():
+        raise ValueError(f"{kind!r} is none of {', '.join(sorted(model_kinds()))}")
+    return Config.parse({"model": {"kind": kind, **NEEDED.get(kind, {})}, "fidelity": WAYS})
+
+
+def rehearse(config: Config) -> Moved:
+    """Run the first ticks of a detector, beside another and alone: what must be compiled or loaded is, afterwards.
+
+    Returns the last tick.
+    """
+    detector = config.detector(missing="skip", shared=True)
+    decided(detector)
+    mover = Mover(least=0.01, rows=16)
+    cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
+    for many in (2, 1):
+        seats = [Seat(detector.twin()) for _ in range(many)]
+        for fidelity in cheap if many > 1 else cheap[-1:]:
+            mover.move(seats, [_typical(seats[0].detector)] * many, [fidelity] * many)
+        moved = mover.move(seats, [None] * many, cheap[-1:] * many)
+    return moved[0]
+
+
+def _typical(detector: Detector) -> Any:
+    """A reading near what is expected, None if there is none the model takes."""
+    try:
+        with np.errstate(all="ignore"):
+            return detector.taken(detector.model.nearest(detector.mean))
+    except (TypeError, ValueError, ArithmeticError):
+        return None
+
+
+def structure(config: Mapping[str, Any]) -> str:
+    """What of a config decides which kernels it needs: all but the values of numbers and the names of fidelities.
+
+    >>> one = {"model": {"kind": "gaussian", "mean": 3}, "fidelity": [{"name": "gps", "zeta": 1, "cost": 7.5}]}
+    >>> other = {"model": {"kind": "gaussian", "mean": 8}, "fidelity": [{"name": "imu", "zeta": 1, "cost": 2.5}]}
+    >>> structure(one) == structure(other)
+    True
+    """
+    parts = {key: config.get(key) for key in ("model", "hazard", "policy", "prune", "alarm", "fidelity")}
+    return json.dumps(_outline(parts), sort_keys=True)
+
+
+def _outline(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _outline(inner) for key, inner in value.items() if key not in ("name", "column")}
+    if isinstance(value, (list, tuple)):
+        return sorted({json.dumps(_outline(inner), sort_keys=True) for inner in value})
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    return int(value) if value in (0, 1) else "number"  # of which some models make less, or something else
+
+
+class Watch:
+    """What one thread compiles."""
+
+    def __init__(self, *, refuse: bool) -> None:
+        self.refuse, self.compiled = refuse, 0
+
+
+class _Listener(event.Listener):
+    """Tells the thread that is about to compile a kernel; there is one for good, since numba's list has no lock."""
+
+    def __init__(self) -> None:
+        self.of = threading.local()
+
+    def on_start(self, event: event.Event) -> None:
+        watch: Watch | None = getattr(self.of, "watch", None)
+        if watch is not None:
+            if watch.refuse:
+                raise Uncompiled(event.data["dispatcher"].__name__)
+            watch.compiled += 1
+
+    def on_end(self, event: event.Event) -> None:
+        """Nothing is done then."""
+
+
+_LISTENER = _Listener()
+event.register("numba:compile", _LISTENER)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def watched(*, refuse: bool = False) -> Iterator[Watch]:
+    """Count the kernels this thread compiles, or refuse: then the first raises `Uncompiled` and takes no time."""
+    _LISTENER.of.watch = watch = Watch(refuse=refuse)
+    try:
+        yield watch
+    finally:
+        _LISTENER.of.watch = None
+
+
+def folder() -> str:
+    """Where compiled kernels are kept; numba decides, and `NUMBA_CACHE_DIR` sets another place."""
+    stats = getattr(weights.begin_tick, "stats", None)
+    return "nowhere: NUMBA_DISABLE_JIT is set" if stats is None else str(stats.cache_path)

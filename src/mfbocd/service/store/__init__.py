@@ -1,0 +1,1 @@
+"""Where the service keeps its streams: SQLite or PostgreSQL."""

@@ -1,0 +1,88 @@
+"""What the tests of Spark share: streams, messages on disk, and what detectors in this process make of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mfbocd import Step
+from mfbocd.adapters.spark import stream_seed
+from mfbocd.io.config import Config
+
+CONFIG = Config.parse(
+    {
+        "hazard": 1 / 50,
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
+        "policy": {"kind": "budget", "per_tick": 8},
+    }
+)
+SCHEMA = "stream STRING, at LONG, imu DOUBLE, gps DOUBLE"
+
+Tables = dict[str, list[list[float]]]
+
+
+def streams(count: int, ticks: int, seed: int) -> Tables:
+    """Readings of so many streams at both fidelities, each with one change of level."""
+    rng = np.random.default_rng(seed)
+    tables = {}
+    for i in range(count):
+        change = int(rng.integers(1, ticks))
+        before, after = rng.normal(0.0, 3.0, 2)
+        level = np.where(np.arange(ticks) < change, before, after)
+        noise = rng.normal(size=(ticks, 2)) * [10.0**0.5, 1.0]
+        tables[f"s{i}"] = (level[:, None] + noise).tolist()
+    return tables
+
+
+def messages(tables: Tables, ticks: Iterable[int]) -> list[dict[str, Any]]:
+    """One message a stream and tick, tick by tick."""
+    return [
+        {"stream": key, "at": at, "imu": table[at][0], "gps": table[at][1]}
+        for at in ticks
+        for key, table in tables.items()
+    ]
+
+
+def write(folder: Path, number: int, rows: Iterable[Mapping[str, Any]]) -> None:
+    """JSON lines, whole or not at all: a source of files must not see half of one. It reads the oldest first."""
+    path = folder / f"{number:03d}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}")
+    beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(beside, (1_700_000_000 + number, 1_700_000_000 + number))
+    beside.rename(path)
+
+
+def alone(key: str, table: list[list[float]], config: Config = CONFIG, seed: int | None = None) -> list[Step]:
+    """The steps of a detector in this process, with the seed of its stream unless another is given."""
+    seed = stream_seed(config.seed, key) if seed is None else seed
+    detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=seed)
+    return [detector.step(raw) for raw in table]
+
+
+def told(rows: Iterable[Any]) -> dict[str, list[tuple[Any, ...]]]:
+    """Rows of an answer by stream, in the order of their times, without key and problem."""
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row["stream"], []).append(row)
+    return {
+        key: [tuple(row[name] for name in ("at", *FIELDS)) for row in sorted(mine, key=lambda row: row["at"])]
+        for key, mine in found.items()
+    }
+
+
+FIELDS = ("tick", "fidelity", "x", "cost", "mean", "p_change", "alarm", "changed_at", "confidence")
+
+
+def expected(tables: Tables, config: Config = CONFIG) -> dict[str, list[tuple[Any, ...]]]:
+    """What `told` must be for streams whose times are their ticks."""
+    return {
+        key: [(step.tick, *(getattr(step, name) for name in FIELDS)) for step in alone(key, table, config)]
+        for key, table in tables.items()
+    }

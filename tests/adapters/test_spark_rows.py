@@ -1,0 +1,359 @@
+"""What a Spark worker does with rows, without Spark: plain functions on rows and records."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+import mfbocd as mf
+from mfbocd import Detector
+from mfbocd.adapters.spark import CacheError, FolderCache, record, stream_seed
+from mfbocd.adapters.spark.worker import NO_TIME, Given, Job, Told, Worker
+from mfbocd.belief.serialization import pack, unpack
+from mfbocd.calibrate import ShadowGuard
+from mfbocd.detector.serialization import Loader, restore
+from mfbocd.io.config import Config
+
+from .spark_streams import CONFIG, streams
+
+pytestmark = pytest.mark.slow
+
+POLICIES: dict[str, dict[str, Any] | None] = {
+    "default": None,
+    "always": {"kind": "always", "name": "gps"},
+    "budget": {"kind": "budget", "per_tick": 8},
+    "capped": {"kind": "budget", "per_tick": 8, "cap": [90, 10]},
+    "information_rate": {"kind": "information_rate"},
+    "margin": {"kind": "margin", "delta": 0.05},
+    "net": {"kind": "net", "price": 0.004},
+    "random": {"kind": "random"},
+    "soft": {"kind": "soft", "temperature": 0.01, "price": 0.004},
+}
+
+
+def config_of(policy: dict[str, Any] | None, **more: Any) -> Config:
+    given = CONFIG.to_dict() | more
+    given.pop("policy")
+    return Config.parse(given if policy is None else given | {"policy": policy})
+
+
+def job_of(config: Config, **more: Any) -> Job:
+    return Job("token", config.to_dict(), ("imu", "gps"), {}, **more)
+
+
+def rows_of(table: list[list[float]], ticks: range) -> list[Given]:
+    return [Given(at, tuple(table[at])) for at in ticks]
+
+
+def run(
+    job: Job, tables: dict[str, list[list[float]]], keys: list[str], partitions: int, start: dict[str, bytes]
+) -> tuple[dict[str, list[Told]], dict[str, bytes]]:
+    """Three micro-batches; each partition has a worker of its own, and a micro-batch has a price if it is shared."""
+    workers = [Worker(job) for _ in range(partitions)]
+    records = dict(start)
+    told: dict[str, list[Told]] = {key: [] for key in keys}
+    for batch, ticks in enumerate((range(10), range(10, 11), range(11, 25))):
+        price = 0.003 * (batch + 1) if job.shared else None
+        for i, key in enumerate(keys):
+            worker = workers[i % partitions]
+            rows, held = worker.follow(key, rows_of(tables[key], ticks), records.get(key), price)
+            told[key] += rows
+            assert held is not None
+            records[key] = held
+    return told, records
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("policy", [*POLICIES, "group"])
+def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: str, seed: int) -> None:
+    config = config_of(POLICIES["budget" if policy == "group" else policy], seed=seed)
+    job = job_of(config, shared=policy == "group")
+    tables = streams(20, 25, seed=seed)
+    keys = list(tables)
+    start = {}
+    for key in keys[::4]:  # detectors that came from elsewhere, each with a seed and a past of its own
+        detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=len(start) + 50)
+        for raw in tables[key][:7]:
+            detector.step(raw)
+        start[key] = detector.to_bytes()
+    wanted = run(job, tables, keys, 1, start)
+    assert all(row.problem is None for rows in wanted[0].values() for row in rows)
+    rng = np.random.default_rng(seed)
+    for partitions in (1, 2, 5):
+        shuffled = [keys[i] for i in rng.permutation(len(keys))]
+        assert run(job, tables, shuffled, partitions, start) == wanted
+    for key in keys:  # and each stream by itself is the same
+        alone, held = run(job, tables, [key], 1, start)
+        assert (alone[key], held[key]) == (wanted[0][key], wanted[1][key])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_stream_is_as_a_detector_in_process_with_its_seed(policy: str) -> None:
+    config = config_of(POLICIES[policy], seed=5)
+    tables = streams(4, 25, seed=1)
+    told, records = run(job_of(config), tables, list(tables), 2, {})
+    for key, table in tables.items():
+        observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
+        detector = config.detector(observers, seed=stream_seed(5, key))
+        assert [row.step for row in told[key]] == [detector.step(raw) for raw in table]
+        assert record.unpack(records[key]).blob == detector.to_bytes()
+
+
+@pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
+def test_a_record_of_a_group_does_not_go_on_without_it_nor_the_reverse(before: bool, after: bool) -> None:
+    table = streams(1, 4, seed=2)["s0"]
+    prices = {True: 0.01, False: None}
+    _, held = Worker(job_of(CONFIG, shared=before)).follow("s0", rows_of(table, range(2)), None, prices[before])
+    assert held is not None
+    kept = record.unpack(held)
+    assert (kept.shared, kept.policy) == (before, "Net" if before else "Budget")
+    was, now = ("with", "without") if before else ("without", "with")
+    with pytest.raises(ValueError, match=f"were followed {was} a group's budget and cannot go on {now} one"):
+        Worker(job_of(CONFIG, shared=after)).follow("s0", rows_of(table, range(2, 4)), held, prices[after])
+
+
+def test_a_record_decided_by_another_policy_is_refused() -> None:
+    table = streams(1, 4, seed=2)["s0"]
+    worker = Worker(job_of(CONFIG))
+    _, held = worker.follow("s0", rows_of(table, range(2)), None)
+    assert held is not None
+    kept = record.unpack(held)
+    assert kept.config is not None
+    other = record.pack(kept.config, False, "Random", kept.seen, kept.marks, kept.blob)
+    with pytest.raises(ValueError, match="were decided by Random, not by Budget"):
+        worker.follow("s0", rows_of(table, range(2, 4)), other)
+
+
+def test_a_record_of_another_version_or_cut_short_is_refused() -> None:
+    held = record.pack(CONFIG.digest(), False, "Budget", range(100), range(100), CONFIG.detector().to_bytes())
+    found = record.unpack(held)
+    assert found.config == CONFIG.digest()
+    assert found.seen == found.marks == tuple(range(100 - record.REMEMBERED, 100))
+    assert Detector.from_bytes(found.blob).ticks == 0
+    with pytest.raises(ValueError, match="begins with neither's mark"):
+        record.unpack(b"pickle")
+    for version in (1, 9):
+        other = held[:4] + bytes([version]) + held[5:]
+        with pytest.raises(ValueError, match=f"the state has version {version}; this mfbocd reads version 2"):
+            record.unpack(other)
+    for size in (5, 30, 200):
+        with pytest.raises(ValueError, match=f"the state is truncated: only {size} bytes"):
+            record.unpack(held[:size])
+
+
+def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> None:
+    config = config_of({"kind": "random"})
+    table = streams(1, 40, seed=3)["s0"]
+    observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
+    detector = config.detector(observers, seed=1234)
+    held: bytes | None = detector.to_bytes()
+    worker = Worker(job_of(config))
+    told: list[Told] = []
+    for first in range(0, 40, 8):
+        rows, held = worker.follow("s0", rows_of(table, range(first, first + 8)), held)
+        told += rows
+    assert [row.step for row in told] == [detector.step(raw) for raw in table]
+
+
+@pytest.mark.parametrize(
+    ("field", "more"),
+    [
+        ("shadow", {"shadow": {"imu": ShadowGuard(0.1, 5, "gaussian", noise=1.0)}}),
+        ("on_error", {"on_error": "fallback"}),
+        ("hazard", {"hazard": mf.Learned()}),
+        ("policy", {"policy": mf.Random()}),
+    ],
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_detector_from_elsewhere_that_the_config_would_not_have_made_is_refused(
+    field: str, more: dict[str, Any], shared: bool
+) -> None:
+    worker = Worker(job_of(CONFIG, shared=shared))
+    saved = CONFIG.detector(**more).to_bytes()
+    with pytest.raises(ValueError, match=f"the saved detector has another {field} than the config"):
+        worker.follow("s0", [Given(0, (0.1, 0.2))], saved, 0.01 if shared else None)
+
+
+def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> None:
+    config = config_of({"kind": "random"})
+    tables = streams(30, 25, seed=4)
+    told, _ = run(job_of(config), tables, list(tables), 1, {})
+    read = {tuple(row.step.fidelity for row in rows if row.step) for rows in told.values()}
+    assert len(read) == 30
+    seeds = [stream_seed(seed, key) for seed in (0, 1) for key in range(2000)]
+    assert len(set(seeds)) == 4000
+    assert max(seeds) < 2**53
+    import pandas as pd
+
+    when = datetime.datetime(2024, 5, 1, 12, 30, 0, 250_000)
+    assert stream_seed(0, when) == stream_seed(0, pd.Timestamp(when))
+    assert stream_seed(0, b"\x01") == stream_seed(0, bytearray(b"\x01"))
+    assert stream_seed(0, "7") == stream_seed(0, 7) == 4953521852907338  # of sha256sum
+
+
+def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> None:
+    worker = Worker(job_of(CONFIG))
+    told, held = worker.follow("s", [Given(0, (0.5, 0.0)), Given(0, (0.5, -0.0)), Given(0, (9.0, 9.0))], None)
+    assert [(row.time, row.problem) for row in told] == [
+        (0, None),
+        (0, "conflict: another row of this time was applied"),
+    ]
+    assert told[0].step is not None
+    later = [Given(t, (0.1 * t, None)) for t in range(1, 6)]
+    told, held = worker.follow("s", later, held)
+    again = [Given(0, (0.5, 0.0)), Given(3, (0.1 * 3, float("nan"))), Given(4, (0.1 * 4, 1.0))]
+    told, same = worker.follow("s", [*again, Given(-1, (0.0, 0.0))], held)
+    assert same is None
+    assert [(row.time, row.problem) for row in told] == [
+        (-1, "late: 5 was seen before it"),
+        (4, "conflict: another row of this time was applied"),
+    ]
+
+
+def test_the_same_numbers_in_another_form_are_the_same_row() -> None:
+    worker = Worker(job_of(CONFIG))
+    _, held = worker.follow("s", [Given(0, (0.5, 0.25))], None)
+    for kind in (np.float64, np.longdouble, np.float32, np.array):
+        assert worker.follow("s", [Given(0, (kind(0.5), kind(0.25)))], held) == ([], None)
+
+
+def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
+    worker = Worker(job_of(CONFIG, max_ahead=100))
+    rows = [Given(0, (0.1, 0.1)), Given(1, (0.2, 0.1)), Given(10**15, (0.3, 0.1)), Given(NO_TIME, (0.3, 0.1))]
+    told, held = worker.follow("s", rows, None)
+    assert [(row.time, row.problem) for row in told] == [
+        (None, "the time is empty"),
+        (0, None),
+        (1, None),
+        (10**15, "ahead: 999999999999999 after 1, more than max_ahead = 100"),
+    ]
+    told, _ = worker.follow("s", [Given(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
+    assert [(row.time, row.problem) for row in told] == [
+        (2, None),
+        (102, None),
+        (203, "ahead: 101 after 102, more than max_ahead = 100"),
+    ]
+
+
+class Full:
+    """A cache on a disk with no space."""
+
+    def get(self, stream: Any, time: int, fidelity: str) -> tuple[Any] | None:
+        return None
+
+    def put(self, stream: Any, time: int, fidelity: str, x: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def payloads(cache: Any, asked: list[Any], config: Config = CONFIG) -> Worker:
+    def reader(name: str) -> Callable[[Any], Any]:
+        def read(raw: Any) -> Any:
+            asked.append((name, raw))
+            return raw
+
+        return read
+
+    return Worker(Job("token", config.to_dict(), None, {name: reader(name) for name in ("imu", "gps")}, cache=cache))
+
+
+def test_a_cache_with_no_space_stops_the_query() -> None:
+    with pytest.raises(CacheError, match=r"Full.put failed for stream 's', time 3, .* No space left on device"):
+        payloads(Full(), []).follow("s", [Given(3, 0.5)], None)
+
+
+def test_an_unusable_folder_stops_the_query_before_anything_is_paid_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    asked: list[Any] = []
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(CacheError, match=r"FolderCache.get failed for stream 's', time 0"):
+            payloads(FolderCache(folder), asked).follow("s", [Given(0, 0.5)], None)
+    assert asked == []
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"of": "another", "x": 1.0}', '{"x": 1.0}', "null"])
+def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
+    cache = FolderCache(tmp_path / "cache")
+    asked: list[Any] = []
+    worker = payloads(cache, asked)
+    worker.follow("s", [Given(0, 0.5)], None)
+    assert len(asked) == 1
+    (path,) = (tmp_path / "cache").rglob("*.json")
+    path.write_text(text)
+    with pytest.raises(CacheError, match=r"is no reading of .*; remove it to read again"):
+        worker.follow("s", [Given(0, 0.5)], None)
+    assert len(asked) == 1
+
+
+def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    cache = FolderCache(tmp_path)
+    monkeypatch.setattr(json, "dump", full)
+    with pytest.raises(OSError, match="No space"):
+        cache.put("s", 0, "imu", 0.5)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path: Path) -> None:
+    rows = [Given(0, 0.5), Given(1, "seven"), Given(2, object), Given(3, float("inf")), Given(4, None), Given(5, 1)]
+    asked: list[Any] = []
+    cached = payloads(FolderCache(tmp_path), asked)
+    told, _ = cached.follow("s", rows, None)
+    plain, _ = payloads(None, []).follow("s", rows, None)
+    assert told == plain
+    assert [row.problem is None for row in told] == [True, False, False, False, True, True]
+    again, _ = cached.follow("s", rows, None)
+    assert again == told
+    paid = [raw for _, raw in asked]
+    assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # what is a reading was kept
+
+
+# --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
+
+
+def test_a_state_goes_only_into_a_policy_of_its_kind() -> None:
+    ways = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    net = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Net(0.01)).to_bytes()
+    budget = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
+    with pytest.raises(ValueError, match=r"the saved detector's policy is Net, not Budget\(8"):
+        restore(budget, *unpack(net), 10)
+
+
+def test_what_older_bytes_lack_is_not_taken_from_another_stream() -> None:
+    """As of a version whose budget did not know its debt."""
+    ways = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    detector = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
+    for x in (0.1, 5.0, 5.1):
+        detector.update(x)
+    new = detector.to_bytes()
+    facts, arrays = unpack(new)
+    at = 1 + list(facts["numbers"]).index("debt")
+    del facts["numbers"]["debt"]
+    last = {"live": arrays.pop("live")}
+    old = pack(facts, arrays | {"numbers": np.delete(arrays["numbers"], at)} | last)
+    wanted = Detector.from_bytes(old).policy.state()
+    assert wanted["debt"] == 0.0 != detector.policy.state()["debt"]
+    make = Loader(Detector.from_bytes)
+    assert make(new).policy.state() == detector.policy.state()
+    assert make(old).policy.state() == wanted
+
+
+def test_a_quoted_cost_is_forgotten_with_the_stream() -> None:
+    ways = [mf.Fidelity("imu", 0.1, lambda raw: float(raw or 7.0)), mf.Fidelity("gps", 1.0, 40.0)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        detector = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Net(0.01))
+    detector.choose(raw=3.0)
+    detector.reset()
+    assert detector.update(0.5, "imu").cost == 7.0

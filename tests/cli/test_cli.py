@@ -1,0 +1,126 @@
+"""The command line as a whole program."""
+
+from __future__ import annotations
+
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mfbocd as mf
+
+from ..parts import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+
+def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mfbocd.cli", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def demo_told(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
+    """The rows of the trace it wrote, and the errors it printed: chosen, coin, always the dear one."""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    with (folder / "trace.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    spent = sum(float(row["cost"]) for row in rows)
+    assert f"Spent {spent:g}, {spent / len(rows):.2f} a tick" in done.stdout
+    lines = done.stdout.split("as predicted")[1].splitlines()[1:4]
+    return rows, [float(re.findall(r"\d+\.\d{3}", line)[0]) for line in lines]
+
+
+def test_demo_finds_what_people_marked_in_a_real_run(tmp_path: Path) -> None:
+    done = mfbocd("demo", "--out", "here", cwd=tmp_path)
+    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    assert len(rows) == 376
+    alarms = [int(row["changed_at"]) for row in rows if row["alarm"] == "1"]
+    marked = mf.datasets.run_log().changes
+    assert len(marked) == 8
+    assert all(min(abs(a - c) for a in alarms) <= 3 for c in marked)
+    assert f"Of {len(marked)} missed: none." in done.stdout
+    assert always < chosen < coin
+    # what is printed is what the trace says: the mean against the pace a tick later, after the warm-up
+    errors = [(float(row["mean"]) - float(row["wanted"])) ** 2 for row in rows if row["wanted"]]
+    assert len(errors) == 376 - 60 - 1
+    assert sum(errors) / len(errors) == pytest.approx(chosen, abs=1e-3)
+    assert "Report, for a browser: here/report.html" in done.stdout
+    with (tmp_path / "here" / "stream.csv").open() as file:
+        assert [float(row["pace"]) for row in csv.DictReader(file)][61:] == [
+            float(row["wanted"]) for row in rows if row["wanted"]
+        ]
+    page = (tmp_path / "here" / "report.html").read_text()
+    assert f"{len(alarms)} changes were found" in page
+    assert "minutes a mile" in page
+
+
+def test_demo_of_a_simulated_stream(tmp_path: Path) -> None:
+    done = mfbocd("demo", "--simulated", "--ticks", "900", "--out", "here", cwd=tmp_path)
+    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    assert len(rows) == 900
+    assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 8, rel=0.03)
+    assert always < chosen < coin
+    less = mfbocd("demo", "--simulated", "--ticks", "900", "--budget", "4", "--out", "less", cwd=tmp_path)
+    rows, errors = demo_told(less, tmp_path / "less")
+    assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 4, rel=0.05)
+    assert errors[0] > chosen
+    assert errors[2] == always
+
+
+def test_demo_says_what_is_not_installed(tmp_path: Path) -> None:
+    def without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        code = f"import sys; sys.modules[{package!r}] = None; from mfbocd.cli import main; main({list(arguments)!r})"
+        return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    done = without("river", "demo")
+    assert done.returncode == 1
+    assert "this stream needs river: pip install 'mfbocd[real]'" in done.stderr
+    assert "mfbocd demo --simulated" in done.stderr
+    assert not (tmp_path / "out").exists()
+    done = without("plotly", "demo", "--simulated", "--ticks", "50")
+    assert done.returncode == 0
+    assert "No report: a report needs plotly: pip install 'mfbocd[report]'" in done.stdout
+    written = sorted(p.name for p in (tmp_path / "out" / "demo").iterdir())
+    assert written == ["stream.csv", "trace.csv"]
+
+
+def test_a_small_frontier_resumes(tmp_path: Path) -> None:
+    command = ["study", "frontier", "--quick", "--streams", "6", "--family", "gaussian-half", "--jobs", "1"]
+    done = mfbocd(*command, "--out", "f", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "# What choosing saves" in done.stdout
+    assert "Where the default loses" in done.stdout
+    assert "Wrote f/frontier.csv" in done.stderr
+    with (tmp_path / "f" / "frontier.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["rule"], row["gain"]) for row in rows} == {
+        (r, g) for r in ("rate", "budget") for g in ("run_length", "joint")
+    }
+    assert len(rows) == 8
+    default = [row for row in rows if row["rule"] == "budget" and row["gain"] == "joint"]
+    assert all(abs(float(row["low"]) - float(row["target_low"])) < 0.1 for row in default)
+    assert (tmp_path / "f" / "frontier.png").stat().st_size > 10_000
+    # what was done is not done again: a part that is spoilt shows that it is read
+    part = tmp_path / "f" / "groups" / "gaussian-half-budget-joint.json"
+    part.write_text(part.read_text().replace('"low": 0.', '"low": 0.9', 1))
+    again = mfbocd(*command, "--out", "f", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout != done.stdout
+
+
+def test_help_version_and_usage_errors(tmp_path: Path) -> None:
+    assert "demo" in mfbocd("--help", cwd=tmp_path).stdout
+    assert mfbocd("--version", cwd=tmp_path).stdout.strip() == f"mfbocd, version {mf.__version__}"
+    bad = mfbocd("demo", "--budget", "0.5", cwd=tmp_path)
+    assert bad.returncode == 2
+    assert "0.5 is not in the range x>=1" in bad.stderr
+    bad = mfbocd("demo", "--ticks", "100", cwd=tmp_path)
+    assert bad.returncode == 2
+    assert "--ticks needs --simulated" in bad.stderr
+    bad = mfbocd("study", "frontier", "--family", "nonsense", cwd=tmp_path)
+    assert bad.returncode == 2
+    assert "'nonsense' is none of gaussian-half" in bad.stderr

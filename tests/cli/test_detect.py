@@ -1,0 +1,388 @@
+"""`mfbocd detect` as a whole program."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import mfbocd as mf
+from mfbocd.cli import main
+from mfbocd.io.config import Config
+
+from ..parts import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+COMMAND = [sys.executable, "-m", "mfbocd.cli"]
+BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # it would flush for us
+WALK = """
+hazard = 0.01
+[model]
+kind = "gaussian"
+mean = 0.0
+var = 25.0
+noise = 1.0
+[[fidelity]]
+name = "imu"
+zeta = 0.1
+cost = 1.0
+[[fidelity]]
+name = "gps"
+zeta = 1.0
+cost = 40.0
+[policy]
+kind = "budget"
+share = 0.35
+[data]
+time = "at"
+cost_unit = "mJ"
+"""
+FIELDS = ["tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "confidence"]
+
+
+def mfbocd(*arguments: str, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def steps(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """Every line of stdout is JSON, or this fails."""
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def stream() -> mf.simulate.Stream:
+    config = Config.parse({"model": {"kind": "gaussian", "var": 25.0}})
+    ways = [mf.Fidelity("imu", 0.1, 1), mf.Fidelity("gps", 1.0, 40)]
+    return mf.simulate.gaussian(config.detector().model, ways, 0.01, ticks=400, seed=5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, stream: mf.simulate.Stream) -> Path:
+    (tmp_path / "mf.toml").write_text(WALK)
+    rows = [f"T{t},{imu!r},{gps!r}" for t, (imu, gps) in enumerate(stream.table.tolist())]
+    (tmp_path / "walk.csv").write_text("\n".join(["at,imu,gps", *rows, ""]))
+    (tmp_path / "one.txt").write_text("".join(f"{gps!r}\n" for gps in stream.table[:, 1].tolist()))
+    return tmp_path
+
+
+def test_steps_are_the_librarys_own(folder: Path, stream: mf.simulate.Stream) -> None:
+    detector = Config.load(folder / "mf.toml").detector()
+    trace = mf.run(detector, stream.table)
+    done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
+    found = steps(done)
+    timed = [*FIELDS[:1], "time", *FIELDS[1:9], "changed_at_time", "confidence"]
+    assert [list(step) for step in found] == [timed] * 400
+    assert [step["x"] for step in found] == trace.x.tolist()
+    assert [step["mean"] for step in found] == trace.mean.tolist()
+    assert [step["p_change"] for step in found] == trace.p_change.tolist()
+    assert [step["fidelity"] for step in found] == [trace.fidelities[j] for j in trace.choice]
+    assert [step["time"] for step in found] == [f"T{t}" for t in range(400)]
+    alarms = [step for step in found if step["alarm"]]
+    assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == trace.changes
+    assert [a["changed_at_time"] for a in alarms] == [f"T{c.changed_at}" for c in trace.changes]
+    assert len(alarms) >= 2
+    # the summary says the same to a person
+    assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
+    first = trace.changes[0]
+    assert (
+        f"at tick {first.changed_at} (T{first.changed_at}), noticed at tick {first.tick} (T{first.tick})"
+        in done.stderr
+    )
+    imu = int((trace.choice == 0).sum())
+    assert f"Readings: imu {imu}, gps {400 - imu}. Spent {detector.spent:g} mJ, " in done.stderr
+    assert "gps at every tick would have cost 16000 mJ" in done.stderr
+
+
+def test_every_format_and_out_and_alarms(folder: Path, stream: mf.simulate.Stream) -> None:
+    whole = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
+    table = pa.table({"at": [f"T{t}" for t in range(400)], "imu": stream.table[:, 0], "gps": stream.table[:, 1]})
+    pq.write_table(table, folder / "walk.parquet")
+    (folder / "walk.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    assert mfbocd("detect", "walk.parquet", "-c", "mf.toml", cwd=folder).stdout == whole.stdout
+    assert mfbocd("detect", "walk.jsonl", "-c", "mf.toml", cwd=folder).stdout == whole.stdout
+    text = (folder / "walk.csv").read_text()
+    quiet = mfbocd("detect", "-", "-c", "mf.toml", "--quiet", "--alarms", "--out", "a.jsonl", cwd=folder, stdin=text)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    alarms = [line for line in whole.stdout.splitlines() if json.loads(line)["alarm"]]
+    assert (folder / "a.jsonl").read_text().splitlines() == alarms
+
+
+def test_an_answer_comes_before_the_next_reading(folder: Path) -> None:
+    """Line by line through a pipe: were a line held back on either side, this would not end."""
+    lines = (folder / "walk.csv").read_text().splitlines(keepends=True)
+    with subprocess.Popen(
+        [*COMMAND, "detect", "-", "-c", "mf.toml"],
+        cwd=folder,
+        env=BUFFERED,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        bufsize=1,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(lines[0])
+        for tick, line in enumerate(lines[1:21]):
+            child.stdin.write(line)
+            assert json.loads(child.stdout.readline())["tick"] == tick
+        child.stdin.close()
+        assert child.stdout.read() == ""
+        assert child.wait(PATIENCE) == 0
+
+
+def test_ctrl_c_ends_a_live_stream_with_its_summary(folder: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "detect", "-", "-c", "mf.toml"],
+        cwd=folder,
+        env=BUFFERED,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdin.write("at,imu,gps\nT0,1,2\n")
+        child.stdout.readline()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE) == 130
+        said = child.stderr.read()
+    assert said.startswith("1 tick, no changes found.")
+    assert "Traceback" not in said
+
+
+def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stream) -> None:
+    done = mfbocd("detect", "one.txt", cwd=folder)
+    found = steps(done)
+    assert [step["x"] for step in found] == stream.table[:, 1].tolist()
+    assert list(found[0]) == FIELDS
+    assert {step["fidelity"] for step in found} == {"x"}
+    assert "No config: ordinary changepoint detection of column 'x'." in done.stderr
+    for key in ("kind = gaussian: ", "mean = ", "var = ", "noise = "):
+        assert f"  {key}" in done.stderr
+    alarms = [(s["tick"], s["changed_at"]) for s in found if s["alarm"]]
+    true = stream.changes.tolist()
+    assert len(alarms) >= 2
+    assert all(min(abs(at - change) for change in true) <= 3 for _, at in alarms)
+    # another unit and another zero are the same stream
+    moved = "".join(f"{1000 * x + 5!r}\n" for x in stream.table[:, 1].tolist())
+    again = steps(mfbocd("detect", "-", "-q", cwd=folder, stdin=moved))
+    assert len(again) == 400  # with fewer looked at, of a pipe: alarms are compared below, of files
+    (folder / "moved.txt").write_text(moved)
+    again = steps(mfbocd("detect", "moved.txt", "-q", cwd=folder))
+    assert [(s["tick"], s["changed_at"]) for s in again if s["alarm"]] == alarms
+    # a rarer change needs more evidence: the option is heard
+    rare = steps(mfbocd("detect", "one.txt", "-q", "--hazard", "1e-9", cwd=folder))
+    assert rare[0]["mean"] != found[0]["mean"]
+
+
+def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
+    text = "when,on,note\n" + "".join(f"day {i},{int(i >= 30)},x\n" for i in range(60))
+    done = mfbocd("detect", "-", cwd=folder, stdin=text)
+    found = steps(done)
+    assert "kind = bernoulli: all 60 readings looked at are 0 or 1" in done.stderr
+    (alarm,) = [step for step in found if step["alarm"]]
+    assert (alarm["changed_at"], alarm["changed_at_time"]) == (30, "day 30")
+
+
+def test_missing_readings(folder: Path) -> None:
+    done = mfbocd("detect", "-", cwd=folder, stdin="1\n2\n\nNA\n1.5\n")
+    assert [step["x"] for step in steps(done)] == [1, 2, None, None, 1.5]
+    assert "2 readings missing." in done.stderr
+    (folder / "mf.toml").write_text('missing = "raise"\n' + WALK)
+    done = mfbocd("detect", "-", "-c", "mf.toml", cwd=folder, stdin="at,imu,gps\nT0,1,1\nT1,,\n")
+    assert done.returncode == 1
+    assert "Error: line 3, column '" in done.stderr
+    assert "the reading is missing, and the config says missing = 'raise'" in done.stderr
+
+
+def test_only_the_chosen_column_is_read(folder: Path) -> None:
+    text = WALK.replace('kind = "budget"\nshare = 0.35', 'kind = "always"\nname = "imu"')
+    (folder / "mf.toml").write_text(text + "[prune]\nresample = 50\n")
+    found = steps(mfbocd("detect", "-", "-c", "mf.toml", cwd=folder, stdin="at,imu,gps\na,1,oops\nb,2,\n"))
+    assert [step["x"] for step in found] == [1, 2]
+    done = mfbocd("detect", "-", "-c", "mf.toml", cwd=folder, stdin="at,imu,gps\na,1,2\nb,oops,2\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith("Error: line 3, column 'imu': 'oops' is not a number\n")
+    assert [json.loads(line)["x"] for line in done.stdout.splitlines()] == [1]
+
+
+def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
+    (folder / "plain.toml").write_text('[model]\nkind = "gaussian"\n')
+    named = "a,b\n1,2\n3,4\n"
+    found = steps(mfbocd("detect", "-", "-c", "plain.toml", "--column", "b", cwd=folder, stdin=named))
+    assert [step["x"] for step in found] == [2, 4]
+    assert len(steps(mfbocd("detect", "one.txt", "-c", "plain.toml", cwd=folder))) == 400
+    found = steps(mfbocd("detect", "-", "-c", "plain.toml", "--time", "a", cwd=folder, stdin=named))
+    assert [(step["time"], step["x"]) for step in found] == [("1", 2), ("3", 4)]
+    done = mfbocd("detect", "-", "-c", "plain.toml", cwd=folder, stdin=named)
+    assert done.returncode == 1
+    assert "standard input has no column 'full', only 'a', 'b'" in done.stderr
+
+
+def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
+    (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
+    cases = [
+        (
+            ("walk.csv",),
+            "walk.csv has several columns of numbers: imu, gps. Pick one with --column, or run `mfbocd init",
+        ),
+        (("nosuch.csv",), "'nosuch.csv' does not exist"),
+        ((".",), "is a directory"),
+        (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise'?)"),
+        (("walk.csv", "-c", "mf.toml", "--hazard", "2"), "hazard must lie in (0, 1), not 2.0"),
+        (("walk.csv", "-c", "mf.toml", "--column", "imu"), "--column is for one fidelity"),
+        (("one.txt", "--plot", "no/where.png"), "the folder of 'no/where.png' does not exist"),
+        (("one.txt", "--out", "./one.txt"), "'one.txt' is the data itself"),
+        (("one.txt", "--plot", "picture.tiff"), "must end in .png, .svg or .pdf"),
+        (("one.txt", "--time", "when", "--column", "x"), "no column 'when'"),
+    ]
+    for arguments, said in cases:
+        done = mfbocd("detect", *arguments, cwd=folder)
+        assert said in done.stderr, arguments
+        assert done.returncode == (1 if "--time" in arguments else 2), arguments
+        assert done.stdout == ""
+        assert "Traceback" not in done.stderr
+    assert (folder / "one.txt").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "standard input is empty"),
+        ("a\n", "standard input has no rows"),
+        ("a\nb\nc\n", "standard input has no column of numbers ('a': its cells are not numbers)"),
+        ("1\n2\noops\n" + "1\n" * 40, "line 3, column 'x': 'oops' is not a number"),
+        ("0\n1\n" * 200 + "0.5\n", "line 401, column 'x': x = 0.5 is outside the support of Bernoulli: 0 or 1"),
+    ],
+)
+def test_bad_data_exits_1_and_names_the_place(text: str, said: str, folder: Path) -> None:
+    done = mfbocd("detect", "-", cwd=folder, stdin=text)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
+    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
+    script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    first, status = done.stdout.splitlines()
+    assert json.loads(first)["tick"] == 0
+    assert status == "0"
+    assert "Broken" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_pictures(folder: Path) -> None:
+    done = mfbocd("detect", "walk.csv", "-c", "mf.toml", "--plot", "a.png", "--report", "a.html", cwd=folder)
+    assert len(steps(done)) == 400
+    assert "Wrote a.png." in done.stderr
+    assert "Wrote a.html." in done.stderr
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "a.html").read_text()
+    assert "Changes in walk.csv" in page
+
+
+def test_a_picture_of_a_long_stream_shows_its_beginning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["mfbocd.cli.detect"], "PICTURED", 150)
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(main, ["detect", "walk.csv", "-c", "mf.toml", "--plot", "a.svg"])
+    assert done.exit_code == 0, done.output
+    assert len(done.stdout.splitlines()) == 400
+    assert "The picture shows the first 150 of 400 ticks." in done.stderr
+    assert "Wrote a.svg." in done.stderr
+
+
+def on_a_terminal(command: list[str], cwd: Path) -> str:
+    """What a program writes to stderr if that is a terminal of 80 columns."""
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=slave) as child:
+        os.close(slave)
+        said = b""
+        while True:
+            try:
+                said += os.read(master, 4096)
+            except OSError:  # how a terminal ends
+                break
+        assert child.wait(PATIENCE) == 0
+    os.close(master)
+    return said.decode()
+
+
+def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
+    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 30)
+    command = [*COMMAND, "detect", "long.txt"]
+    said = on_a_terminal(command, folder)
+    assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", said)
+    assert "%|" not in on_a_terminal([*command, "--quiet"], folder)
+    without = "import sys; sys.modules['tqdm'] = None; from mfbocd.cli import main; main()"
+    plain = on_a_terminal([sys.executable, "-c", without, *command[3:]], folder)
+    assert re.search(r"\[#*-*\] +\d+%", plain)
+
+
+def test_help_has_a_purpose_and_an_example(folder: Path) -> None:
+    for command in ("init", "calibrate", "detect", "drive"):
+        done = mfbocd(command, "--help", cwd=folder)
+        assert done.returncode == 0
+        assert "Example" in done.stdout
+        assert f"mfbocd {command} " in done.stdout
+    code = "import sys, mfbocd.cli; print([m for m in ('numpy', 'numba', 'pyarrow', 'tqdm') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"  # what --help waits for
+
+
+# A process of its own: a child counts what its parent held when it was forked, and the tests hold much.
+PEAK = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    peaks = []
+    for rows in (200_000, 800_000):
+        x = np.repeat(rng.normal(0, 5, rows // 500), 500) + rng.normal(size=rows)
+        path = folder / f"long.{kind}"
+        if kind == "csv":
+            path.write_text("x\n" + "".join(f"{v:.4f}\n" for v in x.tolist()))
+        else:
+            pq.write_table(pa.table({"x": x}), path, row_group_size=100_000)
+        done = subprocess.run(
+            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(done.stdout))
+        with (folder / "steps.jsonl").open("rb") as out:
+            assert sum(1 for _ in out) == rows
+    assert peaks[1] - peaks[0] < 30  # MB; the steps of the 600 000 rows more are over 100 on disk

@@ -1,0 +1,309 @@
+"""The family that is guessed from readings, with its prior and its reason, and that the guess finds changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+import mfbocd as mf
+from mfbocd.adapters.series import model_for
+from mfbocd.calibrate.draft import guess_config, guess_model, survey
+from mfbocd.calibrate.draft.model import guess_plain
+from mfbocd.calibrate.draft.scatter import dispersion, loudness, waiting
+from mfbocd.cli import main
+from mfbocd.io.config import Config
+from mfbocd.io.tables import Chunk
+
+pytestmark = pytest.mark.slow
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+TICKS = 600
+
+
+def regimes(rng: Rng, draw: Callable[[], float], ticks: int = TICKS) -> Array:
+    """Levels of a stream with none to five changes."""
+    starts = np.sort(rng.choice(np.arange(20, ticks - 20), rng.integers(0, 6), replace=False))
+    return np.repeat([draw() for _ in range(starts.size + 1)], np.diff([0, *starts, ticks]))
+
+
+def rates(rng: Rng, scale: float) -> Array:
+    return regimes(rng, lambda: scale * float(np.exp(0.8 * rng.normal())))
+
+
+def levels(rng: Rng) -> Array:
+    return regimes(rng, lambda: 7.0 + 4.0 * rng.normal())
+
+
+def kinds(make: Callable[[Rng], Array], streams: int = 20) -> list[str]:
+    return [guess_model(make(np.random.default_rng(seed))).model["kind"] for seed in range(streams)]
+
+
+def said(x: Array) -> str:
+    return guess_model(x).reasons["kind"]
+
+
+def detector(x: Array) -> mf.Detector:
+    return Config.parse({"model": guess_model(x).model}).detector()
+
+
+# --- which family --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [0.5, 3.0, 30.0, 1000.0])
+def test_counts_are_a_poissons(scale: float) -> None:
+    assert kinds(lambda rng: rng.poisson(rates(rng, scale)).astype(float)).count("poisson") == 20
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_waiting_times_are_an_exponentials(scale: float) -> None:
+    assert kinds(lambda rng: rng.exponential(rates(rng, scale))).count("exponential") >= 19
+    assert kinds(lambda rng: np.rint(rng.exponential(rates(rng, 50.0)))).count("exponential") >= 18
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_numbers_are_a_gaussians_whatever_their_noise_looks_like(scale: float) -> None:
+    # one steady stream in a hundred is called unsteady
+    assert kinds(lambda rng: scale * (levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
+    assert kinds(lambda rng: scale * (levels(rng) + rng.standard_t(3, TICKS))).count("gaussian") >= 19
+
+
+def test_noise_that_grows_is_unknown() -> None:
+    def louder(times: float) -> Callable[[Rng], Array]:
+        sd = np.repeat([1.0, times, 1.0], TICKS // 3)
+        return lambda rng: levels(rng) + sd * rng.normal(size=TICKS)
+
+    assert kinds(louder(4.0)).count("gaussian_unknown") == 20
+    assert kinds(louder(1.2)).count("gaussian") >= 19
+    x = louder(4.0)(np.random.default_rng(0))
+    assert "; and their noise is not steady" in said(x)
+    x[50] = 1e9
+    assert guess_model(x).model["kind"] == "gaussian_unknown"
+
+
+def test_another_unit_and_another_zero_are_the_same_numbers() -> None:
+    sd = np.repeat([1.0, 3.0], TICKS // 2)
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        for x in (levels(rng) + rng.normal(size=TICKS), levels(rng) + sd * rng.normal(size=TICKS)):
+            for scale, shift in ((1000.0, 5.0), (-0.3, 1e3), (1e-6, 0.0)):
+                assert guess_model(scale * x + shift).model["kind"] == guess_model(x).model["kind"]
+    rng = np.random.default_rng(0)
+    for _ in range(100):  # to a tenth of a degree, so that many differences are equal, and only just louder
+        celsius = np.round(20.0 + rng.normal(size=120) * np.repeat([0.2, 0.4], 60), 1)
+        assert loudness(1.8 * celsius + 32.0) == pytest.approx(loudness(celsius), rel=1e-3)
+    x = np.random.default_rng(0).exponential(size=TICKS)
+    assert guess_model(x + 5.0).model["kind"] == "gaussian"  # what waits for five at least is no exponential
+    assert guess_model(-x).model["kind"] == "gaussian"
+
+
+def test_whole_numbers_that_are_no_counts() -> None:
+    assert kinds(lambda rng: np.rint(200.0 + levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
+    rng = np.random.default_rng(1)
+    assert said(np.rint(1012 + rng.normal(size=TICKS))) == (
+        "whole numbers, but their variance within a level is 0.0011 times their mean, of counts about 1"
+    )
+    bursts = rng.negative_binomial(10, 0.25, TICKS).astype(float)  # variance 4 times the mean
+    assert guess_model(bursts).model == guess_plain(bursts).model
+    assert (
+        said(bursts) == "whole numbers, but their variance within a level is 4.1 times their mean, of counts about 1"
+    )
+    for labels in range(3, 12):
+        assert guess_model(rng.integers(0, labels, TICKS)).model["kind"] == "gaussian", labels
+    assert kinds(lambda rng: rng.integers(1, 7, TICKS).astype(float)) == ["gaussian"] * 20
+    assert said(np.resize([0.0, 2.0, 1.0], 60)).startswith(
+        "whole numbers, but 33% of them are the largest, 2: labels"
+    )
+    assert guess_model(rng.poisson(3, TICKS) - 1.0).model["kind"] == "gaussian"
+    assert guess_model(10.0 * rng.poisson(3, TICKS)).model["kind"] == "gaussian"
+
+
+def test_positive_numbers_that_are_no_waiting_times() -> None:
+    assert "exponential" not in kinds(lambda rng: rng.random(TICKS))
+    assert "exponential" not in kinds(lambda rng: rng.gamma(2.0, rates(rng, 1.0)))
+    assert "exponential" not in kinds(lambda rng: rng.gamma(0.5, rates(rng, 1.0)))
+    assert "exponential" not in kinds(lambda rng: rng.geometric(0.3, TICKS) - 1.0)
+    rng = np.random.default_rng(0)
+    assert guess_model(rng.choice([0.1, 1.0], TICKS)).model["kind"] == "gaussian"  # varies as much, but not so
+
+
+def test_one_reading_that_cannot_be_is_enough() -> None:
+    rng = np.random.default_rng(4)
+    for x, odd in ((rng.poisson(3.0, TICKS).astype(float), -1.0), (rng.poisson(3.0, TICKS).astype(float), 2.5)):
+        assert guess_model(x).model["kind"] == "poisson"
+        assert guess_model(np.insert(x, 300, odd)).model["kind"] == "gaussian"
+    waits = rng.exponential(size=TICKS)
+    assert guess_model(np.insert(waits, 300, 0.0)).model["kind"] == "exponential"
+    assert guess_model(np.insert(waits, 300, -1e-9)).model["kind"] == "gaussian"
+
+
+def test_a_few_readings_are_as_they_were() -> None:
+    rng = np.random.default_rng(3)
+    assert guess_model(rng.poisson(4, 29)).model["kind"] == "gaussian"
+    assert guess_model(rng.exponential(size=99)).model["kind"] == "gaussian"
+    assert said(np.array([3.0, 5.0])) == "of 2 readings looked at some are neither 0 nor 1"
+    gaps = rng.poisson(4, 300).astype(float)
+    holes = np.insert(gaps, [0, 100, 300], np.nan)
+    assert guess_model(holes) == guess_model(gaps)
+    for still in (np.full(100, 5.0), np.repeat([3.0, 4.0], 50), np.array([2.0] * 99 + [7.0])):
+        assert guess_model(still).model["kind"] == "gaussian"
+
+
+# --- the statistics ------------------------------------------------------------------------------------------------
+
+
+def test_the_scatter_does_not_depend_on_the_levels() -> None:
+    rng = np.random.default_rng(5)
+    many = 20.0 * np.exp(rng.normal(size=80)).repeat(250)
+    assert dispersion(rng.poisson(many).astype(float)) == pytest.approx(1.0, abs=0.05)
+    assert dispersion(rng.negative_binomial(10.0 * many, 1.0 / 3.0).astype(float)) == pytest.approx(3.0, abs=0.15)
+    assert waiting(rng.exponential(many)) < 0.02
+    # of gammas of shape 2 and 1/2 the distribution functions are (3 v - v^3) / 2 and 2 asin(v) / pi
+    assert waiting(rng.gamma(2.0, many)) == pytest.approx(1.0 / np.sqrt(27.0), abs=0.02)
+    assert waiting(rng.gamma(0.5, many)) == pytest.approx(0.2105, abs=0.02)
+    assert waiting(np.zeros(5)) == waiting(np.ones(5)) == 1.0
+
+
+def test_steady_noise_is_seldom_called_unsteady() -> None:
+    rng = np.random.default_rng(6)
+    for draw in (rng.normal, rng.laplace, rng.standard_cauchy):
+        assert sum(loudness(draw(size=300)) > 1.0 for _ in range(400)) <= 12  # of 4 to be expected
+    assert sum(loudness(np.cumsum(rng.normal(size=300))) > 1.0 for _ in range(400)) <= 12
+    assert loudness(rng.normal(size=59)) == loudness(np.zeros(200)) == 1.0
+
+
+def test_loud_noise_is_measured() -> None:
+    rng = np.random.default_rng(7)
+    for times in (3.0, 10.0):
+        found = [loudness(rng.normal(size=900) * np.repeat([1.0, times], 450)) for _ in range(20)]
+        assert np.mean(found) == pytest.approx(times, rel=0.35)  # the tenths at either end lie apart by chance too
+    still = np.concatenate([np.full(90, 2.0), rng.normal(size=200)])
+    assert loudness(still) == np.inf
+    assert said(still).endswith("its standard deviation 0 at times")
+
+
+# --- the prior -----------------------------------------------------------------------------------------------------
+
+
+def test_a_poissons_prior_is_wide() -> None:
+    x = np.random.default_rng(8).poisson(50.0, 500).astype(float)
+    model = guess_model(x).model
+    assert model["shape"] / model["rate"] == pytest.approx(x.mean())
+    assert model["shape"] / model["rate"] ** 2 == pytest.approx(9.0 * x.mean())  # one regime: others may be far off
+    x[250:] = np.random.default_rng(9).poisson(900.0, 250)
+    model = guess_model(x).model
+    assert model["shape"] / model["rate"] ** 2 == pytest.approx(x.var())
+    rare = np.random.default_rng(8).poisson(0.3, 500).astype(float)
+    guess = guess_model(rare)
+    assert guess.model == {"kind": "poisson", "shape": 0.5, "rate": 0.5 / rare.mean()}
+    assert set(guess.reasons) == {"kind", "shape", "rate"}
+
+
+def test_an_exponentials_prior_bears_a_gross_error() -> None:
+    x = np.random.default_rng(10).exponential(3.0, 500)
+    x[77] = 1e9
+    guess = guess_model(x)
+    assert guess.model["kind"] == "exponential"
+    assert detector(x).model.predictive(detector(x).model.prior())[0] == pytest.approx(3.0, rel=0.2)
+    assert set(guess.reasons) == {"kind", "shape", "rate"}
+
+
+def test_an_unknown_noise_is_expected_as_it_was() -> None:
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=600) * np.repeat([1.0, 5.0], 300)
+    plain, guess = guess_plain(x).model, guess_model(x)
+    model = detector(x).model
+    assert isinstance(model, mf.GaussianUnknown)
+    assert model.scale / (model.shape - 1.0) == pytest.approx(plain["noise"])
+    assert model.count == pytest.approx(plain["noise"] / plain["var"])
+    assert model.mean == plain["mean"]
+    assert set(guess.reasons) == {"kind", "mean", "count", "shape", "scale"}
+
+
+# --- what it finds -------------------------------------------------------------------------------------------------
+
+
+def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:
+    rng = np.random.default_rng(12)
+    streams = [
+        rng.poisson(np.repeat([0.5, 3.0, 12.0], 200)).astype(float),
+        rng.exponential(np.repeat([1.0, 8.0, 1.0], 200)),
+        rng.normal(size=600) * np.repeat([1.0, 4.0, 1.0], 200),
+    ]
+    for x in streams:
+        noticed = [change.tick for change in mf.run(detector(x), x).changes]
+        assert [tick // 200 for tick in noticed] == [1, 2]
+        assert all(tick % 200 <= 20 for tick in noticed)
+        known = Config.parse({"model": guess_plain(x).model}).detector()
+        assert len(mf.run(known, x).changes) > 5
+
+
+def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(13).poisson(np.repeat([2.0, 6.0], 200))
+    Path("calls.csv").write_text("calls\n" + "".join(f"{count}\n" for count in x))
+    done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms", "--out", "steps.jsonl"])
+    assert done.exit_code == 0, done.output
+    assert "  kind = poisson: counts, whole numbers whose variance within a level is " in done.stderr
+    rate = 0.5 / x.mean()
+    assert f"  rate = {rate:.4g}: how many readings the prior is worth\n" in done.stderr
+    assert "400 ticks, 1 change found:\n  at tick 200, noticed at tick 20" in done.stderr
+    written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
+    assert written.exit_code == 0, written.output
+    text = Path("mf.toml").read_text()
+    assert "# Counts, whole numbers whose variance within a level is " in text
+    assert f"# How many readings the prior is worth.\nrate = {rate:.4g}\n" in text
+    assert Config.load(Path("mf.toml")).model["kind"] == "poisson"
+    again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])
+    assert "400 ticks, 1 change found:\n  at tick 200, noticed at tick 20" in again.stderr
+    recalibrated = CliRunner().invoke(main, ["calibrate", "calls.csv", "-c", "mf.toml"])
+    assert recalibrated.exit_code == 0, recalibrated.output
+
+
+def test_counts_that_swing_are_told_what_bridges_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(17).poisson(np.resize(np.repeat([2.0, 40.0], 12), 480))
+    Path("calls.csv").write_text("".join(f"{count}\n" for count in x))
+    done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms"])
+    assert "  kind = poisson: " in done.stderr
+    assert "look like changes. A gaussian with a large `noise` in a config bridges them" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["exponential", "gaussian_unknown"])
+def test_a_config_of_one_column_is_read_as_it_was_guessed(kind: str) -> None:
+    rng = np.random.default_rng(14)
+    x = rng.exponential(2.0, 400) if kind == "exponential" else 1e3 + rng.normal(size=400) * np.repeat([1, 6], 200)
+    found = survey([Chunk("line", range(2, 402), {"x": list(map(str, x))})], ["x"])
+    config, notes = guess_config(found)
+    model = dict(Config.parse(config.to_dict()).model)
+    assert model.pop("predictive") == "normalized"
+    guess = guess_model(x)
+    assert {name: pytest.approx(value, rel=1e-3) for name, value in model.items() if name != "kind"} == {
+        name: value for name, value in guess.model.items() if name != "kind"
+    }
+    assert {f"model.{name}" for name in guess.reasons} <= set(notes)
+
+
+def test_several_columns_stay_a_gaussians_and_are_told_so() -> None:
+    rng = np.random.default_rng(15)
+    good = rng.poisson(np.repeat([4.0, 9.0, 20.0], 200)).astype(float)
+    columns = {"rough": good + rng.normal(0.0, 5.0, 600), "good": good}
+    cells = {name: list(map(str, values)) for name, values in columns.items()}
+    config, notes = guess_config(survey([Chunk("line", range(2, 602), cells)], list(cells)))
+    assert config.model["kind"] == "gaussian"
+    assert config.model["noise"] == pytest.approx(guess_plain(good).model["noise"], rel=1e-3)
+    assert "CAREFUL: by itself the best column is of kind poisson: counts, whole numbers" in notes["model.kind"]
+    assert "The noise of the best over its own" in notes["fidelity[0].zeta"]
+    plain = {name: list(map(str, rng.normal(0.0, sd, 600))) for name, sd in (("a", 2.0), ("b", 1.0))}
+    assert "CAREFUL" not in guess_config(survey([Chunk("line", range(2, 602), plain)], ["a", "b"]))[1]["model.kind"]
+
+
+def test_thirty_readings_of_an_adapter_are_not_judged() -> None:
+    rng = np.random.default_rng(16)
+    for x in (rng.poisson(4, 400), rng.exponential(size=400)):
+        assert isinstance(model_for(x), mf.GaussianUnknown)

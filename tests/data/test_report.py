@@ -1,0 +1,243 @@
+"""The page, as text and in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd.report import page, write
+
+from ..service import browser as chromium
+from ..service.browser import Visit
+
+pytestmark = pytest.mark.slow
+
+browser, visit = chromium.browser, chromium.visit  # fixtures
+
+EVIL = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=2'>"
+WAYS = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
+MODEL = mf.Gaussian(0, 9, 1)
+
+
+def traced(names: tuple[str, str] = ("imu", "gps"), ticks: int = 240, detail: bool = True) -> mf.Trace:
+    ways = [mf.Fidelity(names[0], 0.2, 1), mf.Fidelity(names[1], 1.0, 10)]
+    stream = mf.simulate.gaussian(MODEL, ways, hazard=1 / 60, ticks=ticks, seed=5)
+    return mf.run(mf.Detector(MODEL, ways, hazard=1 / 60, policy=mf.Budget(4.0)), stream.table, detail=detail)
+
+
+@pytest.fixture(scope="module")
+def trace() -> mf.Trace:
+    return traced()
+
+
+def words(html: str) -> str:
+    """The page without its scripts, styles and tags."""
+    text = re.sub(r"<(script|style).*?</\1>", " ", html, flags=re.DOTALL)
+    return unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def alarms_of(html: str) -> list[dict[str, str]]:
+    link = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', html)
+    assert link is not None
+    return list(csv.DictReader(io.StringIO(unquote(link[1]))))
+
+
+def test_the_summary_is_the_traces(trace: mf.Trace) -> None:
+    assert trace.detail is not None
+    text = words(page(trace, title="Pump 7", cost_unit="mJ", budget=4.0))
+    assert len(trace.changes) >= 2
+    assert f"{len(trace.changes)} changes were found in 240 ticks" in text
+    assert f"The readings cost {trace.spent:g} mJ." in text or f"The readings cost {trace.spent:,.0f} mJ." in text
+    assert "Reading gps at every tick would have cost 2,400 mJ" in text
+    assert f"{1 - trace.spent / 2400:.0%} saved" in text
+    assert f"{trace.spent / 960:.0%} of the budget spent" in text
+    for change, (low, high) in zip(trace.changes, trace.detail.began, strict=True):
+        interval = f"{low} to {high}" if low != high else f"{low}"
+        sure = "> 99.9%" if change.confidence > 0.999 else f"{change.confidence:.1%}"
+        later = change.tick - change.changed_at
+        assert f" {change.changed_at} {sure} {interval} {change.tick} {later} " in text
+    assert f"imu {(trace.choice == 0).sum()}" in text
+
+
+def test_alarms_can_be_downloaded(trace: mf.Trace) -> None:
+    assert trace.detail is not None
+    rows = alarms_of(page(trace))
+    assert [int(row["alarm_tick"]) for row in rows] == [c.tick for c in trace.changes]
+    assert [int(row["changed_at"]) for row in rows] == [c.changed_at for c in trace.changes]
+    assert [(int(row["earliest"]), int(row["latest"])) for row in rows] == [tuple(b) for b in trace.detail.began]
+    np.testing.assert_allclose(
+        [float(row["confidence"]) for row in rows], [c.confidence for c in trace.changes], 1e-5
+    )
+
+
+def test_times_stand_in_words_and_in_the_download(trace: mf.Trace) -> None:
+    start = datetime(2024, 2, 28, 23, 59, 30)
+    time = [start + timedelta(seconds=5 * t) for t in range(len(trace))]
+    html = page(trace, time=time)
+    change = trace.changes[0]
+    assert f"{time[change.changed_at]}" in words(html)
+    assert "from 2024-02-28 23:59:30 to 2024-02-29 00:19:25" in words(html)
+    assert alarms_of(html)[0]["alarm_time"] == str(time[change.tick])
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    ways = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
+    detector = mf.Detector(MODEL, ways, policy=mf.Net(0.01))
+    trace = mf.run(detector, np.zeros((20, 2)), raws=[None] * 20)
+    text = words(page(trace))
+    assert "is not known: costs depend on the input" in text
+    assert "saved" not in text
+    assert "No change was found in 20 ticks" in text
+    assert "Download" not in text
+    assert f"{1 - trace.spent / 400:.0%} saved" in words(page(trace, all_high=400.0))
+    dear = words(page(trace, all_high=5.0))
+    assert f"would have cost 5: {trace.spent / 5 - 1:.0%} more." in dear
+    assert f"{trace.spent / 5 - 1:.0%} more than that" in dear
+
+
+def test_a_trace_without_detail_has_what_it_can() -> None:
+    plain = traced(detail=False)
+    html = page(plain)
+    assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "spend"]
+    assert "interval" not in words(html)
+    one = mf.run(mf.Detector(MODEL, missing="skip"), [0.0, np.nan, 1.0], detail=True)
+    html = page(one)
+    assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "run-length"]
+    assert "At 1 of the ticks there was no reading" in words(html)
+
+
+def test_what_a_user_supplied_is_escaped(trace: mf.Trace) -> None:
+    html = page(traced((EVIL, "b&b")), title=EVIL, config_text=EVIL, unit=EVIL, cost_unit=EVIL, xlabel=EVIL)
+    assert "<script>window.hurt" not in html
+    assert "<img" not in html.replace(page(trace), "")
+    assert html.count("<script") == page(trace).count("<script")
+    assert "b&amp;b" in html
+
+
+def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
+    with pytest.raises(ValueError, match="time must have 240 entries, one a tick, not 3"):
+        page(trace, time=[1, 2, 3])
+    with pytest.raises(ValueError, match="truth must have 240 entries, one a tick, not 1"):
+        page(trace, truth=[1.0])
+    with pytest.raises(ValueError, match="trace has no ticks"):
+        page(mf.Trace.of([], WAYS))
+
+
+def test_without_plotly_it_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['plotly'] = None; import mfbocd as mf\n"
+        "trace = mf.run(mf.Detector(mf.Gaussian()), [0.0])\n"
+        "try: mf.report.page(trace)\nexcept ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "a report needs plotly: pip install 'mfbocd[report]'"
+
+
+# --- in a browser --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> Visit:
+    path = write(tmp_path / "report.html", trace, unit="m", budget=4.0, config_text="[model]", changes=[100])
+    seen = visit(path)
+    seen.page.wait_for_selector("html[data-ready=yes]")
+    return seen
+
+
+def test_it_renders_and_asks_for_nothing(opened: Visit, trace: mf.Trace) -> None:
+    page = opened.page
+    assert page.locator(".plotly-graph-div .main-svg").count() >= 5
+    for j, name in enumerate(trace.fidelities):
+        drawn = page.evaluate(
+            """name => { const all = [...document.querySelectorAll('#data .scatterlayer .trace')];
+            const i = document.getElementById('data').data.filter(t => t.type == 'scatter')
+                .findIndex(t => t.name == name);
+            return all.find(g => g.__data__[0].trace.index === i)?.querySelectorAll('path.point').length }""",
+            name,
+        )
+        assert drawn == (trace.choice == j).sum()
+    assert page.evaluate("document.querySelectorAll('#run-length .heatmaplayer image').length") == 1
+    assert opened.said == []
+    assert [url for url in opened.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_hovering_over_a_point_shows_it(opened: Visit, trace: mf.Trace) -> None:
+    page = opened.page
+    fired = int(np.flatnonzero(trace.alarm)[0])
+    place = page.evaluate(
+        """([x, y]) => { const plot = document.getElementById('changes'); plot.scrollIntoView({block: 'center'});
+        const box = plot.getBoundingClientRect(), full = plot._fullLayout;
+        return [box.x + full.xaxis._offset + full.xaxis.d2p(x), box.y + full.yaxis._offset + full.yaxis.d2p(y)] }""",
+        [fired, float(trace.confidence[fired])],
+    )
+    page.mouse.move(*place)
+    page.wait_for_selector("#changes .hoverlayer .hovertext")
+    told = page.text_content("#changes .hoverlayer")
+    assert f"alarm at {fired}" in told
+    assert f"changed at {trace.changed_at[fired]}" in told
+    assert opened.said == []
+
+
+def test_a_zoom_is_of_all_figures(opened: Visit) -> None:
+    page = opened.page
+    ranges = "[...document.querySelectorAll('.plotly-graph-div')].map(p => p._fullLayout.xaxis.range.map(Math.round))"
+    before = page.evaluate(ranges)
+    assert len({tuple(r) for r in before}) == 1
+    page.evaluate("document.getElementById('data').scrollIntoView({block: 'center'})")
+    box = page.locator("#data .nsewdrag").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"new Set(({ranges}).map(String)).size == 1 && ({ranges})[1][0] > {before[0][0] + 20}")
+    zoomed = page.evaluate(ranges)[0]
+    span = before[0][1] - before[0][0]
+    assert zoomed[1] - zoomed[0] == pytest.approx(span / 2, abs=0.05 * span)
+    page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_function(f"String({ranges}) == '{','.join(str(v) for r in before for v in r)}'")
+    assert opened.said == []
+
+
+def test_alarms_download_from_the_page(opened: Visit, trace: mf.Trace, tmp_path: Path) -> None:
+    with opened.page.expect_download() as started:
+        opened.page.click("text=Download the alarms")
+    saved = tmp_path / "saved.csv"
+    started.value.save_as(saved)
+    assert started.value.suggested_filename == "alarms.csv"
+    assert len(saved.read_text().splitlines()) == 1 + len(trace.changes)
+
+
+def test_it_fits_a_phone(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> None:
+    seen = visit(write(tmp_path / "report.html", trace, title="x" * 200), width=390)
+    seen.page.wait_for_selector("html[data-ready=yes]")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert seen.page.evaluate("document.getElementById('data').getBoundingClientRect().width") > 300
+    assert seen.said == []
+
+
+def test_evil_names_are_shown_and_not_run(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+    evil = traced((EVIL, "<b>gps</b>"))
+    seen = visit(write(tmp_path / "evil.html", evil, title=EVIL, config_text=EVIL, unit=EVIL, xlabel=EVIL))
+    seen.page.wait_for_selector("html[data-ready=yes]")
+    assert seen.page.evaluate("window.hurt") is None
+    assert seen.page.inner_text("h1") == EVIL
+    assert seen.page.title() == EVIL
+    for figure in ("data", "gains"):
+        read = "id => [...document.querySelectorAll(`#${id} .legendtext`)].map(t => t.textContent)"
+        legend = seen.page.evaluate(read, figure)
+        assert "<b>gps</b>" in legend
+        assert any(name.startswith("</script><script>") for name in legend)
+    assert seen.said == []
+    assert [url for url in seen.asked if not url.startswith(("file:", "data:", "blob:"))] == []

@@ -1,0 +1,267 @@
+"""A naive twin of every compiled kernel: plain loops over lists, no tricks."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd._kernels import compile as compile_
+from mfbocd._kernels import layout
+from mfbocd._kernels.prune import keep_heaviest_of, resample_of
+from mfbocd._kernels.weights import begin_tick, end_tick
+from mfbocd.belief.filter import Filter, table
+from mfbocd.belief.filter import observe as through_methods
+from mfbocd.belief.hazard import Hazard
+from mfbocd.belief.pruning import Pruning
+
+from ..registry import COMPILED, ZETAS, Case
+
+
+class Twin:
+    """BOCD written down as the recursion reads: log weights in a dict from birth to (log weight, statistics)."""
+
+    def __init__(self, model, hazard: mf.Hazard) -> None:  # type: ignore[no-untyped-def]
+        self.model, self.hazard = model, hazard
+        self.tick, self.evidence = -1, 0.0
+        self.alive: dict[int, tuple[float, np.ndarray]] = {}
+
+    def observe(self, x: float, zeta: float) -> None:
+        self.tick += 1
+        predicted: dict[int, tuple[float, np.ndarray]] = {}
+        born = 0.0 if self.tick == 0 else -math.inf
+        for birth, (log, stats) in self.alive.items():
+            h = float(self.hazard(self.tick - 1 - birth))
+            born = np.logaddexp(born, log + (math.log(h) if h > 0 else -math.inf))
+            predicted[birth] = (log + (math.log1p(-h) if h < 1 else -math.inf), stats)
+        predicted[self.tick] = (born, self.model.prior())
+        joint = {b: log + float(self.model.log_predictive(s, x, zeta)) for b, (log, s) in predicted.items()}
+        total = np.logaddexp.reduce(list(joint.values()))
+        self.evidence += total
+        self.alive = {b: (joint[b] - total, self.model.update(s, x, zeta)) for b, (_, s) in predicted.items()}
+
+    def mean(self) -> float:
+        prior = float(self.model.predictive(self.model.prior())[0])
+        value = 0.0
+        for birth, (log, stats) in self.alive.items():
+            h = float(self.hazard(self.tick - birth))
+            value += math.exp(log) * ((1 - h) * float(self.model.predictive(stats)[0]) + h * prior)
+        return value
+
+
+def readings(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:
+    rng = np.random.default_rng(seed)
+    return [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(ticks)]
+
+
+@pytest.mark.parametrize("hazard", [0.02, [0.5, 0.1, 0.02]], ids=["constant", "table"])
+@pytest.mark.parametrize("case", COMPILED, ids=lambda c: c.name)
+def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ignore[no-untyped-def]
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, hazard, prune=None)
+    twin = Twin(case.model(), mf.Hazard(hazard))
+    for x, zeta in readings(case, seed=1, ticks=150):  # past the first doubling and several vector widths
+        step = detector.update(x, f"z{zeta}")
+        twin.observe(x, zeta)
+        length, weight = detector.run_length
+        expected = [math.exp(twin.alive[twin.tick - int(n)][0]) for n in length]
+        np.testing.assert_allclose(weight, expected, atol=1e-12)
+        assert detector.log_evidence == pytest.approx(twin.evidence, rel=1e-11)
+        assert step.mean == pytest.approx(twin.mean(), abs=1e-11)
+        heaviest = max(twin.alive, key=lambda b: twin.alive[b][0])
+        assert step.run_length == twin.tick - heaviest
+    stats = detector.filter.stats
+    for i, birth in enumerate(sorted(twin.alive)):
+        np.testing.assert_allclose(stats[:, i], twin.alive[birth][1], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "prune", [mf.TopK(20), mf.Resample(20), mf.Threshold(1e-3), (mf.Threshold(1e-4), mf.TopK(9))]
+)
+@pytest.mark.parametrize("case", COMPILED, ids=lambda c: c.name)
+def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
+    fast = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
+    slow = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
+    for x, zeta in readings(case, seed=2, ticks=200):
+        fast.filter.observe(x, zeta)
+        slow.filter.make_room(1)
+        through_methods(slow.model, slow.filter.state, slow.filter.setup, x, zeta)
+        a, b = fast.filter.state, slow.filter.state
+        same = [slot for slot in range(layout.HEAD) if slot != layout.TOTAL]  # the weights' scale is each path's own
+        np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
+        np.testing.assert_allclose(table(a)[1:], table(b)[1:], rtol=1e-9, atol=1e-11)
+
+
+def test_the_log_space_path_agrees_with_the_plain_one() -> None:
+    """The same stream, once with a prior so far off that no predictive is representable, in both units."""
+    model = mf.Gaussian(0.0, 1.0, 1.0)
+    detector, twin = mf.Detector(model, hazard=0.01, prune=None), Twin(model, mf.Hazard(0.01))
+    rng = np.random.default_rng(3)
+    for x in np.concatenate([rng.normal(200, 1, 30), rng.normal(-300, 1, 30), rng.normal(0, 1, 10)]):
+        detector.update(float(x))
+        twin.observe(float(x), 1.0)
+        length, weight = detector.run_length
+        expected = [math.exp(twin.alive[twin.tick - int(n)][0]) for n in length]
+        np.testing.assert_allclose(weight, expected, atol=1e-9)
+        assert detector.log_evidence == pytest.approx(twin.evidence, rel=1e-11)
+
+
+def naive_alarm(detector_weights: list[tuple[np.ndarray, np.ndarray]], within: int, threshold: float) -> list[int]:
+    """Alarms from posteriors alone: (births, weights) after each tick."""
+    fired, alarms = -1, []
+    for tick, (birth, weight) in enumerate(detector_weights):
+        recent = (birth > max(tick - within, 0)) & (birth > fired)
+        if recent.any() and weight[recent].sum() / weight.sum() >= threshold:
+            alarms.append(tick)
+            fired = tick
+    return alarms
+
+
+def test_the_alarm_equals_its_twin() -> None:
+    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=0.02, ticks=600, seed=5)
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.02, prune=None, alarm=mf.Alarm(within=15, threshold=0.6))
+    seen, alarms, change = [], [], []
+    for x in stream.table[:, 0].tolist():
+        step = detector.update(x)
+        weight, birth = table(detector.filter.state)[:2].copy()
+        seen.append((birth, weight))
+        change.append(step.p_change)
+        assert step.p_change == pytest.approx(detector.changed(within=15), abs=1e-12)
+        if step.alarm:
+            alarms.append(step.tick)
+            assert step.confidence is not None
+            assert step.confidence >= 0.6
+    assert alarms == naive_alarm(seen, 15, 0.6)
+    assert len(alarms) >= 5
+
+
+def test_keep_heaviest_equals_sorting() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        n = int(rng.integers(2, 60))
+        weight = rng.exponential(size=n) * (rng.random(n) < 0.8)
+        weight[rng.integers(0, n, 3)] = 0.25  # ties
+        k = int(rng.integers(1, n))
+        got = weight.copy()
+        keep_heaviest_of(got, k)
+        order = sorted(range(n), key=lambda i: (-weight[i], -i))[:k]
+        expected = np.where(np.isin(np.arange(n), order), weight, 0.0)
+        np.testing.assert_array_equal(got, expected)
+
+
+def naive_resample(weight: np.ndarray, k: int, u: float) -> np.ndarray:
+    """Fearnhead and Liu's algorithm with c found by bisection."""
+    if (weight > 0).sum() <= k:
+        return weight
+    low, high = 0.0, weight.sum()
+    for _ in range(200):
+        c = 0.5 * (low + high)
+        low, high = (c, high) if np.minimum(weight / c, 1).sum() > k else (low, c)
+    out, left = [], u * c
+    for w in weight:
+        if w >= c * (1 - 1e-12):
+            out.append(w)
+            continue
+        left -= w
+        if left < 0:
+            out.append(c)
+            left += c
+        else:
+            out.append(0.0)
+    return np.array(out)
+
+
+def test_resampling_equals_its_twin() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        n = int(rng.integers(3, 80))
+        weight = rng.exponential(size=n) ** 3
+        k, u = int(rng.integers(1, n)), float(rng.random())
+        got = weight.copy()
+        resample_of(got, k, u)
+        np.testing.assert_allclose(got, naive_resample(weight, k, u), rtol=1e-9)
+        assert (got > 0).sum() == k
+
+
+def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_path: Path) -> None:
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "compile.py").write_bytes(Path(compile_.__file__).read_bytes())
+    one, two = package / "one.py", package / "two.py"
+    head = "from .compile import kernel\n"
+    two.write_text(f"{head}from .one import one\n\n@kernel\ndef two():\n    return 10 * one()\n")
+
+    def told(value: int) -> str:
+        one.write_text(f"{head}\n@kernel\ndef one():\n    return {value}\n")
+        script = "from kernels.two import two; print(two(), sum(two.stats.cache_hits.values()))"
+        environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert told(1) == "10 0"
+    assert told(1) == "10 1"  # from the cache
+    assert told(2) == "20 0"
+
+
+@pytest.mark.parametrize("n", [7, 9, 12])
+def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> None:
+    """LLVM vectorises a loop that stores only where the arrays lie far enough apart: no last bit may hang on that."""
+    model = mf.Categorical([1.0, 2.0, 0.5, 1.0])
+    filtering = Filter(model, Hazard(0.1), Pruning.of(None))
+    rng = np.random.default_rng(n)
+    for x in rng.integers(0, 4, size=n):
+        filtering.observe(float(x), 1.0)
+    size = filtering.state.size
+    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often comes out the same
+        seen = set()
+        for gap in (0, 1, 2, 40):  # numbers between the two, the logarithms first
+            memory = np.empty(logs.size + gap + size)
+            near, state = memory[: logs.size], memory[-size:]
+            near[:], state[:] = logs, filtering.state
+            scale = begin_tick(state, filtering.setup)
+            gained = end_tick(state, filtering.setup, scale, near)
+            seen.add((gained, state.tobytes()))
+        assert len(seen) == 1
+
+
+BITS = """
+import mfbocd as mf
+import numpy as np
+
+ways = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
+detector = mf.Detector(mf.Exponential(2.9, 1.4), ways, 0.03, policy=mf.Random())  # no gains: less to compile
+for x in np.random.default_rng(0).exponential(size=150).tolist():
+    detector.update(x)
+print(detector.to_bytes().hex())
+"""
+
+
+@pytest.mark.slow
+def test_the_first_process_gets_the_bits_of_those_after_it(tmp_path: Path) -> None:
+    """What is compiled here and what is found in the cache are the same code, whatever else was found there."""
+
+    def told() -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", BITS], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    first = told()
+    assert told() == first
+    files = list(tmp_path.glob("**/gamma._observe*"))  # the Exponential runs the Gamma's kernels
+    assert files
+    for file in files:
+        file.unlink()
+    assert told() == first
+    assert sorted(tmp_path.glob("**/gamma._observe*")) == sorted(files)  # it was compiled again

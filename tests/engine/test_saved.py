@@ -1,0 +1,151 @@
+"""Saved bytes whose checksum is right and whose contents are not: refused, or a detector that works."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd._kernels import layout
+from mfbocd.belief.filter import check_saved, table
+from mfbocd.belief.serialization import unpack
+from mfbocd.detector.serialization import Loader
+
+from ..registry import CASES, Case
+
+ROOT = Path(__file__).parents[2]
+CASES_TRIED = 10_000
+
+
+@pytest.mark.slow
+def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
+    """In a process of its own, so that a crash is a failure of this test and of nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-X", "faulthandler", "-m", "tests.fuzz_saved", str(CASES_TRIED), "14"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(mf.__file__).parent.parent), str(ROOT)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout)
+    assert sum(found.values()) == CASES_TRIED
+    assert found["refused"] > CASES_TRIED // 3
+    assert found["worked"] > CASES_TRIED // 20  # where what was damaged does not matter
+    assert found.get("failed", 0) < CASES_TRIED // 200, done.stderr[-3000:]
+
+
+def patched(data: bytes, field: int, value: float) -> bytes:
+    """The same bytes with another number in the header, and their checksum."""
+    _, arrays = unpack(data)
+    live = arrays["live"].size
+    where = len(data) - 4 - 8 * (live + layout.HEAD - field)
+    body = bytearray(data[:-4])
+    struct.pack_into("<d", body, where, value)
+    return bytes(body) + struct.pack("<I", zlib.crc32(bytes(body)))
+
+
+def saved(prune: object = mf.prune.DEFAULT) -> bytes:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, prune=prune)  # type: ignore[arg-type]
+    for t in range(30):
+        detector.update(float(t // 10))
+    return detector.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((layout.COUNT, v) for v in (-1.0, 0.0, 29.0, 31.0, 1e9, np.nan, np.inf, 2.0**62)),
+        *((layout.COLUMNS, v) for v in (-1.0, 3.0, 5.0, 1e9, np.nan, 2.0**62)),
+        *((layout.MAP_INDEX, v) for v in (-1.0, 30.0, 1e9, 0.5, np.nan, 2.0**62)),
+        *((layout.LIMIT, v) for v in (-1.0, 257.0, 1e18, 0.5, np.nan)),
+        *((layout.TICK, v) for v in (-2.0, -1.0, 5.0, 2.0**53, np.nan, 29.5)),
+        *((layout.FIRED, v) for v in (-2.0, 30.0, np.nan)),
+        *((layout.RUN, v) for v in (-1.0, 31.0, np.nan)),
+        *((layout.SEED, v) for v in (-1.0, 2.0**53, 0.5, np.nan)),
+        *((layout.TOTAL, v) for v in (0.0, -1.0, 1e300, np.nan)),
+        *((layout.EVIDENCE, v) for v in (np.inf, np.nan)),
+    ],
+)
+def test_a_header_that_cannot_be_is_refused(field: int, value: float) -> None:
+    data = patched(saved(), field, value)
+    for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
+        with pytest.raises(ValueError, match="the saved state cannot be"):
+            load(data)
+    make = Loader(mf.Detector.from_bytes)
+    make(saved())  # a known kind, of which only the belief is read
+    with pytest.raises(ValueError, match="the saved state cannot be"):
+        make(data)
+
+
+def test_the_room_in_a_header_is_no_part_of_the_state() -> None:
+    for value in (-1.0, 0.0, 1e18, np.nan):
+        detector = mf.Detector.from_bytes(patched(saved(None), layout.CAP, value))
+        assert detector.to_bytes() == saved(None)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("prune", [None, mf.TopK(6)], ids=["exact", "top"])
+def test_what_a_detector_has_been_through_is_sound(case: Case, prune: object) -> None:
+    """Nothing that is saved in earnest is refused."""
+    rng = np.random.default_rng(3)
+    detector = mf.Detector(case.model(), hazard=0.1, prune=prune, missing="skip")  # type: ignore[arg-type]
+    belief = detector.filter
+    cap = int(belief.state[layout.CAP])
+    for t in range(12):
+        detector.update(None if t % 5 == 3 else case.draw(rng))
+        check_saved(detector.model, belief.setup, belief.state[: layout.HEAD], table(belief.state), cap)
+
+
+def test_extreme_readings_are_sound_too() -> None:
+    for model, xs in (
+        (mf.Gaussian(0, 1e-300, 1), (1e300, -1e300, 0.0)),
+        (mf.GaussianUnknown(), (1e300, -1e300, 0.0)),
+        (mf.Gamma(1, 1.5, 1), (1e-300, 1e300)),
+        (mf.Exponential(1.5, 1), (0.0, 1e300)),
+        (mf.Poisson(1e-3, 1e-3), (0.0, 2.0**53)),
+        (mf.Categorical([1e9, 1e-9]), (0.0, 1.0)),
+    ):
+        detector = mf.Detector(model, hazard=0.1)
+        for x in xs:
+            detector.update(x)
+            again = mf.Detector.from_bytes(detector.to_bytes())
+            assert again.to_bytes() == detector.to_bytes()
+
+
+def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
+    budget = mf.Budget(share=0.5).bind([mf.Fidelity("a", 0.5, 1.0), mf.Fidelity("b", 1.0, 2.0)])
+    for bad in (
+        {"gain": 1.0},
+        {"log_price": np.nan},
+        {"ticks": -1},
+        {"ticks": 0.5},
+        {"recent": 3},
+        {"recent": ["x"]},
+    ):
+        with pytest.raises(ValueError, match="Budget"):
+            budget.restore(bad)
+    guard = mf.calibrate.ShadowGuard(0.5, 10, "gaussian", noise=1.0)
+    for bad in (
+        {"pairs": -1},
+        {"pairs": 1.5},
+        {"evidence": [1.0]},
+        {"evidence": [-1.0] * 6},
+        {"evidence": [np.nan] * 6},
+    ):
+        spec = guard.spec()
+        spec["state"] |= bad
+        with pytest.raises(ValueError, match=r"evidence|pairs"):
+            mf.calibrate.ShadowGuard.from_spec(spec)
+    for bad in ({"eps": -1.0}, {"most": -1}, {"most": 2.5}, {"slack": 300}, {"slack": -1}):
+        with pytest.raises(ValueError, match="Pruning"):
+            mf.prune.Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)

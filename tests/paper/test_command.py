@@ -1,0 +1,90 @@
+"""`mfbocd reproduce` as a whole program."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paper import NAMES
+
+from ..parts import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+
+def reproduce(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mfbocd.cli", "reproduce", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
+    done = reproduce("--list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == list(NAMES)
+    assert "fig:mf_posterior_illustration" in lines[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["table-9"], "'table-9' is none of mf-posterior, "),
+        ([], "name a target, or `all`: mf-posterior, "),
+        (["costs", "--clips", "."], "--clips is not for costs"),
+        (["all", "--clips", "."], "--clips is for one target"),
+        (["costs", "--trials", "1"], "1 is not in the range x>=2"),
+        (["costs", "--seed", "-1"], "-1 is not in the range x>=0"),
+    ],
+)
+def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = reproduce(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quick_target_writes_its_figure_table_and_page_and_prints_the_page(tmp_path: Path) -> None:
+    done = reproduce("mf-posterior", "--quick", "--out", "here", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "here" / "mf-posterior"
+    assert sorted(p.name for p in folder.iterdir()) == [f"mf-posterior.{end}" for end in ("csv", "md", "pdf", "png")]
+    page = (folder / "mf-posterior.md").read_text()
+    assert done.stdout == page + "\n"
+    assert page.splitlines()[2].startswith("**At zeta 0 and 100 % low fidelity the posterior is the prior exactly")
+    assert "made by `mfbocd reproduce mf-posterior --seed 1 --quick`" in page
+    assert "wrote here/mf-posterior/mf-posterior.md" in done.stderr
+    assert (folder / "mf-posterior.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert (folder / "mf-posterior.pdf").read_bytes()[:5] == b"%PDF-"
+    with (folder / "mf-posterior.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 30
+    assert {row["verdict"] for row in rows} == {"agrees to the digits printed"}
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
+    command = ["mi-illustration", "--quick", "--trials", "2", "--as-published", "--jobs", "1"]
+    folders = []
+    for out, seed in (("one", "5"), ("two", "5"), ("three", "6")):
+        done = reproduce(*command, "--seed", seed, "--out", out, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        folders.append(tmp_path / out / "mi-illustration")
+    one, two, three = folders
+    names = sorted(p.name for p in one.iterdir() if p.is_file())
+    ends = ("csv", "md")
+    assert names == sorted(
+        [f"mi-illustration.{e}" for e in ends] + [f"mi-illustration-as-published.{e}" for e in ("pdf", "png")]
+    )
+    for name in names:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+        assert (one / name).read_bytes() != (three / name).read_bytes(), name
+    # finished parts are read, not made: one that is spoilt shows
+    part = one / ".parts" / "as-published-5.json"
+    part.write_text(part.read_text().replace('"MSE": 0.', '"MSE": 9.', 1))
+    again = reproduce(*command, "--seed", "5", "--out", "one", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (one / "mi-illustration.csv").read_bytes() != (two / "mi-illustration.csv").read_bytes()

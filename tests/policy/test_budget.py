@@ -1,0 +1,405 @@
+"""What a budget promises: the average spend at any ratio of costs, and a cap that no window exceeds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from mfbocd.service.store.base.sqlite import SqliteStore
+
+import mfbocd as mf
+from mfbocd.fleet.together import decided
+from mfbocd.io.config import Config
+from mfbocd.policy.budget import HORIZON
+from mfbocd.service import manage
+from mfbocd.service.choice import SharedBudget
+from mfbocd.service.engine import Engine
+from mfbocd.service.errors import RequestError
+
+GAUSSIAN = mf.Gaussian(0.0, 9.0, 1.0)
+MODELS: dict[str, mf.Model] = {
+    "gaussian": GAUSSIAN,
+    "bernoulli": mf.Bernoulli(1.0, 1.0),
+    "unknown": mf.GaussianUnknown(0.0, 0.2, 2.0, 2.0),
+    "poisson": mf.Poisson(2.0, 0.5),
+}
+TICKS = 20_000
+
+
+def ways_of(ratio: float, skip: bool = False, low: float = 0.1) -> list[mf.Fidelity]:
+    first = mf.Fidelity("skip", 0.0, 0.0) if skip else mf.Fidelity("low", low, 1.0)
+    return [first, mf.Fidelity("high", 1.0, ratio)]
+
+
+def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, seed: int) -> np.ndarray:
+    """What each fidelity reads of regimes drawn from about the prior; a skip reads nothing."""
+    rng = np.random.default_rng(seed)
+    regime = np.cumsum(rng.random(ticks) < hazard)
+    zeta = np.array([f.zeta for f in ways])
+    noise = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
+    if model == "bernoulli":
+        truth = (rng.random(ticks) < rng.random(regime[-1] + 1)[regime])[:, None]
+        flipped = rng.random((ticks, zeta.size)) < 0.5 * (1.0 - np.sqrt(zeta))
+        return np.where(zeta > 0.0, (truth != flipped).astype(float), math.nan)
+    if model == "poisson":
+        counts = rng.poisson(rng.gamma(2.0, 2.0, regime[-1] + 1)[regime]).astype(float)
+        return np.where(zeta > 0.0, counts[:, None], math.nan)
+    level = rng.normal(0.0, 3.0, regime[-1] + 1)[regime]
+    return level[:, None] + noise * rng.normal(size=(ticks, zeta.size))
+
+
+def off(cost: np.ndarray, target: float, dearest: float) -> float:
+    """How far the spend is from the budget, in parts of what is allowed: 1 %, or one expensive reading if more."""
+    return float(abs(cost.sum() - target * len(cost)) / max(0.01 * target * len(cost), dearest))
+
+
+# --- the average ------------------------------------------------------------------------------------------------
+
+CASES = [
+    # model, gain, ratio of the costs, skip, share, hazard the detector assumes, hazard of the stream
+    ("gaussian", "joint", 1e1, False, 0.001, 1 / 50, 1 / 250),
+    ("gaussian", "joint", 1e3, False, 0.5 / 999, 1 / 250, 1 / 250),  # 1.5 a tick
+    ("gaussian", "joint", 1.0, True, 0.002, 1 / 100, 1 / 100),
+    ("gaussian", "variance", 1e5, False, 0.003, 1 / 1000, 1 / 50),
+    ("gaussian", "run_length", 1e4, False, 0.02, 1 / 250, 1 / 5000),
+    ("gaussian", "run_length", 1e2, False, 0.35, 1 / 100, 1 / 1000),
+    ("gaussian", "joint", 1e5, False, 1e-6, 1 / 100, 1 / 250),  # a fiftieth of a reading in all
+    ("gaussian", "variance", 1e2, True, 0.999, 1 / 250, 1 / 250),
+    ("bernoulli", "joint", 1e5, False, 0.0005, 1 / 250, 1 / 1000),
+    ("bernoulli", "variance", 1e3, True, 0.01, 1 / 1000, 1 / 50),
+    ("bernoulli", "run_length", 1e2, False, 0.9, 1 / 50, 1 / 250),
+    ("unknown", "joint", 1e2, False, 0.004, 1 / 250, 1 / 250),
+    ("unknown", "variance", 1e4, True, 0.1, 1 / 100, 1 / 1000),
+    ("poisson", "variance", 1e1, True, 0.05, 1 / 100, 1 / 250),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "gain", "ratio", "skip", "share", "assumed", "true"), CASES)
+def test_the_spend_is_within_a_percent_or_one_reading_of_the_budget(  # type: ignore[no-untyped-def]
+    model: str, gain, ratio: float, skip: bool, share: float, assumed: float, true: float
+) -> None:
+    ways = ways_of(ratio, skip)
+    least = ways[0].cost_of()
+    target = least + share * (ratio - least)
+    detector = mf.Detector(
+        MODELS[model],
+        ways,
+        assumed,
+        policy=mf.Budget(target, gain=gain),
+        missing="skip",
+        alarm=None,
+        prune=mf.TopK(48),
+    )
+    trace = mf.run(detector, readings(model, ways, true, TICKS, 7))
+    assert off(trace.cost, target, ratio) <= 1.0
+    # nor does it save or owe for long: nowhere are there more than a few affordable readings between two
+    bought = np.flatnonzero(trace.choice == 1)
+    if share * TICKS > 10.0:
+        gaps = np.diff(np.concatenate([[-1], bought, [TICKS]]))
+        assert gaps.max() <= 3.0 / share + 2.0 * HORIZON
+
+
+def test_the_debt_a_long_burst_left_does_not_starve_the_next_regime() -> None:
+    """Regimes that change at every tenth tick for 3000 ticks, then one change after a quiet time."""
+    for ratio, share in ((40.0, 0.1), (1e3, 0.02), (1e5, 0.01)):
+        ways = ways_of(ratio)
+        wild = readings("gaussian", ways, 1 / 10, 3000, 1)
+        quiet = readings("gaussian", ways, 0.0, 3000, 2)
+        after = readings("gaussian", ways, 0.0, 3000, 3) + 8.0
+        detector = mf.Detector(GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), alarm=None)
+        trace = mf.run(detector, np.concatenate([wild, quiet, after]))
+        for change in (3000, 6000):
+            soon = trace.choice[change : change + round(2 / share) + 200].sum()
+            assert soon >= 3, (ratio, share, change)
+        target = 1.0 + share * (ratio - 1.0)
+        assert off(trace.cost, target, ratio) <= 9000 / TICKS * 3
+
+
+def test_a_burst_of_readings_stays_possible() -> None:
+    """After a change some ten expensive readings are bought at once although each is worth 20 ticks of the budget."""
+    ways = ways_of(40.0)
+    detector = mf.Detector(GAUSSIAN, ways, 1 / 250, policy=mf.Budget(share=0.05), alarm=None)
+    mf.run(detector, readings("gaussian", ways, 1 / 250, 4000, 1))
+    burst = []
+    for i in range(40):
+        chosen = detector.choose()
+        burst.append(chosen.name)
+        detector.update(30.0 * (-1) ** (i // 2), chosen)  # something changes all the time
+    assert burst.count("high") >= 5
+
+
+def test_costs_that_are_functions_meet_the_budget() -> None:
+    """A reading may cost 30,000 times the budget of a tick, which nothing says in advance."""
+    rng = np.random.default_rng(5)
+    for target, most, fixed in ((2.0, 6e4, 1.0), (0.5, 50.0, 0.0)):
+        raws = (most * rng.uniform(0.01, 1.0, TICKS) ** 3 + 1.0).tolist()
+        low = mf.Fidelity("low", 0.1, fixed) if fixed else mf.Fidelity("skip", 0.0, 0.0)
+        ways = [low, mf.Fidelity("high", 1.0, float)]
+        detector = mf.Detector(GAUSSIAN, ways, 1 / 100, policy=mf.Budget(target), missing="skip", alarm=None)
+        trace = mf.run(detector, readings("gaussian", ways, 1 / 250, TICKS, 4), raws=raws)
+        assert off(trace.cost, target, trace.cost.max()) <= 1.0, target
+        assert (trace.choice == 1).sum() > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)]
+)
+def test_a_fleet_is_within_a_percent_or_one_reading_of_all(n: int, ratio: float, share: float) -> None:
+    ways = ways_of(ratio)
+    ticks = 4000
+    fleet = mf.Fleet(
+        n, GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), threads=1, alarm=None, prune=mf.TopK(32)
+    )
+    tables = np.stack([readings("gaussian", ways, 1 / 250, ticks, i) for i in range(n)], axis=1)
+    costs, rows = [], np.arange(n)
+    for table in tables:
+        choice = fleet.choose()
+        costs.append(float(fleet.update(table[rows, choice], choice).cost.sum()))
+    target = n * (1.0 + share * (ratio - 1.0))
+    debt = np.cumsum(np.array(costs) - target)
+    # what is 1 % of 20,000 ticks, or one reading
+    assert np.abs(debt).max() <= max(HORIZON * target, ratio) * 1.01
+    assert max(costs) > n
+
+
+def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
+    """The vectorized twin gives the same bits where debt and price are at their bounds."""
+    ways = ways_of(1e4)
+    for share in (0.001, 0.5):
+        one = [mf.Budget(share=share).bind(ways) for _ in range(4)]
+        two = [mf.Budget(share=share).bind(ways) for _ in range(4)]
+        rng = np.random.default_rng(0)
+        for _ in range(3000):
+            costs = rng.choice([1.0, 1e4], 4, p=[0.9, 0.1]).tolist()
+            for policy, cost in zip(one, costs, strict=True):
+                policy.record_cost((cost,))
+            told = mf.Budget.record_costs(two, costs)
+            assert told is not None
+            assert [p.state() for p in one] == [p.state() for p in two]
+            assert [p.price for p in one] == [p.price for p in two]
+            assert told.tolist() == [[p.log_price, p.debt, p.ticks] for p in two]
+
+
+def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
+    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, float)]
+    detector = mf.Detector(GAUSSIAN, ways, policy=mf.Budget(2.0))
+    for _ in range(3):
+        detector.update(0.1, "high", raw=9e4)
+    saved = mf.Detector.from_bytes(detector.to_bytes(), costs={"high": float})
+    assert saved.policy.state() == detector.policy.state()
+    assert saved.policy.round == detector.policy.round > 4e4
+    for _ in range(5):
+        detector.update(0.1, "low")
+        saved.update(0.1, "low")
+    assert saved.to_bytes() == detector.to_bytes()
+    numbers = saved.with_fidelities(ways_of(10.0))  # costs that are known now need no memory
+    assert numbers.policy.round == mf.Budget(2.0).bind(ways_of(10.0)).round
+
+
+# --- the most that can be spent ----------------------------------------------------------------------------------
+
+
+def test_more_than_can_be_spent_is_refused_everywhere() -> None:
+    ways = ways_of(40.0)
+    said = r"Budget\.per_tick must be at most 40, what a reading at the most expensive fidelity costs, not 322\.0"
+    with pytest.raises(ValueError, match=said):
+        mf.Detector(GAUSSIAN, ways, policy=mf.Budget(322.0))
+    with pytest.raises(ValueError, match=r"at most 200, what a reading of each of the 5 streams at .* not 322\.0"):
+        mf.Fleet(5, GAUSSIAN, ways, policy=mf.Budget(322.0))
+    with pytest.raises(ValueError, match=r"Budget\.per_tick must be at most 1, .* not 8\.0"):
+        mf.Detector(GAUSSIAN, policy=mf.Budget(8.0))
+    config = Config.parse(config_of(322.0))  # it may be of a fleet: how many streams there are is not known here
+    assert config.fleet(40).policy.price > 0.0
+    for n in (1, 8):
+        with pytest.raises(ValueError, match=rf"must be at most {40 * n}, "):
+            config.fleet(n)
+    with pytest.raises(ValueError, match=said):
+        config.detector()
+    priced = [ways[0], mf.Fidelity("high", 1.0, float)]
+    assert mf.Detector(GAUSSIAN, priced, policy=mf.Budget(1e6)).policy.price > 0.0  # nobody knows the most
+
+
+def test_exactly_the_most_or_the_least_is_read_at_every_tick() -> None:
+    ways = ways_of(40.0)
+    table = readings("gaussian", ways, 1 / 50, 500, 0)
+    for amount, index in ((40.0, 1), (1.0, 0)):
+        trace = mf.run(mf.Detector(GAUSSIAN, ways, policy=mf.Budget(amount)), table)
+        assert trace.choice.tolist() == [index] * 500
+        fleet = mf.Fleet(2, GAUSSIAN, ways, policy=mf.Budget(2 * amount), threads=1)
+        for _ in range(20):
+            assert fleet.choose().tolist() == [index] * 2
+            fleet.update([0.1, 5.0])
+
+
+def config_of(per_tick: float, ratio: float = 40.0) -> dict[str, Any]:
+    return {
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "fidelity": [{"name": "low", "zeta": 0.1, "cost": 1}, {"name": "high", "zeta": 1, "cost": ratio}],
+        "policy": {"kind": "budget", "per_tick": per_tick},
+    }
+
+
+def test_a_group_on_spark_refuses_what_a_fleet_may_spend(tmp_path: Path) -> None:
+    """There `per_tick` is what one stream's tick costs: a fleet's amount would always read the expensive one."""
+    pytest.importorskip("pyspark")
+    from mfbocd.adapters.spark import GroupBudget
+
+    with pytest.raises(ValueError, match=r"per_tick must be at most 40, what a reading .* costs, not 322\.0"):
+        GroupBudget(tmp_path, Config.parse(config_of(322.0)))
+    assert GroupBudget(tmp_path, Config.parse(config_of(40.0))).now(0) >= 0.0
+
+
+def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp_path: Path) -> None:
+    """Streams come later. Until then all read the best, and nothing is saved up to be overspent later."""
+    engine = Engine(SqliteStore(tmp_path / "streams.db"))
+
+    def add(stream: str, **given: Any) -> dict[str, Any]:
+        return manage.add_stream(engine, stream=stream, name=stream, observers={}, known={}, most=100, **given)
+
+    manage.add_group(engine, group="g", name="g", config=config_of(70.0))
+    assert add("one", group="g", config=None)["next"]["fidelity"] == "high"
+    with pytest.raises(
+        RequestError, match=r"per_tick must be at most 40, what a reading .* costs, not 70\.0"
+    ) as refused:
+        add("lone", group=None, config=config_of(70.0))
+    assert refused.value.status == 422
+    engine.store.close()
+    few = SharedBudget(Config.parse(config_of(70.0)), 1, "")
+    for _ in range(500):
+        few.record_cost(40.0)
+    assert few.policy.debt == 0.0
+    many = SharedBudget(Config.parse(config_of(70.0)), 10, few.state())
+    assert many.policy.debt == 0.0
+
+
+@pytest.mark.slow
+def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> None:
+    """Its streams choose ahead of one another, so all may read the expensive one in a round."""
+    n, ratio, rounds = 4, 1e3, 3000
+    for share in (0.002, 0.1):
+        target = n * (1.0 + share * (ratio - 1.0))
+        config = Config.parse(config_of(target, ratio))
+        shared = SharedBudget(config, n, "")
+        streams = [config.detector(missing="skip", shared=True) for _ in range(n)]
+        tables = [readings("gaussian", list(d.fidelities), 1 / 100, rounds, i) for i, d in enumerate(streams)]
+        chosen = [decided(d, shared.price)[1] for d in streams]
+        owed = [0.0]
+        for t in range(rounds):
+            for i, detector in enumerate(streams):
+                way = chosen[i]
+                detector.tell(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
+                shared.record_cost(way.cost_of())
+                chosen[i] = decided(detector, shared.price)[1]
+            owed.append(sum(d.spent for d in streams) - target * (t + 1))
+        assert max(np.abs(owed)) <= max(HORIZON * target, n * ratio)
+        assert sum(d.spent for d in streams) > n * rounds
+
+
+# --- the cap ----------------------------------------------------------------------------------------------------
+
+
+def worst_window(cost: np.ndarray, ticks: int) -> float:
+    """The largest sum over any `ticks` consecutive ticks, the shorter windows at the start included."""
+    total = np.concatenate([np.zeros(ticks), np.cumsum(cost)])
+    return float((total[ticks:] - total[:-ticks]).max())
+
+
+class Sensor:
+    """Reads a number of a raw (cost, cost, number), and fails now and then."""
+
+    def __init__(self, rng: np.random.Generator, fails: float) -> None:
+        self.rng, self.fails = rng, fails
+
+    def __call__(self, raw: Any) -> float:
+        if self.rng.random() < self.fails:
+            raise OSError("no answer")
+        return float(raw[2] + self.rng.normal())
+
+
+def drawn_ways(rng: np.random.Generator, fails: float) -> list[mf.Fidelity]:
+    """Two to four fidelities, some of whose costs are functions of the raw input."""
+    ways = [mf.Fidelity("skip", 0.0, 0.0)] if rng.random() < 0.3 else []
+    for j, zeta in enumerate(np.sort(rng.uniform(0.05, 1.0, rng.integers(2, 4)))):
+        scale = float(rng.uniform(0.5, 30.0))
+        cost = (lambda raw, k=j % 2, s=scale: s * raw[k]) if rng.random() < 0.6 else scale
+        ways.append(mf.Fidelity(f"f{j}", float(zeta), cost, Sensor(rng, fails)))
+    return [ways[i] for i in rng.permutation(len(ways))]
+
+
+def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
+    """A random cap and what each tick cost, alone or in a fleet, with fallbacks and shadows; None if refused."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([1, 1, 1, 3]))
+    fails = 0.0 if n > 1 else float(rng.choice([0.0, 0.3]))
+    ways = drawn_ways(rng, fails)
+    cap = (float(n * rng.uniform(5.0, 200.0)), int(rng.integers(1, 12)))
+    policy = mf.Budget(float(n * rng.uniform(1.0, 30.0)), cap=cap, gain=rng.choice(["joint", "variance"]))
+    raws = [[(*rng.exponential(1.0, 2).clip(0.01), rng.normal(0, 3)) for _ in range(n)] for _ in range(120)]
+    costs = []
+    try:
+        if n > 1:
+            fleet = mf.Fleet(n, GAUSSIAN, ways, 1 / 40, policy=policy, missing="skip", threads=1)
+        else:
+            shadow = 3 if rng.random() < 0.5 else None
+            detector = mf.Detector(
+                GAUSSIAN, ways, 1 / 40, policy=policy, missing="skip", on_error="fallback", shadow=shadow
+            )
+    except ValueError as error:
+        if str(error).startswith(("Budget.cap", "Budget.per_tick")):
+            return None
+        raise
+    for row in raws:
+        if n > 1:
+            costs.append(float(fleet.update([raw[2] for raw in row], raws=row).cost.sum()))
+        else:
+            costs.append(detector.step(row[0]).cost)
+    return cap, np.array(costs)
+
+
+def test_a_cap_holds_in_every_window_or_is_refused() -> None:
+    """200 random configurations with costs that are functions, with fallbacks, shadows and fleets."""
+    used, refused = 0, 0
+    for seed in range(200):
+        made = spends(seed)
+        if made is None:
+            refused += 1
+            continue
+        (amount, ticks), costs = made
+        assert worst_window(costs, ticks) <= amount * (1.0 + 1e-12), seed
+        used += worst_window(costs, ticks) > 0.5 * amount
+    assert used > 50
+    assert 20 < refused < 150
+
+
+def test_a_cap_without_a_fixed_cost_to_fall_back_on_is_refused() -> None:
+    functions = [mf.Fidelity("a", 0.1, float), mf.Fidelity("b", 1.0, float)]
+    with pytest.raises(ValueError, match=r"Budget\.cap needs a fidelity whose cost is a number"):
+        mf.Detector(GAUSSIAN, functions, policy=mf.Budget(8.0, cap=(60.0, 10)))
+    high = mf.Fidelity("high", 1.0, 40.0)
+    with pytest.raises(
+        ValueError, match=r"must leave 10 ticks of the cheapest fidelity whose cost is a number, 400, not 60"
+    ):
+        mf.Detector(GAUSSIAN, [functions[0], high], policy=mf.Budget(8.0, cap=(60.0, 10)))
+    skip = mf.Fidelity("skip", 0.0, 0.0)
+    assert mf.Detector(GAUSSIAN, [skip, *functions], policy=mf.Budget(8.0, cap=(60.0, 10))).choose(61.0) == skip
+
+
+def test_a_cost_function_is_asked_once_for_each_reading() -> None:
+    """What was weighed against the cap is what is paid, also by a function that answers otherwise each time."""
+    asked = []
+
+    def cost(raw: Any) -> float:
+        asked.append(raw)
+        return float(len(asked))
+
+    ways = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("high", 1.0, cost, lambda raw: 0.5)]
+    for options in ({}, {"on_error": "fallback"}):
+        asked.clear()
+        detector = mf.Detector(GAUSSIAN, ways, policy=mf.Net(1e-9), **options)  # type: ignore[arg-type]
+        assert [detector.step(i).cost for i in range(3)] == [1.0, 2.0, 3.0]
+        assert asked == [0, 1, 2]

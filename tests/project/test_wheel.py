@@ -1,0 +1,53 @@
+"""What is built holds all that the sources hold."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from ..parts import PATIENCE
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+
+def built(kind: str, folder: Path) -> list[Path]:
+    """What hatchling builds of this repository."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return list(folder.iterdir())
+
+
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+    (wheel,) = built("wheel", tmp_path)
+    with zipfile.ZipFile(wheel) as packed:
+        held = set(packed.namelist())
+        (entry,) = (name for name in held if name.endswith(".dist-info/entry_points.txt"))
+        assert "mfbocd = mfbocd.cli:main" in packed.read(entry).decode()
+    source = ROOT / "src"
+    there = {
+        str(path.relative_to(source))
+        for path in (source / "mfbocd").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in held if ".dist-info/" not in name} == there
+    assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= held
+    assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in held)
+
+
+def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
+    if (ROOT / "PKG-INFO").exists():
+        pytest.skip("this is an unpacked sdist: there is no list of tracked files to compare with")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    (sdist,) = built("sdist", tmp_path)
+    with tarfile.open(sdist) as packed:
+        held = {name.partition("/")[2] for name in packed.getnames()}
+    tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
+    assert tracked - held == set()

@@ -1,0 +1,316 @@
+"""A batch is worth the same as its observations one at a time, whatever the streams in it are."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from mfbocd.service.store.base.sqlite import SqliteStore
+
+from mfbocd.belief.gains import expected_gains
+from mfbocd.detector.detector import Detector
+from mfbocd.fleet.together import Mover, Seat
+from mfbocd.io.config import Config
+from mfbocd.service import manage
+from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.errors import RequestError
+
+from .service import serving
+
+pytestmark = pytest.mark.slow
+
+Settings = dict[str, Any]
+Random = np.random.Generator
+
+WAVES, SIZE = 150, 5  # 1500 pairs
+TICKS = 4
+NAMES = ("imu", "gps", "low", "high", "a", "b", "c")
+MODELS: tuple[Settings, ...] = (
+    {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    {"kind": "gaussian_unknown"},
+    {"kind": "bernoulli"},
+    {"kind": "bernoulli", "alpha": 2.0},
+    {"kind": "bernoulli", "predictive": "paper"},
+    {"kind": "poisson", "shape": 2.0},
+    {"kind": "trend"},
+)
+PRUNE: tuple[Any, ...] = (False, {"resample": 8}, {"top_k": 8}, {"top_k": 8, "slack": 1}, {"threshold": 1e-6}, None)
+ALARM: tuple[Any, ...] = (None, False, {"within": 2, "threshold": 0.3}, {"within": 2, "threshold": 0.9})
+HAZARD: tuple[Any, ...] = (0.02, 0.1, {"kind": "weibull", "shape": 2.0, "scale": 9.0, "horizon": 20})
+
+
+def one_of(rng: Random, of: Sequence[Any]) -> Any:
+    return of[int(rng.integers(len(of)))]
+
+
+def random_policy(rng: Random, names: Sequence[str]) -> Settings:
+    """Of any kind, with arguments by name where it takes them."""
+    first = names[0]
+    return copy.deepcopy(
+        one_of(
+            rng,
+            (
+                {"kind": "always"},
+                {"kind": "always", "name": one_of(rng, names)},
+                {"kind": "random"},
+                {"kind": "random", "probabilities": [1.0 / len(names)] * len(names)},
+                {"kind": "information_rate", "weights": {first: 3.0}},
+                {"kind": "margin", "delta": one_of(rng, (0.01, 0.3))},
+                {"kind": "net", "price": one_of(rng, (0.001, 0.02, 0.1))},
+                {"kind": "soft", "temperature": 0.05, "price": 0.01},
+                {"kind": "soft", "temperature": 0.05, "weights": {first: 2.0}},
+                {"kind": "budget", "share": one_of(rng, (0.2, 0.5))},
+                {"kind": "budget", "share": 0.4, "gain": "variance"},
+                {"kind": "budget", "share": 0.5, "cap": [120.0, 4]},
+            ),
+        )
+    )
+
+
+def random_config(rng: Random) -> Settings:
+    count = int(rng.integers(1, 4))
+    names = [str(name) for name in rng.permutation(NAMES)[:count]]
+    values = [(0.1, 1.0), (1.0, 20.0), (0.4, 5.0)]
+    config: Settings = {
+        "model": dict(one_of(rng, MODELS)),
+        "fidelity": [{"name": n, "zeta": z, "cost": c} for n, (z, c) in zip(names, values, strict=False)],
+        "policy": random_policy(rng, names),
+        "hazard": one_of(rng, HAZARD),
+        "seed": int(rng.integers(3)),
+        "missing": one_of(rng, ("skip", "raise")),
+    }
+    for key, pool in (("prune", PRUNE), ("alarm", ALARM)):
+        if (value := one_of(rng, pool)) is not None:
+            config[key] = value
+    return config
+
+
+def variation(rng: Random, config: Settings) -> Settings:
+    """The same but for one part, so that much of it is shared; at times another altogether."""
+    other = random_config(rng)
+    part = one_of(rng, ("names", "names", "policy", "seed", "missing", "alarm", "prune", "hazard", "model", "all"))
+    if part == "all":
+        return other
+    made = copy.deepcopy(config)
+    old = [row["name"] for row in config["fidelity"]]
+    if part == "names":
+        new = old[::-1] if rng.random() < 0.3 else [str(name) for name in rng.permutation(NAMES)[: len(old)]]
+        for row, name in zip(made["fidelity"], new, strict=True):
+            row["name"] = name
+        renamed = dict(zip(old, new, strict=True))
+        policy = made["policy"]
+        if "name" in policy:
+            policy["name"] = renamed[policy["name"]]
+        if "weights" in policy:
+            policy["weights"] = {renamed[name]: value for name, value in policy["weights"].items()}
+    elif part == "policy":
+        made["policy"] = random_policy(rng, old)
+    elif part in other:
+        made[part] = other[part]
+    else:
+        made.pop(part, None)
+    return made
+
+
+def reading(rng: Random, config: Settings, tick: int) -> float | None:
+    if rng.random() < 0.1 and config.get("missing") != "raise":
+        return None
+    kind = config["model"]["kind"]
+    level = 6.0 if tick >= 3 else 0.0
+    if kind == "bernoulli":
+        return float(rng.random() < 0.5)
+    if kind == "poisson":
+        return float(rng.poisson(1.0 + level))
+    return float(rng.normal(level))
+
+
+def after(detector: Detector, price: float | None) -> tuple[Any, ...]:
+    """All that is reported of a detector after a tick, from the detector alone."""
+    policy, gain = detector.policy, detector.weighed
+    gains = [] if gain is None else expected_gains(detector.filter, policy.zeta, gain).tolist()
+    if price is None or gain is None:
+        chosen = detector.choose()
+    else:
+        chosen = detector.fidelities[int(np.argmax(np.array(gains) - price * policy.cost))]
+    shown = getattr(policy, "price", None) if price is None else price
+    return detector.spent, gains, chosen, shown, detector.to_bytes()
+
+
+def test_random_detectors_moved_together_are_what_each_is_alone() -> None:
+    rng = np.random.default_rng(16)
+    mover = Mover(least=0.02, rows=5)
+    shared = 0
+    for wave in range(WAVES):
+        config = random_config(rng)
+        configs = [config, *[variation(rng, config) for _ in range(SIZE - 1)]]
+        priced = [one_of(rng, (None, None, 0.01)) for _ in configs]
+        alone = [Config.parse(c).detector() for c in configs]
+        seats = [Seat(d.twin()) for d in alone]
+        kinds = [seat.kind for seat in seats]
+        shared += sum(one is not None and one is other for one, other in combinations(kinds, 2))
+        prices: list[float | None] = [
+            price if d.policy.gain is not None else None for price, d in zip(priced, alone, strict=True)
+        ]
+        ways = [d.choose() for d in alone]
+        for tick in range(TICKS):
+            xs = [reading(rng, c, tick) for c in configs]
+            values = [d.taken(x) for d, x in zip(alone, xs, strict=True)]
+            moved = mover.move(seats, values, ways, prices)
+            told = zip(moved, alone, values, ways, prices, strict=True)
+            for i, (one, detector, value, way, price) in enumerate(told):
+                step = detector.tell(value, way, way.cost_of(), learn=price is None)
+                expected = (step, *after(detector, price))
+                found = (one.step, one.spent, one.gains, one.chosen, one.price, one.saved)
+                assert found == expected, (wave, tick, i, configs)
+            ways = [one.chosen for one in moved]
+    assert shared > 1500 / 4  # if few pairs were of one kind, it would test little
+
+
+class Bench:
+    """Streams in a store of their own, observed through the engine."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = SqliteStore(path)
+        self.engine = Engine(self.store)
+
+    def add(self, stream: str, config: Settings | None, group: str | None = None) -> None:
+        facts: Settings = {"observers": {}, "known": {}, "most": 10_000}
+        manage.add_stream(self.engine, stream=stream, name=stream, config=config, group=group, **facts)
+
+    def run(self, jobs: Sequence[Sequence[Ask | Observe]]) -> list[Any]:
+        return [one for job in self.engine.run(jobs) for one in job]
+
+
+def plain(answer: Any) -> Any:
+    """An answer without the time at which it was given."""
+    assert not isinstance(answer, RequestError), answer.body()
+    return {name: value for name, value in answer.items() if name != "at"}
+
+
+GROUPED: Settings = {
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "fidelity": [{"name": "x", "zeta": 0.1, "cost": 1.0}, {"name": "y", "zeta": 1.0, "cost": 20.0}],
+    "policy": {"kind": "budget", "share": 0.3},
+    "prune": {"resample": 8},
+}
+
+
+def paired(rng: Random, pairs: int) -> list[tuple[Settings, str | None]]:
+    """Configs of streams, of which some are of a group; those of two groups differ in names alone."""
+    made: list[tuple[Settings, str | None]] = []
+    for _ in range(pairs):
+        config = random_config(rng)
+        made += [(config, None), (variation(rng, config), None)]
+    made += [(GROUPED, "one"), (renamed(GROUPED), "two")] * 3
+    made += [(GROUPED, None), (renamed(GROUPED), None)]
+    return made
+
+
+def renamed(config: Settings) -> Settings:
+    made = copy.deepcopy(config)
+    for row in made["fidelity"]:
+        row["name"] = row["name"].upper()
+    return made
+
+
+def test_random_streams_observed_in_a_batch_are_what_they_are_one_at_a_time(tmp_path: Path) -> None:
+    rng = np.random.default_rng(17)
+    streams = paired(rng, 60)
+    batched, single = Bench(tmp_path / "batched.db"), Bench(tmp_path / "single.db")
+    for bench in (batched, single):
+        for group, config in (("one", GROUPED), ("two", renamed(GROUPED))):
+            manage.add_group(bench.engine, group=group, name=group, config=config)
+        for i, (config, group) in enumerate(streams):
+            bench.add(f"s{i}", None if group else config, group)
+    asked = [f"s{i}" for i in range(len(streams))]
+    for tick in range(TICKS):
+        choices = batched.run([[Ask(s)] for s in asked])
+        assert choices == single.run([[Ask(s)] for s in asked])
+        told = []
+        for s, choice, (config, _) in zip(asked, choices, streams, strict=True):
+            fidelity = choice["fidelity"]
+            told.append(Observe(s, tick, fidelity, reading(rng, config, tick)))
+        together = [plain(one) for one in batched.run([told])]
+        for one, observed in zip(together, told, strict=True):
+            (alone,) = single.run([[observed]])
+            assert one == plain(alone)
+    for i in range(len(streams)):
+        one, other = batched.store.stream(f"s{i}"), single.store.stream(f"s{i}")
+        assert one is not None
+        assert other is not None
+        assert (one.next, one.state, one.spent, one.alarms) == (other.next, other.state, other.spent, other.alarms)
+    batched.store.close()
+    single.store.close()
+
+
+def test_the_batch_route_is_the_single_route(tmp_path: Path) -> None:
+    rng = np.random.default_rng(18)
+    streams = paired(rng, 5)
+    with serving(tmp_path / "mfbocd.db") as client:
+        for group, config in (("one", GROUPED), ("two", renamed(GROUPED))):
+            for prefix in "bs":
+                assert client.post("/groups", json={"id": f"{prefix}-{group}", "config": config}).status_code == 201
+        for i, (config, group) in enumerate(streams):
+            for prefix in "bs":
+                body = {"group": f"{prefix}-{group}"} if group else {"config": config}
+                assert client.post("/streams", json={"id": f"{prefix}{i}", **body}).status_code == 201
+        for tick in range(3):
+            body = {"streams": [f"b{i}" for i in range(len(streams))]}
+            choices = client.post("/choose", json=body).json()["results"]
+            observations = [
+                {"tick": tick, "fidelity": c["fidelity"], "x": reading(rng, config, tick)}
+                for c, (config, _) in zip(choices, streams, strict=True)
+            ]
+            batch = [{"stream": f"b{i}", **o} for i, o in enumerate(observations)]
+            results = client.post("/observe", json={"observations": batch}).json()["results"]
+            for i, (one, observation) in enumerate(zip(results, observations, strict=True)):
+                alone = client.post(f"/streams/s{i}/observe", json=observation)
+                assert alone.status_code == one.pop("status") == 200, (alone.text, one)
+                del one["stream"]
+                assert plain(one) == plain(alone.json())
+        for i in range(len(streams)):
+            assert following(client, f"b{i}") == following(client, f"s{i}")
+
+
+def following(client: httpx.Client, stream: str) -> Any:
+    return client.get(f"/streams/{stream}").json()["next"]
+
+
+TWO: Settings = GROUPED | {"policy": {"kind": "net", "price": 0.001}}
+
+
+@pytest.mark.parametrize("group", [None, "g"])
+def test_a_stored_choice_the_stream_does_not_have_is_made_again(tmp_path: Path, group: str | None) -> None:
+    """As an earlier version could store it: the name of another stream's fidelity."""
+    bench = Bench(tmp_path / "mfbocd.db")
+    config = TWO if group is None else GROUPED
+    if group:
+        manage.add_group(bench.engine, group=group, name=group, config=config)
+    for stream in ("a", "b"):
+        bench.add(stream, None if group else config, group)
+        (choice,) = bench.run([[Ask(stream)]])
+        bench.run([[Observe(stream, 0, choice["fidelity"], 0.5)]])
+    row = bench.store.stream("a")
+    assert row is not None
+    wrong = json.dumps(json.loads(row.next) | {"fidelity": "X"})
+    with bench.store.writing() as cursor:
+        cursor.execute("UPDATE streams SET next = ? WHERE id = 'a'", (wrong,))
+    bench.store.close()
+
+    again = Bench(tmp_path / "mfbocd.db")
+    stored = again.store.stream("a")
+    assert stored == replace(row, next=wrong)
+    (choice,) = again.run([[Ask("a")]])
+    assert choice == {"tick": 1, **json.loads(row.next)}
+    assert again.store.stream("a") == row  # it was saved as well
+    (step,) = again.run([[Observe("a", 1, choice["fidelity"], 0.5)]])
+    assert plain(step)["tick"] == 1
+    again.store.close()

@@ -1,0 +1,209 @@
+"""A store that does not answer keeps nothing else from being answered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from mfbocd.service.store.base.postgres import PostgresStore
+from mfbocd.service.store.base.sqlite import SqliteStore
+
+from mfbocd.service import pulse, service
+from mfbocd.service.auth import add_token
+from mfbocd.service.errors import Unavailable
+from mfbocd.service.records import Token
+
+from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .service import CONFIG, serving, until
+from .test_guard import bearer
+
+pytestmark = pytest.mark.slow
+
+
+class Hanging(SqliteStore):
+    """A store in a file that can be made not to answer."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.answers = threading.Event()
+        self.answers.set()
+        self.waiting = 0
+
+    def reading(self) -> Any:
+        self.waiting += 1
+        self.answers.wait(60)
+        self.waiting -= 1
+        return super().reading()
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Hanging]:
+    store = Hanging(tmp_path / "mfbocd.db")
+    yield store
+    store.answers.set()
+
+
+def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
+    hanging: Hanging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "ANSWER", 0.2)
+    secret = add_token(hanging, "somebody", "write")
+    with serving(lambda: hanging, tokens=True) as client:
+        client.headers = httpx.Headers(bearer(secret))
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
+        assert client.post("/streams/a/choose").status_code == 200
+        hanging.answers.clear()
+        until(lambda: hanging.waiting > 0, lambda: "nobody reads the tokens")
+        assert client.get("/healthz").status_code == 200  # it has not been silent for long
+        assert client.post("/streams/a/choose").json()["tick"] == 0  # from memory
+        assert client.get("/openapi.json").status_code == 200
+        assert client.get("/streams", headers=bearer("mfb_wrong")).status_code == 401
+        for path in ("/streams", "/streams/a", "/streams/a/trace", "/groups", "/groups/a", "/metrics", "/events"):
+            answer = client.get(path)
+            assert (answer.status_code, answer.headers.get("retry-after")) == (503, "1"), path
+        # more of them than there are threads to read
+        slow = [threading.Thread(target=httpx.get, args=(f"{client.base_url}/streams",)) for _ in range(20)]
+        for one in slow:
+            one.start()
+        assert client.get("/").status_code == 200
+        assert client.post("/streams/a/choose").status_code == 200
+        monkeypatch.setattr(pulse, "LATE", 0.0)
+        answer = client.get("/healthz")
+        assert answer.status_code == 503
+        assert "it has not answered for" in answer.json()["error"]
+        hanging.answers.set()
+        monkeypatch.setattr(pulse, "LATE", 10.0)
+        until(lambda: client.get("/streams").status_code == 200, lambda: "it does not recover")
+        assert client.get("/healthz").status_code == 200
+        for one in slow:
+            one.join()
+
+
+def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "ANSWER", 0.2)
+    with serving(lambda: hanging) as client:
+        client.post("/streams", json={"id": "a", "config": CONFIG})
+        with client.stream("GET", "/events") as watched:
+            lines = watched.iter_lines()
+            assert next(lines) == "retry: 1000"
+            hanging.answers.clear()
+            until(lambda: hanging.waiting > 1, lambda: "the watcher does not read")
+            assert client.get("/streams").status_code == 503  # as long as the watcher waits
+            hanging.answers.set()
+            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            assert client.post("/streams/a/observe", json=told).status_code == 200
+            assert "data" in next(line for line in lines if line.startswith("data"))
+
+
+def test_without_tokens_nobody_is_let_in(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that has not read its tokens yet knows nobody, and says why."""
+    monkeypatch.setattr("mfbocd.service.app.FIRST", 0.0)
+    secret = add_token(hanging, "somebody", "write")
+    hanging.answers.clear()
+    with serving(lambda: hanging, tokens=True) as client:
+        answer = client.get("/streams", headers=bearer(secret))
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert client.get("/").status_code == 200
+        hanging.answers.set()
+        until(lambda: client.get("/streams", headers=bearer(secret)).status_code == 200, lambda: "not let in")
+
+
+def test_a_locked_table_of_tokens(postgres: Callable[[], str]) -> None:  # noqa: F811
+    """PostgreSQL answers everything but the question for the tokens."""
+    db = postgres()
+    store = PostgresStore(db, worker="http://one")
+    secret = add_token(store, "somebody", "write")
+    with (
+        serving(lambda: store, tokens=True) as client,
+        psycopg.connect(db) as holder,
+    ):
+        client.headers = httpx.Headers(bearer(secret))
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
+        holder.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
+        with psycopg.connect(db, autocommit=True) as other:
+
+            def waits() -> bool:
+                sql = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tokens'::regclass"
+                found = other.execute(sql).fetchone()
+                return found is not None and found[0] > 0
+
+            until(waits, lambda: "nobody reads the tokens")
+        for tick in range(3):
+            choice = client.post("/streams/a/choose").json()
+            told = {"tick": tick, "fidelity": choice["fidelity"], "x": 0.5}
+            assert client.post("/streams/a/observe", json=told).status_code == 200
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/streams").json()["total"] == 1
+        holder.rollback()
+
+
+def test_a_statement_is_bounded(postgres: Callable[[], str]) -> None:  # noqa: F811
+    db = postgres()
+    store = PostgresStore(db, patience=0.5)
+    with psycopg.connect(db) as holder:
+        holder.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
+        with pytest.raises(Unavailable, match="statement timeout"):
+            store.tokens()
+        holder.rollback()
+    assert store.tokens() == []
+    store.close()
+    own = PostgresStore(f"{db}?options=-c%20statement_timeout%3D12345&connect_timeout=7")
+    with own.reading() as cursor:
+        assert cursor.execute("SHOW statement_timeout").fetchone() == ("12345ms",)
+        assert cursor.connection.info.get_parameters()["connect_timeout"] == "7"
+        assert cursor.connection.info.get_parameters()["tcp_user_timeout"] == "30000"
+    own.close()
+
+
+def test_a_stopped_database_is_not_waited_for(
+    postgres: Callable[[], str],  # noqa: F811
+) -> None:
+    """Its processes are stopped while the machine goes on: connections stay, and nothing is ever said on them."""
+    db = postgres()
+    store = PostgresStore(db, worker="http://one", lease=600.0, patience=1.0)
+    store._silence.seconds = 1.5
+    secret = add_token(store, "somebody", "write")
+    with psycopg.connect(db, autocommit=True) as look, serving(lambda: store, tokens=True) as client:
+        client.headers = httpx.Headers(bearer(secret))
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
+        assert client.post("/streams/a/choose").status_code == 200
+        sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+        stopped = [pid for (pid,) in look.execute(sql.encode()) if pid != look.info.backend_pid]
+        try:
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+            assert client.get("/healthz").status_code in (200, 503)
+            assert client.post("/streams/a/choose").status_code == 200
+            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            # connections to new processes take the place of those that were given up
+            until(
+                lambda: client.post("/streams/a/observe", json=told).status_code == 200,
+                lambda: "it waits for what is stopped",
+            )
+            assert client.get("/streams/a").json()["tick"] == 1
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_revoked_tokens_are_refused_and_new_ones_known_without_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 0.05)
+    store = SqliteStore(tmp_path / "mfbocd.db")
+    watched = pulse.Pulse(store)
+    assert watched.looked.wait(30)
+    store.add_token(Token("a", "hash", "read", 0.0))
+    until(lambda: watched.token("hash") is not None, lambda: "a new token is not read")
+    store.remove_token("a")
+    until(lambda: watched.token("hash") is None, lambda: "a revoked token is still known")
+    watched.stop()
+    watched.join()
+    store.close()

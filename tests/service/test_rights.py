@@ -1,0 +1,119 @@
+"""What each token may do, by route; and what a revoked one may no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from mfbocd.service.store.base.sqlite import SqliteStore
+
+from mfbocd.service import app, routes
+from mfbocd.service.auth import add_token
+
+from .service import CONFIG, serving, until
+from .test_guard import bearer
+
+pytestmark = pytest.mark.slow
+
+ANYBODY = {
+    *(("GET", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
+    *(("GET", "/healthz"), ("GET", "/readyz")),
+}
+READER = {
+    *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
+    *(("GET", "/streams/{stream}/events"), ("GET", "/events"), ("GET", "/groups"), ("GET", "/groups/{group}")),
+    *(("POST", "/choose"), ("POST", "/streams/{stream}/choose"), ("GET", "/metrics")),
+}
+WRITER = {
+    *(("POST", "/streams"), ("DELETE", "/streams/{stream}"), ("POST", "/streams/{stream}/observe")),
+    *(("POST", "/streams/{stream}/step"), ("POST", "/observe"), ("POST", "/groups"), ("DELETE", "/groups/{group}")),
+}
+ROUTES = {
+    (method, route.path)
+    for route in (*routes.router.routes, *app.parts.routes)
+    if isinstance(route, APIRoute)
+    for method in route.methods
+}
+NAMES = ("choose", "healthz", "a")
+"""Ids that are also words of routes."""
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Client, dict[str, dict[str, str]]]]:
+    path = tmp_path_factory.mktemp("service") / "mfbocd.db"
+    store = SqliteStore(path)
+    who: dict[str, dict[str, str]] = {"nobody": {}, "stranger": bearer("mfb_wrong")}
+    who |= {scope: bearer(add_token(store, scope, scope)) for scope in ("read", "write")}
+    store.close()
+    with serving(path, tokens=True) as client:
+        for name in NAMES:
+            made = client.post("/streams", json={"id": name, "config": CONFIG}, headers=who["write"])
+            assert made.status_code == 201
+        yield client, who
+
+
+def test_every_route_has_a_role() -> None:
+    """A new route must be put into one of the tables above."""
+    assert ROUTES | {("GET", "/readyz")} == ANYBODY | READER | WRITER
+
+
+def asked(client: httpx.Client, method: str, path: str, headers: dict[str, str]) -> int:
+    """The status alone: some answers do not end."""
+    with client.stream(method, path, headers=headers) as answer:
+        return answer.status_code
+
+
+@pytest.mark.parametrize(("method", "path"), sorted(ROUTES))
+def test_who_may_ask_for_what(guarded: Any, method: str, path: str) -> None:
+    client, who = guarded
+    if (method, path) in ANYBODY:
+        allowed = {"nobody", "stranger", "read", "write"}
+    else:
+        allowed = {"write"} if (method, path) in WRITER else {"read", "write"}
+    names = NAMES if "{stream}" in path or "{group}" in path else NAMES[:1]
+    for name in names:
+        real = path.replace("{stream}", name).replace("{group}", name).replace("{name}", "page.js")
+        # the writer, who may delete, comes last, and tells nothing that can be taken
+        for role in ("nobody", "stranger", "read"):
+            status = asked(client, method, real, who[role])
+            refused = 403 if role == "read" else 401
+            assert (status == refused) == (role not in allowed), (role, method, real, status)
+    if method != "DELETE":
+        assert asked(client, method, real, who["write"]) not in (401, 403)
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "POST", "OPTIONS", "TRACE", "PROPFIND"])
+@pytest.mark.parametrize("path", ["/streams/choose", "/groups/choose", "/x/choose", "/streams/a/choose/", "//choose"])
+def test_a_reader_changes_nothing_whatever_the_path_ends_in(guarded: Any, method: str, path: str) -> None:
+    client, who = guarded
+    assert asked(client, method, path, who["read"]) == 403
+    assert client.get("/streams", headers=who["read"]).json()["total"] == len(NAMES)
+
+
+def test_a_revoked_token_loses_its_event_streams(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "mfbocd.db")
+    going, staying = add_token(store, "going", "read"), add_token(store, "staying", "write")
+    with serving(lambda: store, tokens=True) as client:
+        client.post("/streams", json={"id": "a", "config": CONFIG}, headers=bearer(staying))
+        with (
+            client.stream("GET", "/events", headers=bearer(going)) as all_of,
+            client.stream("GET", "/streams/a/events", headers=bearer(going)) as one_of,
+            client.stream("GET", "/events", headers=bearer(staying)) as other,
+        ):
+            lines = [answer.iter_lines() for answer in (all_of, one_of, other)]
+            assert [next(line) for line in lines] == ["retry: 1000"] * 3
+            other_client = SqliteStore(tmp_path / "mfbocd.db")
+            assert other_client.remove_token("going")
+            other_client.close()
+            # both end, without a step and without a request
+            assert [list(line) for line in lines[:2]] == [[""], [""]]
+            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            client.post("/streams/a/observe", json=told, headers=bearer(staying))
+            assert any(line.startswith("data") for line in lines[2])
+        until(
+            lambda: client.get("/streams", headers=bearer(going)).status_code == 401, lambda: "a revoked token opens"
+        )
