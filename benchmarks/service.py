@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 
 CONFIG = {
-    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
 }
@@ -34,14 +34,14 @@ WARM = 300  # ticks before anything is measured: a state has its full size by th
 
 def serve(db: str, port: int, blank: bool) -> None:
     import uvicorn
-    from mfbocd.service.store.base.base import Store
-    from mfbocd.service.store.base.open import open_store
 
     from mfbocd.service import service
     from mfbocd.service.app import create_app
     from mfbocd.service.engine import Engine, Tick
     from mfbocd.service.records import Event, text
     from mfbocd.service.server import Server
+    from mfbocd.service.store.base import Store
+    from mfbocd.service.store.open import open_store
 
     class Blank(Engine):
         """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
@@ -291,10 +291,9 @@ def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
 
 def memory(ticks: int) -> None:
     """What a worker has in memory while 100 streams go on, with few steps kept."""
-    from mfbocd.service.store.base.sqlite import SqliteStore
-
     from mfbocd.service import manage
     from mfbocd.service.engine import Ask, Engine, Observe
+    from mfbocd.service.store.sqlite import SqliteStore
 
     rng = np.random.default_rng(0)
     names = [f"s{i}" for i in range(100)]

@@ -29,7 +29,7 @@ from mfbocd.io.config import Config
 
 CONFIG = Config.parse(
     {
-        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
         "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
         "policy": {"kind": "budget", "share": 0.35},
     }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 TICKS = 20
-MODEL = Gaussian(mean=0, var=3, noise=1)
+MODEL = Gaussian(mean=0, var=3, noise_var=1)
 TRUTH = (1.0, 1.0)  # mean and variance the samples are drawn with
 ZETAS = (0.0, 0.5, 0.9)
 SHARES = (0, 25, 50, 75, 100)
@@ -52,8 +52,8 @@ def by_library(x: Array, zeta: Array) -> Posterior:
 
 def by_equation(x: Array, zeta: Array) -> Posterior:
     """`mf_posterior` in natural parameters: chi + sum of zeta u(x) and nu + sum of zeta."""
-    precision = 1.0 / MODEL.var + float(zeta.sum()) / MODEL.noise
-    weighted = MODEL.mean / MODEL.var + float((zeta * x).sum()) / MODEL.noise
+    precision = 1.0 / MODEL.var + float(zeta.sum()) / MODEL.noise_var
+    weighted = MODEL.mean / MODEL.var + float((zeta * x).sum()) / MODEL.noise_var
     return Posterior(weighted / precision, 1.0 / precision)
 
 

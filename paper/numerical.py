@@ -28,7 +28,7 @@ Scores = dict[str, dict[str, float]]
 
 TICKS = 500
 HAZARD = 1 / 100
-MODEL = Gaussian(mean=1, var=3, noise=1)
+MODEL = Gaussian(mean=1, var=3, noise_var=1)
 WAYS = (Fidelity("low", zeta=0.5, cost=1.0), Fidelity("high", zeta=1.0, cost=2.0))
 ZETAS = tuple(f.zeta for f in WAYS)
 RATES = tuple(1.0 / f.cost_of() for f in WAYS)

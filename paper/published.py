@@ -68,13 +68,13 @@ def draw(model: Gaussian, fidelities: Sequence[Fidelity], hazard: float, *, tick
 
     >>> ways = Fidelity("low", 0.5, 1), Fidelity("high", 1, 2)
     >>> stream = draw(Gaussian(1, 3, 1), ways, 0.02, ticks=20_000, seed=1)
-    >>> noise = (stream.table - stream.theta[:, None]).std(axis=0)
+    >>> noise_var = (stream.table - stream.theta[:, None]).std(axis=0)
     >>> noise.round(1)  # not the square roots of 2 and 1
     array([2., 1.])
     """
     squared = [Fidelity(f.name, f.zeta**2, f.cost) for f in fidelities]
     return simulate_gaussian(
-        Gaussian(model.mean, model.var**2, model.noise**2), squared, hazard, ticks=ticks, seed=seed
+        Gaussian(model.mean, model.var**2, model.noise_var**2), squared, hazard, ticks=ticks, seed=seed
     )
 
 
@@ -118,7 +118,7 @@ def run(
     readings = np.ascontiguousarray(table, dtype=float)
     out = (chosen, posterior, mean)
     if isinstance(model, Gaussian):
-        prior = (float(model.mean), float(model.var), float(model.noise))
+        prior = (float(model.mean), float(model.var), float(model.noise_var))
         apart = -1.0 if margin is None else float(margin)
         _run_gaussian(readings, ways, pay, apart, forced, prior, float(hazard), correct, NODES, OMEGA, *out)
     elif isinstance(model, Bernoulli):
@@ -143,9 +143,12 @@ def gains(belief: Filter, zeta: Array) -> Array:
     weight, stats = belief.predicted()
     model, hazard = belief.model, float(belief.hazard(0))
     if isinstance(model, Gaussian):
-        mean, spread = model.mean + math.sqrt(model.noise) * stats[1], model.noise / stats[0]
+        mean, spread = model.mean + math.sqrt(model.noise_var) * stats[1], model.noise_var / stats[0]
         return np.array(
-            [_gaussian_gain(weight, mean, spread, weight.size, model.noise / z, hazard, NODES, OMEGA) for z in zeta]
+            [
+                _gaussian_gain(weight, mean, spread, weight.size, model.noise_var / z, hazard, NODES, OMEGA)
+                for z in zeta
+            ]
         )
     if isinstance(model, Bernoulli):
         a, b = np.ascontiguousarray(stats[0]), np.ascontiguousarray(stats[1])
@@ -237,7 +240,7 @@ def _run_gaussian(
 ) -> None:
     """The didactic code's loop. Hypotheses lie in birth order: the one born at b has t - b readings before tick t."""
     ticks = table.shape[0]
-    centre, var, noise = prior
+    centre, var, noise_var = prior
     weight = np.empty(ticks + 1)
     mean = np.empty(ticks + 1)
     spread = np.empty(ticks + 1)
@@ -250,19 +253,19 @@ def _run_gaussian(
         n = t + 1
         j = forced[t]
         if j < 0 and margin >= 0.0:
-            low = _gaussian_gain(weight, mean, spread, n, noise / zeta[0], hazard, nodes, omega)
-            high = _gaussian_gain(weight, mean, spread, n, noise / zeta[1], hazard, nodes, omega)
+            low = _gaussian_gain(weight, mean, spread, n, noise_var / zeta[0], hazard, nodes, omega)
+            high = _gaussian_gain(weight, mean, spread, n, noise_var / zeta[1], hazard, nodes, omega)
             j = 0 if abs(low - high) < margin else 1
         elif j < 0:
             best = -1.0
             for k in range(zeta.size):
-                gain = _gaussian_gain(weight, mean, spread, n, noise / zeta[k], hazard, nodes, omega)
+                gain = _gaussian_gain(weight, mean, spread, n, noise_var / zeta[k], hazard, nodes, omega)
                 if rates[k] * gain > best:
                     best = rates[k] * gain
                     j = k
         choice[t] = j
         x = table[t, j]
-        blur = noise / zeta[j]
+        blur = noise_var / zeta[j]
         top = -math.inf
         for i in range(n):
             v = spread[i] + blur

@@ -267,48 +267,48 @@ def _some(rng: np.random.Generator) -> float:
     return float(rng.binomial(TRIALS, rng.choice([0.2, 0.7])))
 
 
-def trend(noise: float | None) -> Case:
+def trend(noise_var: float | None) -> Case:
     return Case(
-        "trend" if noise is None else "trend-known",
-        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.told(noise)),
+        "trend" if noise_var is None else "trend-known",
+        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.told(noise_var)),
         _normal,
-        lambda r: d.trend_marginal(r, noise),
-        lambda r: d.trend_mean(r, noise),
+        lambda r: d.trend_marginal(r, noise_var),
+        lambda r: d.trend_mean(r, noise_var),
         additive=False,
     )
 
 
-def autoregressive(noise: float | None) -> Case:
+def autoregressive(noise_var: float | None) -> Case:
     return Case(
-        "autoregressive" if noise is None else "autoregressive-known",
-        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise)),
+        "autoregressive" if noise_var is None else "autoregressive-known",
+        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var)),
         _normal,
-        lambda r, before=(): d.lagged_marginal(r, before, noise),
-        lambda r, before=(): d.lagged_mean(r, before, noise),
+        lambda r, before=(): d.lagged_marginal(r, before, noise_var),
+        lambda r, before=(): d.lagged_mean(r, before, noise_var),
         remembers=True,
         additive=False,
     )
 
 
-def process(noise: float | None, order: int) -> Case:
+def process(noise_var: float | None, order: int) -> Case:
     return Case(
-        "process" if noise is None else "process-known",
-        lambda: mf.GaussianProcess(order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.told(noise), reach=d.REACH),
+        "process" if noise_var is None else "process-known",
+        lambda: mf.GaussianProcess(order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.told(noise_var), reach=d.REACH),
         _normal,
-        lambda r, before=(): d.process_marginal(r, before, noise, order),
-        lambda r, before=(): d.process_mean(r, before, noise, order),
+        lambda r, before=(): d.process_marginal(r, before, noise_var, order),
+        lambda r, before=(): d.process_mean(r, before, noise_var, order),
         remembers=True,
         additive=False,
     )
 
 
-def regression(noise: float | None) -> Case:
+def regression(noise_var: float | None) -> Case:
     return Case(
-        "regression" if noise is None else "regression-known",
-        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.told(noise)),
+        "regression" if noise_var is None else "regression-known",
+        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.told(noise_var)),
         d.covariates,
-        lambda r, before=(): d.regression_marginal(r, noise),
-        lambda r, before=(): d.regression_mean(r, before, noise),
+        lambda r, before=(): d.regression_marginal(r, noise_var),
+        lambda r, before=(): d.regression_mean(r, before, noise_var),
         remembers=True,
         given=2,
     )

@@ -17,7 +17,7 @@ from mfbocd.io.config import Config
 CONFIG = Config.parse(
     {
         "hazard": 1 / 50,
-        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
         "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
         "policy": {"kind": "budget", "per_tick": 8},
     }
@@ -35,8 +35,8 @@ def streams(count: int, ticks: int, seed: int) -> Tables:
         change = int(rng.integers(1, ticks))
         before, after = rng.normal(0.0, 3.0, 2)
         level = np.where(np.arange(ticks) < change, before, after)
-        noise = rng.normal(size=(ticks, 2)) * [10.0**0.5, 1.0]
-        tables[f"s{i}"] = (level[:, None] + noise).tolist()
+        noise_var = rng.normal(size=(ticks, 2)) * [10.0**0.5, 1.0]
+        tables[f"s{i}"] = (level[:, None] + noise_var).tolist()
     return tables
 
 

@@ -168,7 +168,7 @@ def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> 
 @pytest.mark.parametrize(
     ("field", "more"),
     [
-        ("shadow", {"shadow": {"imu": ShadowGuard(0.1, 5, "gaussian", noise=1.0)}}),
+        ("shadow", {"shadow": {"imu": ShadowGuard(0.1, 5, "gaussian", noise_var=1.0)}}),
         ("on_error", {"on_error": "fallback"}),
         ("hazard", {"hazard": mf.Learned()}),
         ("policy", {"policy": mf.Random()}),

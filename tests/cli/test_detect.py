@@ -36,7 +36,7 @@ hazard = 0.01
 kind = "gaussian"
 mean = 0.0
 var = 25.0
-noise = 1.0
+noise_var = 1.0
 [[fidelity]]
 name = "imu"
 zeta = 0.1
@@ -179,7 +179,7 @@ def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stre
     assert list(found[0]) == FIELDS
     assert {step["fidelity"] for step in found} == {"x"}
     assert "No config: ordinary changepoint detection of column 'x'." in done.stderr
-    for key in ("kind = gaussian: ", "mean = ", "var = ", "noise = "):
+    for key in ("kind = gaussian: ", "mean = ", "var = ", "noise_var = "):
         assert f"  {key}" in done.stderr
     alarms = [(s["tick"], s["changed_at"]) for s in found if s["alarm"]]
     true = stream.changes.tolist()
@@ -250,7 +250,7 @@ def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
         ),
         (("nosuch.csv",), "'nosuch.csv' does not exist"),
         ((".",), "is a directory"),
-        (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise'?)"),
+        (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise_var'?)"),
         (("walk.csv", "-c", "mf.toml", "--hazard", "2"), "hazard must lie in (0, 1), not 2.0"),
         (("walk.csv", "-c", "mf.toml", "--column", "imu"), "--column is for one fidelity"),
         (("one.txt", "--plot", "no/where.png"), "the folder of 'no/where.png' does not exist"),

@@ -30,7 +30,7 @@ seed = 3
 kind = "gaussian"
 mean = 0.0
 var = 25.0
-noise = 1.0
+noise_var = 1.0
 [[fidelity]]
 name = "imu"
 zeta = 0.1

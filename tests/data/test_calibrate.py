@@ -67,11 +67,11 @@ def pairs(rng, n, zeta, correlation=0.0, tails=None, regimes=5):
     return signal + a, signal + b / math.sqrt(zeta), signal, label
 
 
-@pytest.mark.parametrize("how", ["truth", "regimes", "noise"])
+@pytest.mark.parametrize("how", ["truth", "regimes", "noise_var"])
 def test_gaussian_zeta_finds_the_ratio_of_variances(how):
     rng = np.random.default_rng(1)
     high, low, signal, label = pairs(rng, 100_000, zeta=0.3)
-    given = {"truth": signal, "regimes": label, "noise": 1.0}[how]
+    given = {"truth": signal, "regimes": label, "noise_var": 1.0}[how]
     estimate = gaussian_zeta(high, low, **{how: given})
     assert estimate.value == pytest.approx(0.3, abs=0.006)  # standard error .3 * sqrt(4 / n) = .002
     assert estimate.low < 0.3 < estimate.high
@@ -122,7 +122,7 @@ def test_difference_interval_covers():
     trials, hit = 800, 0
     for _ in range(trials):
         high, low, _, _ = pairs(rng, 100, 0.5)
-        found = gaussian_zeta(high, low, noise=1.0, level=0.9)
+        found = gaussian_zeta(high, low, noise_var=1.0, level=0.9)
         hit += found.low <= 0.5 <= found.high
     assert 0.9 - 4.0 * math.sqrt(0.09 / trials) <= hit / trials <= 0.95
 
@@ -139,7 +139,7 @@ def test_simulated_streams_come_back():
     stream = simulate.gaussian(model, ways, 1 / 50, ticks=2000, seed=3)
     label = np.searchsorted(stream.changes, np.arange(2000), side="right")
     low, high = stream.table.T
-    for given in ({"truth": stream.theta}, {"regimes": label}, {"noise": 2.0}):
+    for given in ({"truth": stream.theta}, {"regimes": label}, {"noise_var": 2.0}):
         found = gaussian_zeta(high, low, **given)
         assert found.low < 0.2 < found.high
         assert found.high < 0.25
@@ -153,13 +153,13 @@ def test_gaussian_zeta_is_at_most_one():
     assert max(e.value for e in found) == 1.0  # one of the two ratios is above 1
 
 
-@pytest.mark.parametrize("how", ["truth", "regimes", "noise"])
+@pytest.mark.parametrize("how", ["truth", "regimes", "noise_var"])
 @pytest.mark.parametrize("stuck", ["constant", "random"])
 def test_a_low_fidelity_that_does_not_follow_is_refused(how, stuck):
     rng = np.random.default_rng(7)
     high, _, signal, label = pairs(rng, 200, 0.5, regimes=20)
     low = np.zeros(200) if stuck == "constant" else rng.normal(size=200)
-    given = {"truth": signal, "regimes": label, "noise": 1.0}[how]
+    given = {"truth": signal, "regimes": label, "noise_var": 1.0}[how]
     with pytest.raises(CalibrationError, match="no better than chance: its slope"):
         gaussian_zeta(high, low, **{how: given})
 
@@ -167,7 +167,7 @@ def test_a_low_fidelity_that_does_not_follow_is_refused(how, stuck):
 def test_a_signal_that_does_not_move_refuses_nobody():
     rng = np.random.default_rng(9)
     high, low = rng.normal(size=400), 2.0 * rng.normal(size=400)
-    for given in ({"truth": np.zeros(400)}, {"regimes": np.repeat(np.arange(20), 20)}, {"noise": 1.0}):
+    for given in ({"truth": np.zeros(400)}, {"regimes": np.repeat(np.arange(20), 20)}, {"noise_var": 1.0}):
         found = gaussian_zeta(high, low, **given)
         assert found.low < 0.25 < found.high
 
@@ -183,24 +183,24 @@ def test_gaussian_refusals():
         with pytest.raises(CalibrationError, match="the low fidelity is the better one"):
             gaussian_zeta(low, high, **given)
     with pytest.raises(CalibrationError, match="the low fidelity is the better one"):
-        gaussian_zeta(high, signal + 0.1 * (high - signal), noise=4.0)
+        gaussian_zeta(high, signal + 0.1 * (high - signal), noise_var=4.0)
     with pytest.raises(CalibrationError, match="high has no error at all about the truth"):
         gaussian_zeta(signal, low, truth=signal)
     with pytest.raises(CalibrationError, match="never differ"):
-        gaussian_zeta(high, high, noise=1.0)
+        gaussian_zeta(high, high, noise_var=1.0)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({}, "exactly one of truth, regimes and noise"),
-        ({"noise": 1.0, "truth": np.zeros(50)}, "exactly one of truth, regimes and noise"),
+        ({}, "exactly one of truth, regimes and noise_var"),
+        ({"noise_var": 1.0, "truth": np.zeros(50)}, "exactly one of truth, regimes and noise_var"),
         ({"truth": np.zeros(49)}, "high and truth must be readings of the same ticks"),
-        ({"noise": -1.0}, "gaussian_zeta.noise must be positive"),
-        ({"noise": 1.0, "level": 1.0}, "level must lie in"),
-        ({"noise": 1.0, "least": 2}, "least must be a whole number of at least 3, not 2"),
-        ({"noise": 1.0, "low": np.full(50, np.nan)}, "low must be finite, but is nan"),
-        ({"noise": 1.0, "low": np.zeros((50, 1))}, "low must be one reading a tick"),
+        ({"noise_var": -1.0}, "gaussian_zeta.noise_var must be positive"),
+        ({"noise_var": 1.0, "level": 1.0}, "level must lie in"),
+        ({"noise_var": 1.0, "least": 2}, "least must be a whole number of at least 3, not 2"),
+        ({"noise_var": 1.0, "low": np.full(50, np.nan)}, "low must be finite, but is nan"),
+        ({"noise_var": 1.0, "low": np.zeros((50, 1))}, "low must be one reading a tick"),
     ],
 )
 def test_gaussian_arguments(change, message):
@@ -352,7 +352,7 @@ METHODS = ["gaussian", "accuracy", "tpr", "information"]
 
 
 def guard_of(method, declared, level=0.99):
-    return ShadowGuard(declared, every=1, method=method, level=level, noise=2.0 if method == "gaussian" else None)
+    return ShadowGuard(declared, every=1, method=method, level=level, noise_var=2.0 if method == "gaussian" else None)
 
 
 def shadows(rng, method, zeta, n):
@@ -498,9 +498,9 @@ def test_a_saved_guard_goes_on_alike(method):
         ({"every": 0}, "ShadowGuard.every must be a whole number of at least 1, not 0"),
         ({"method": "auc"}, "ShadowGuard.method must be"),
         ({"level": 1.0}, "ShadowGuard.level must lie in"),
-        ({"noise": 1.0}, "ShadowGuard.noise is needed for 'gaussian' and for nothing else"),
-        ({"method": "gaussian"}, "ShadowGuard.noise is needed for 'gaussian' and for nothing else"),
-        ({"method": "gaussian", "noise": 0.0}, "ShadowGuard.noise must be positive"),
+        ({"noise_var": 1.0}, "ShadowGuard.noise_var is needed for 'gaussian' and for nothing else"),
+        ({"method": "gaussian"}, "ShadowGuard.noise_var is needed for 'gaussian' and for nothing else"),
+        ({"method": "gaussian", "noise_var": 0.0}, "ShadowGuard.noise_var must be positive"),
     ],
 )
 def test_guard_arguments(change, message):

@@ -22,7 +22,7 @@ WALK: dict[str, Any] = {
     "hazard": 0.004,
     "missing": "skip",
     "seed": 3,
-    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     "fidelity": [
         {"name": "imu", "zeta": 0.1, "cost": 1, "column": "imu m/s"},
         {"name": "gps", "zeta": 1, "cost": 40},
@@ -123,9 +123,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"model": {"mean": 0}}, r"^model\.kind is missing"),
     (
         {"model": {"kind": "gaussian", "nois": 1}},
-        r"^model\.nois is unknown \(did you mean 'noise'\?\); expected mean",
+        r"^model\.nois is unknown \(did you mean 'noise_var'\?\); expected mean",
     ),
-    ({"model": {"kind": "gaussian", "noise": -1}}, r"^model\.noise must be positive, not -1$"),
+    ({"model": {"kind": "gaussian", "noise_var": -1}}, r"^model\.noise_var must be positive, not -1$"),
     ({"model": {"kind": "gaussian", "mean": "0"}}, r"^model\.mean must be a number, not '0'$"),
     ({"model": {"kind": "gaussian", "mean": 10**400}}, r"^model\.mean must be finite, not 1000"),
     ({"hazard": 2}, r"^hazard must lie in \(0, 1\), not 2$"),

@@ -52,17 +52,17 @@ def seen(columns: Columns) -> Chunk:
 def test_noise_is_found_through_changes_of_level(scale: float) -> None:
     rng = np.random.default_rng(3)
     values = np.repeat(rng.normal(0, 50, 20), 100) + rng.normal(0, 2, 2000)
-    noise, _ = noise_of(scale * values + 7 * scale)
-    assert noise == pytest.approx(4 * scale**2, rel=0.12)
-    assert noise == pytest.approx(scale**2 * noise_of(values)[0], rel=1e-9)
+    noise_var, _ = noise_of(scale * values + 7 * scale)
+    assert noise_var == pytest.approx(4 * scale**2, rel=0.12)
+    assert noise_var == pytest.approx(scale**2 * noise_of(values)[0], rel=1e-9)
 
 
 def test_noise_of_readings_that_hardly_move() -> None:
-    noise, why = noise_of([5, 5, 5, 7, 5, 5, 5, 5, 5])
-    assert noise == pytest.approx((2 * 2 + 2 * 2) / 8 / 2)
+    noise_var, why = noise_of([5, 5, 5, 7, 5, 5, 5, 5, 5])
+    assert noise_var == pytest.approx((2 * 2 + 2 * 2) / 8 / 2)
     assert "most readings equal the one before" in why
-    noise, why = noise_of([30.0] * 5)
-    assert noise == pytest.approx(0.09)
+    noise_var, why = noise_of([30.0] * 5)
+    assert noise_var == pytest.approx(0.09)
     assert "placeholder" in why
 
 
@@ -72,11 +72,11 @@ def test_the_model_follows_the_data() -> None:
     guess = guess_model(x)
     assert guess.model["mean"] == np.median(x)
     assert guess.model["var"] == pytest.approx(np.var(x))
-    assert set(guess.reasons) == {"kind", "mean", "var", "noise"}
+    assert set(guess.reasons) == {"kind", "mean", "var", "noise_var"}
     calm = guess_model(x[:100])  # one regime: others may lie further off than it varies
-    assert calm.model["var"] == pytest.approx(9 * calm.model["noise"])
+    assert calm.model["var"] == pytest.approx(9 * calm.model["noise_var"])
     moved = guess_model(1000 * x + 5).model
-    assert moved["noise"] == pytest.approx(1e6 * guess.model["noise"], rel=1e-9)
+    assert moved["noise_var"] == pytest.approx(1e6 * guess.model["noise_var"], rel=1e-9)
     assert moved["var"] == pytest.approx(1e6 * guess.model["var"], rel=1e-9)
     assert moved["mean"] == pytest.approx(1000 * guess.model["mean"] + 5, rel=1e-12)
 
@@ -109,7 +109,7 @@ def test_a_config_from_two_columns() -> None:
     assert "PLACEHOLDER" in notes["fidelity[0].cost"]
     assert "95 % interval" in notes["fidelity[0].zeta"]
     assert notes["fidelity[1]"].startswith("The best: its noise, ")
-    assert config.model["noise"] == pytest.approx(1.0, rel=0.2)
+    assert config.model["noise_var"] == pytest.approx(1.0, rel=0.2)
     forced, notes = guess_config(survey([seen(columns)], list(columns)), best="imu")
     assert [f.name for f in forced.fidelities] == ["gps", "imu"]
     assert notes["fidelity[1]"] == "The best: you said so."
@@ -254,7 +254,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert any(line.startswith("zeta of imu") and "95 % interval" in line for line in lines)
     new = Config.load(tmp_path / "new.toml")
     assert new.fidelities[0].zeta == pytest.approx(0.25, abs=0.06)
-    assert new.model["noise"] == pytest.approx(1.0, rel=0.15)
+    assert new.model["noise_var"] == pytest.approx(1.0, rel=0.15)
     assert new.model["mean"] == pytest.approx(data["gps"].mean(), rel=1e-3)
     assert new.policy is not None
     assert new.policy["kind"] == "net"
@@ -329,7 +329,7 @@ def test_what_cannot_be_told_is_kept_or_refused() -> None:
     rng = np.random.default_rng(4)
     config = Config.parse({"model": {"kind": "gaussian"}, "fidelity": [{"name": "a", "zeta": 1, "cost": 1}]})
     flat = recalibrate(config, {"a": rng.normal(3, 2, 500)})
-    assert [c.label for c in flat.changes] == ["noise"]
+    assert [c.label for c in flat.changes] == ["noise_var"]
     assert flat.kept[0].startswith("the prior: levels hardly differ")
     assert flat.config.model["mean"] == 0.0
     with pytest.raises(CalibrationError, match="the best fidelity, 'a', has 0 readings"):

@@ -219,8 +219,8 @@ def test_an_unknown_noise_is_expected_as_it_was() -> None:
     plain, guess = guess_plain(x).model, guess_model(x)
     model = detector(x).model
     assert isinstance(model, mf.GaussianUnknown)
-    assert model.scale / (model.shape - 1.0) == pytest.approx(plain["noise"])
-    assert model.count == pytest.approx(plain["noise"] / plain["var"])
+    assert model.scale / (model.shape - 1.0) == pytest.approx(plain["noise_var"])
+    assert model.count == pytest.approx(plain["noise_var"] / plain["var"])
     assert model.mean == plain["mean"]
     assert set(guess.reasons) == {"kind", "mean", "count", "shape", "scale"}
 
@@ -296,7 +296,7 @@ def test_several_columns_stay_a_gaussians_and_are_told_so() -> None:
     cells = {name: list(map(str, values)) for name, values in columns.items()}
     config, notes = guess_config(survey([Chunk("line", range(2, 602), cells)], list(cells)))
     assert config.model["kind"] == "gaussian"
-    assert config.model["noise"] == pytest.approx(guess_plain(good).model["noise"], rel=1e-3)
+    assert config.model["noise_var"] == pytest.approx(guess_plain(good).model["noise_var"], rel=1e-3)
     assert "CAREFUL: by itself the best column is of kind poisson: counts, whole numbers" in notes["model.kind"]
     assert "The noise of the best over its own" in notes["fidelity[0].zeta"]
     plain = {name: list(map(str, rng.normal(0.0, sd, 600))) for name, sd in (("a", 2.0), ("b", 1.0))}

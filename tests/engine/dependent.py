@@ -46,59 +46,59 @@ def unknown_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.n
     return total
 
 
-def marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray, noise: float | None) -> float:
+def marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray, noise_var: float | None) -> float:
     """Of readings in their own units: y is already divided by the unit."""
     kept = zeta > 0
-    of = unknown_marginal if noise is None else known_marginal
-    return of(u[kept], y[kept], zeta[kept], count) - kept.sum() * math.log(unit(noise))
+    of = unknown_marginal if noise_var is None else known_marginal
+    return of(u[kept], y[kept], zeta[kept], count) - kept.sum() * math.log(unit(noise_var))
 
 
-def unit(noise: float | None) -> float:
-    return math.sqrt(SCALE if noise is None else noise)
+def unit(noise_var: float | None) -> float:
+    return math.sqrt(SCALE if noise_var is None else noise_var)
 
 
-def told(noise: float | None) -> dict[str, float]:
+def told(noise_var: float | None) -> dict[str, float]:
     """What a model is told of the noise."""
-    return {"shape": SHAPE, "scale": SCALE} if noise is None else {"noise": noise}
+    return {"shape": SHAPE, "scale": SCALE} if noise_var is None else {"noise_var": noise_var}
 
 
 # --- trend ------------------------------------------------------------------------------------------------------
 LEVEL, SLOPE = 1.2, -0.4
 
 
-def _trend(readings: Readings, noise: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _trend(readings: Readings, noise_var: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     age = np.arange(float(len(readings)))
     u = np.stack([np.ones_like(age), age], axis=1)
     y = np.array([x for x, _ in readings]) - LEVEL - SLOPE * age
-    return u, y / unit(noise), np.array([zeta for _, zeta in readings])
+    return u, y / unit(noise_var), np.array([zeta for _, zeta in readings])
 
 
-def trend_marginal(readings: Readings, noise: float | None) -> float:
-    return marginal(*_trend(readings, noise), COUNTS[:2], noise) if readings else 0.0
+def trend_marginal(readings: Readings, noise_var: float | None) -> float:
+    return marginal(*_trend(readings, noise_var), COUNTS[:2], noise_var) if readings else 0.0
 
 
-def trend_mean(readings: Readings, noise: float | None) -> float:
+def trend_mean(readings: Readings, noise_var: float | None) -> float:
     age = len(readings)
     if age == 0:
         return LEVEL
-    mean = posterior(*_trend(readings, noise), COUNTS[:2])[0]
-    return LEVEL + SLOPE * age + unit(noise) * float(mean @ [1.0, age])
+    mean = posterior(*_trend(readings, noise_var), COUNTS[:2])[0]
+    return LEVEL + SLOPE * age + unit(noise_var) * float(mean @ [1.0, age])
 
 
 # --- autoregression of order 2 --------------------------------------------------------------------------------------
 ABOUT = 0.8
 
 
-def _lagged(readings: Readings, before: Readings, noise: float | None):  # type: ignore[no-untyped-def]
+def _lagged(readings: Readings, before: Readings, noise_var: float | None):  # type: ignore[no-untyped-def]
     """Regressors, readings and zetas of a segment and the regressors of the tick after it, standardised."""
-    past = [0.0, 0.0] + [(x - ABOUT) / unit(noise) if zeta > 0 else 0.0 for x, zeta in before]
+    past = [0.0, 0.0] + [(x - ABOUT) / unit(noise_var) if zeta > 0 else 0.0 for x, zeta in before]
     rows: list[list[float]] = []
     values: list[float] = []
     zetas: list[float] = []
     for x, zeta in readings:
         row = [1.0, past[-1], past[-2]]
         if zeta > 0:
-            rows, values, zetas = [*rows, row], [*values, (x - ABOUT) / unit(noise)], [*zetas, zeta]
+            rows, values, zetas = [*rows, row], [*values, (x - ABOUT) / unit(noise_var)], [*zetas, zeta]
             past.append(values[-1])
         else:
             mean = posterior(np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), COUNTS)[0]
@@ -106,14 +106,14 @@ def _lagged(readings: Readings, before: Readings, noise: float | None):  # type:
     return np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), np.array([1.0, past[-1], past[-2]])
 
 
-def lagged_marginal(readings: Readings, before: Readings, noise: float | None) -> float:
-    u, y, zeta, _ = _lagged(readings, before, noise)
-    return marginal(u, y, zeta, COUNTS, noise)
+def lagged_marginal(readings: Readings, before: Readings, noise_var: float | None) -> float:
+    u, y, zeta, _ = _lagged(readings, before, noise_var)
+    return marginal(u, y, zeta, COUNTS, noise_var)
 
 
-def lagged_mean(readings: Readings, before: Readings, noise: float | None) -> float:
-    u, y, zeta, row = _lagged(readings, before, noise)
-    return ABOUT + unit(noise) * float(posterior(u, y, zeta, COUNTS)[0] @ row)
+def lagged_mean(readings: Readings, before: Readings, noise_var: float | None) -> float:
+    u, y, zeta, row = _lagged(readings, before, noise_var)
+    return ABOUT + unit(noise_var) * float(posterior(u, y, zeta, COUNTS)[0] @ row)
 
 
 # --- Gaussian process of order 1 or 2 -------------------------------------------------------------------------------
@@ -141,8 +141,8 @@ def _covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 class Process:
     """A segment, dense: one row and column a reading."""
 
-    def __init__(self, order: int, before: Readings, noise: float | None) -> None:
-        self.noise = noise
+    def __init__(self, order: int, before: Readings, noise_var: float | None) -> None:
+        self.noise_var = noise_var
         self.places, self.y, self.zeta = np.empty((0, 2, order)), np.empty(0), np.empty(0)
         past = [(0.0, NOWHERE)] * order + [(x - ABOUT, 0.0) if zeta > 0 else (0.0, NOWHERE) for x, zeta in before]
         self.place = np.array(past[: -order - 1 : -1]).T[None]  # mean and variance by lag, newest first
@@ -165,56 +165,56 @@ class Process:
         lag = (x - ABOUT, 0.0)
         if zeta > 0:
             self.places = np.concatenate([self.places, self.place])
-            self.y, self.zeta = np.append(self.y, (x - ABOUT) / unit(self.noise)), np.append(self.zeta, zeta)
+            self.y, self.zeta = np.append(self.y, (x - ABOUT) / unit(self.noise_var)), np.append(self.zeta, zeta)
         else:
-            s2 = unit(self.noise) ** 2 * (scale / (shape - 1) if self.noise is None else 1.0)
-            lag = (unit(self.noise) * mean, s2 * (1 + var))
+            s2 = unit(self.noise_var) ** 2 * (scale / (shape - 1) if self.noise_var is None else 1.0)
+            lag = (unit(self.noise_var) * mean, s2 * (1 + var))
         self.place = np.concatenate([np.reshape(lag, (1, 2, 1)), self.place[:, :, :-1]], axis=2)
 
 
-def process_marginal(readings: Readings, before: Readings, noise: float | None, order: int) -> float:
-    segment, total = Process(order, before, noise), 0.0
+def process_marginal(readings: Readings, before: Readings, noise_var: float | None, order: int) -> float:
+    segment, total = Process(order, before, noise_var), 0.0
     for x, zeta in readings:
-        if zeta > 0 and noise is None:  # DEFINED by its normalised predictives
+        if zeta > 0 and noise_var is None:  # DEFINED by its normalised predictives
             mean, var, shape, scale = segment.ahead()
             df = 2 * shape + zeta - 1
-            width = math.sqrt(2 * scale * (1 / zeta + var) / df) * unit(noise)
-            total += float(stats.t(df, ABOUT + unit(noise) * mean, width).logpdf(x))
+            width = math.sqrt(2 * scale * (1 / zeta + var) / df) * unit(noise_var)
+            total += float(stats.t(df, ABOUT + unit(noise_var) * mean, width).logpdf(x))
         segment.read(x, zeta)
-    if noise is None or segment.y.size == 0:
+    if noise_var is None or segment.y.size == 0:
         return total
     joint = stats.multivariate_normal(np.zeros(segment.y.size), segment.covariance())
-    return float(joint.logpdf(segment.y)) - segment.y.size * math.log(unit(noise))
+    return float(joint.logpdf(segment.y)) - segment.y.size * math.log(unit(noise_var))
 
 
-def process_mean(readings: Readings, before: Readings, noise: float | None, order: int) -> float:
-    segment = Process(order, before, noise)
+def process_mean(readings: Readings, before: Readings, noise_var: float | None, order: int) -> float:
+    segment = Process(order, before, noise_var)
     for x, zeta in readings:
         segment.read(x, zeta)
-    return ABOUT + unit(noise) * segment.ahead()[0]
+    return ABOUT + unit(noise_var) * segment.ahead()[0]
 
 
 # --- regression on two covariates -----------------------------------------------------------------------------------
 LINE = np.array([0.5, -1.0, 2.0])
 
 
-def _regression(readings: Readings, noise: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _regression(readings: Readings, noise_var: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     given = [(np.asarray(x, dtype=float), zeta) for x, zeta in readings if zeta > 0]
     x = np.array([x for x, _ in given]).reshape(-1, 3)
     u = np.column_stack([np.ones(len(given)), x[:, 1:]])
-    return u, (x[:, 0] - u @ LINE) / unit(noise), np.array([zeta for _, zeta in given])
+    return u, (x[:, 0] - u @ LINE) / unit(noise_var), np.array([zeta for _, zeta in given])
 
 
-def regression_marginal(readings: Readings, noise: float | None) -> float:
-    return marginal(*_regression(readings, noise), COUNTS, noise)
+def regression_marginal(readings: Readings, noise_var: float | None) -> float:
+    return marginal(*_regression(readings, noise_var), COUNTS, noise_var)
 
 
-def regression_mean(readings: Readings, before: Readings, noise: float | None) -> np.ndarray:
+def regression_mean(readings: Readings, before: Readings, noise_var: float | None) -> np.ndarray:
     seen = [np.asarray(x, dtype=float) for x, zeta in [*before, *readings] if zeta > 0]
     last = seen[-1][1:] if seen else np.zeros(2)
     u = np.append(1.0, last)
-    mean = posterior(*_regression(readings, noise), COUNTS)[0]
-    return np.append(u @ (LINE + unit(noise) * mean), last)
+    mean = posterior(*_regression(readings, noise_var), COUNTS)[0]
+    return np.append(u @ (LINE + unit(noise_var) * mean), last)
 
 
 def covariates(rng: np.random.Generator) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import Any
 
 import mfbocd as mf
 from mfbocd._kernels import layout
+from mfbocd.belief.pruning import DEFAULT
 from mfbocd.detector.serialization import Loader
 
 NASTY = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1.0, 1e300, -1e300, 2.0**53, 2.0**31, 2.0**63, 5e-324, 0.5, 1e-200)
@@ -35,12 +36,12 @@ def saved() -> list[bytes]:
         mf.MultivariateGaussian([0, 0], 9, 1),
         mf.Trend(),
     ]
-    prunings: list[Any] = [None, mf.Threshold(1e-4), mf.TopK(8), mf.Resample(8), mf.prune.DEFAULT]
+    prunings: list[Any] = [None, mf.Threshold(1e-4), mf.TopK(8), mf.Resample(8), DEFAULT]
     out = []
     for i, model in enumerate(models):
         for j, prune in enumerate(prunings):
             hazard = mf.Learned(points=3) if (i + j) % 3 == 0 else 0.05 if (i + j) % 3 == 1 else [0.1, 0.05, 0.02]
-            guard = {"low": mf.calibrate.ShadowGuard(0.3, 7, "gaussian", noise=1.0)} if (i, j) == (0, 1) else None
+            guard = {"low": mf.calibrate.ShadowGuard(0.3, 7, "gaussian", noise_var=1.0)} if (i, j) == (0, 1) else None
             policy = mf.Budget(share=0.5, cap=(30, 8)) if j == 2 else mf.Net(0.1) if j == 3 else None
             ways = WAYS
             if model.observe is None:  # methods in Python, whose gains take long, and which no index can crash

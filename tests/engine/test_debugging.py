@@ -55,7 +55,7 @@ def close(one: Any, other: Any, where: str = "") -> None:
 
 
 def test_without_compilation_everything_says_the_same() -> None:
-    found, warned = python("-W", "always", "-m", "tests.plain_python", NUMBA_DISABLE_JIT="1")
+    found, warned = python("-W", "always", "-m", "tests.engine.plain_python", NUMBA_DISABLE_JIT="1")
     assert warned == ""
     close(json.loads(found), json.loads(json.dumps(said())))
 

@@ -44,10 +44,10 @@ def test_whole_readings_of_a_regime_are_one_multivariate_t() -> None:
     assert evidence(model, [(v, 1.0) for v in x.tolist()]) == pytest.approx(truth, rel=1e-11)
 
 
-@pytest.mark.parametrize("noise", [None, d.NOISE])
+@pytest.mark.parametrize("noise_var", [None, d.NOISE])
 @pytest.mark.parametrize("zeta", [0.15, 1.0])
-def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise, zeta: float) -> None:  # type: ignore[no-untyped-def]
-    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise))
+def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise_var, zeta: float) -> None:  # type: ignore[no-untyped-def]
+    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var))
     stats_ = model.prior()
     for x in (3.0, -1.0, 2.0, 4.0):
         stats_ = model.update(stats_, x, 0.7)
@@ -67,22 +67,22 @@ def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise, zeta
     assert float(model.predictive_cdf(stats_, mean + 1.3, zeta)) == pytest.approx(below, abs=1e-7)
 
 
-@pytest.mark.parametrize("noise", [None, d.NOISE])
-def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("noise_var", [None, d.NOISE])
+def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise_var) -> None:  # type: ignore[no-untyped-def]
     """E_x log p(x | coefficients, s2) / p(x), by drawing both; at zeta = 1 it is a mutual information."""
     rng = np.random.default_rng(5)
-    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.told(noise))
-    unit = d.unit(noise)
+    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.told(noise_var))
+    unit = d.unit(noise_var)
     stats_ = model.skip(model.skip(model.prior()))  # the third tick: the slope matters
     n = 200_000
-    s2 = unit**2 / (rng.gamma(d.SHAPE, size=n) if noise is None else 1.0)
+    s2 = unit**2 / (rng.gamma(d.SHAPE, size=n) if noise_var is None else 1.0)
     line = rng.normal(size=n) / math.sqrt(0.5) + 2.0 * rng.normal(size=n) / 2.0
     x = np.sqrt(s2) * (line + rng.normal(size=n))
     q = 1.0 + 1 / 0.5 + 4.0 / 4.0
-    if noise is None:
+    if noise_var is None:
         p = stats.t(2 * d.SHAPE, 0.0, math.sqrt(d.SCALE * q / d.SHAPE)).logpdf(x)
     else:
-        p = stats.norm(0.0, math.sqrt(noise * q)).logpdf(x)
+        p = stats.norm(0.0, math.sqrt(noise_var * q)).logpdf(x)
     told = stats.norm(np.sqrt(s2) * line, np.sqrt(s2)).logpdf(x) - p
     error = told.std() / math.sqrt(n)
     assert float(model.parameter_gain(stats_, 1.0)) == pytest.approx(told.mean(), abs=5 * error)
@@ -104,14 +104,16 @@ def test_coefficients_against_least_squares() -> None:
     truth = np.linalg.lstsq(root * full, root[:, 0] * y, rcond=None)[0]
     mean, var = model.parameter(stats_)
     np.testing.assert_allclose(mean, truth, rtol=1e-7)
-    noise = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (0.5 * zeta.sum())  # E[s2], the shape having begun at 1
-    np.testing.assert_allclose(var, noise * np.diag(np.linalg.inv((full.T * zeta) @ full)), rtol=1e-7)
+    noise_var = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (
+        0.5 * zeta.sum()
+    )  # E[s2], the shape having begun at 1
+    np.testing.assert_allclose(var, noise_var * np.diag(np.linalg.inv((full.T * zeta) @ full)), rtol=1e-7)
 
 
 def test_an_autoregressions_coefficients_against_least_squares() -> None:
     rng = np.random.default_rng(3)
     about = np.append([0.0, 0.0], rng.normal(size=50))
-    model = mf.Autoregressive(2, 7.0, 1e-9, noise=9.0)
+    model = mf.Autoregressive(2, 7.0, 1e-9, noise_var=9.0)
     stats_ = model.prior()
     for x in (7.0 + about[2:]).tolist():
         stats_ = model.update(stats_, x, 1.0)
@@ -142,8 +144,8 @@ def test_an_autoregression_of_order_0_is_the_gaussian_of_unknown_variance(gain) 
 
 def test_a_regression_on_the_age_is_a_trend() -> None:
     """The same line, told the age as a covariate, while there is one regime."""
-    trend = mf.Trend(1.0, 0.2, (0.5, 3.0), noise=2.0)
-    line = mf.LinearRegression(1, (1.0, 0.2), (0.5, 3.0), noise=2.0)
+    trend = mf.Trend(1.0, 0.2, (0.5, 3.0), noise_var=2.0)
+    line = mf.LinearRegression(1, (1.0, 0.2), (0.5, 3.0), noise_var=2.0)
     rng = np.random.default_rng(4)
     readings = [(float(rng.normal()), float(rng.uniform(0.1, 1))) for _ in range(9)]
     apart = evidence(trend, readings) - evidence(line, [(np.array([x, t]), z) for t, (x, z) in enumerate(readings)])
@@ -151,7 +153,7 @@ def test_a_regression_on_the_age_is_a_trend() -> None:
 
 
 def test_a_regression_without_intercept_goes_through_zero() -> None:
-    model = mf.LinearRegression(1, count=1e-6, noise=1, intercept=False)
+    model = mf.LinearRegression(1, count=1e-6, noise_var=1, intercept=False)
     stats_ = model.prior()
     for u in (1.0, 2.0, 4.0):
         stats_ = model.update(stats_, np.array([10.0 + u, u]), 1.0)
@@ -195,8 +197,8 @@ def test_vector_coefficients_against_least_squares() -> None:
     np.testing.assert_allclose(mean[:2], truth[0] + [3.0, -5.0], rtol=1e-7)
     np.testing.assert_allclose(mean[2:], np.concatenate([truth[1:3].T.ravel(), truth[3:].T.ravel()]), atol=1e-7)
     rest = about[2:] - u @ truth
-    noise = (rest.T @ rest + [[2.0, 0.5], [0.5, 1.0]]) / (6.0 + 60 - 2 - 1)
-    every = np.outer(np.diag(noise), np.diag(np.linalg.inv(u.T @ u)))  # (number, regressor)
+    noise_var = (rest.T @ rest + [[2.0, 0.5], [0.5, 1.0]]) / (6.0 + 60 - 2 - 1)
+    every = np.outer(np.diag(noise_var), np.diag(np.linalg.inv(u.T @ u)))  # (number, regressor)
     np.testing.assert_allclose(var[:2], every[:, 0], rtol=1e-6)
     np.testing.assert_allclose(var[2:], np.concatenate([every[:, 1:3].ravel(), every[:, 3:].ravel()]), rtol=1e-6)
 
@@ -285,7 +287,7 @@ def test_a_vector_autoregression_moves_with_units_and_axes() -> None:
 
 
 def test_time_passes_for_a_trend_that_is_not_read() -> None:
-    model = mf.Trend(count=(1e-6, 1e-6), noise=1)
+    model = mf.Trend(count=(1e-6, 1e-6), noise_var=1)
     detector = mf.Detector(model, FIDELITIES, [0.0, 0.0, 0.0, 1e-9], missing="skip", policy=mf.Always("high"))
     for x in (10.0, 13.0, None, None, 22.0):
         detector.update(x, "high")
@@ -295,7 +297,7 @@ def test_time_passes_for_a_trend_that_is_not_read() -> None:
 
 
 def test_a_missed_lag_is_what_its_regime_expected() -> None:
-    model = mf.Autoregressive(1, count=1e-6, noise=1)
+    model = mf.Autoregressive(1, count=1e-6, noise_var=1)
     stats_ = model.prior()
     for x in (8.0, -4.0, 2.0, -1.0, 0.5, -0.25):
         stats_ = model.update(stats_, x, 1.0)
@@ -306,7 +308,7 @@ def test_a_missed_lag_is_what_its_regime_expected() -> None:
 
 def test_a_new_regime_leans_on_the_readings_before_it() -> None:
     """Two lags read, one missed: born knows the two, and takes the third for the prior mean."""
-    model = mf.Autoregressive(3, 1.0, noise=4.0)
+    model = mf.Autoregressive(3, 1.0, noise_var=4.0)
     live = np.stack([model.prior()] * 2, axis=1)
     for x in (5.0, None, 7.0):
         live = model.skip(live) if x is None else model.update(live, x, 0.5)
@@ -331,7 +333,9 @@ def test_a_new_vector_regime_leans_on_the_readings_before_it() -> None:
 
 
 def test_a_new_regime_is_expected_at_the_last_covariates() -> None:
-    detector = mf.Detector(mf.LinearRegression(2, (1.0, 2.0, 3.0), noise=1.0), hazard=1 - 1e-12)  # every tick is new
+    detector = mf.Detector(
+        mf.LinearRegression(2, (1.0, 2.0, 3.0), noise_var=1.0), hazard=1 - 1e-12
+    )  # every tick is new
     detector.update([0.3, 10.0, 100.0], "full")
     np.testing.assert_allclose(detector.mean, [1 + 20 + 300, 10, 100])
     low, high = detector.interval(0.9)
@@ -346,15 +350,15 @@ def test_a_new_regime_is_expected_at_the_last_covariates() -> None:
 MOVED = {
     "trend": (
         lambda a, b: mf.Trend(a + 0.5 * b, 0.1 * b, (0.5, 30.0), 1.5, 2 * b * b),
-        lambda a, b: mf.Trend(a + 0.5 * b, 0.1 * b, (0.5, 30.0), noise=b * b),
+        lambda a, b: mf.Trend(a + 0.5 * b, 0.1 * b, (0.5, 30.0), noise_var=b * b),
     ),
     "autoregressive": (
         lambda a, b: mf.Autoregressive(2, a + 0.5 * b, 1.0, 1.5, 2 * b * b),
-        lambda a, b: mf.Autoregressive(2, a + 0.5 * b, 1.0, noise=b * b),
+        lambda a, b: mf.Autoregressive(2, a + 0.5 * b, 1.0, noise_var=b * b),
     ),
     "process": (
         lambda a, b: mf.GaussianProcess(1, a + 0.5 * b, 2 * b, shape=1.5, scale=2 * b * b),
-        lambda a, b: mf.GaussianProcess(2, a + 0.5 * b, 2 * b, noise=b * b, reach=4 * b),
+        lambda a, b: mf.GaussianProcess(2, a + 0.5 * b, 2 * b, noise_var=b * b, reach=4 * b),
     ),
 }
 
@@ -400,7 +404,7 @@ def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
     assert moved.mean[0] == pytest.approx(1e3 + 10.0 * plain.mean[0], rel=1e-10)
 
 
-@pytest.mark.parametrize("make", [mf.Trend, mf.Autoregressive, mf.GaussianProcess, lambda: mf.Trend(noise=1.0)])
+@pytest.mark.parametrize("make", [mf.Trend, mf.Autoregressive, mf.GaussianProcess, lambda: mf.Trend(noise_var=1.0)])
 def test_wild_readings_and_long_gaps_leave_numbers(make) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(make(), FIDELITIES, 0.05, policy=mf.Always("high"), missing="skip")
     for x in (0.0, 1e308, -1e308, 1.0, 3.0, 9.0, *[None] * 400, 1e-308, 0.0):
@@ -411,7 +415,7 @@ def test_wild_readings_and_long_gaps_leave_numbers(make) -> None:  # type: ignor
 
 def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
     """Rotations lose nothing where the normal equations have lost half of their digits."""
-    model = mf.Trend(count=(1.0, 1.0), noise=1.0)
+    model = mf.Trend(count=(1.0, 1.0), noise_var=1.0)
     age = np.arange(0.0, 1e6, 1e4)
     stats_ = model.prior()
     for t in age.tolist():
@@ -426,9 +430,12 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: mf.Trend(noise=1, shape=2), "Trend: noise = 1 is known: shape and scale are for noise that is not"),
+        (
+            lambda: mf.Trend(noise_var=1, shape=2),
+            "Trend: noise_var = 1 is known: shape and scale are for noise that is not",
+        ),
         (lambda: mf.Trend(shape=0.5), "Trend.shape must exceed 1/2, not 0.5"),
-        (lambda: mf.Trend(noise=0), "Trend.noise must be positive, not 0"),
+        (lambda: mf.Trend(noise_var=0), "Trend.noise_var must be positive, not 0"),
         (lambda: mf.Trend(slope=math.inf), "Trend.slope must be finite, not inf"),
         (lambda: mf.Trend(count=(1, 2, 3)), "Trend.count must be one number or 2, one a coefficient, not (1, 2, 3)"),
         (lambda: mf.Autoregressive(-1), "Autoregressive.order must be a whole number of at least 0, not -1"),
@@ -467,9 +474,9 @@ def test_a_covariate_beyond_squaring_is_named_and_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        mf.Trend(1, 2, (3, 4), noise=5),
+        mf.Trend(1, 2, (3, 4), noise_var=5),
         mf.Autoregressive(2, 1, (2, 3)),
-        mf.GaussianProcess(2, 1, 3, (2, 0.5), noise=5, reach=9),
+        mf.GaussianProcess(2, 1, 3, (2, 0.5), noise_var=5, reach=9),
         mf.LinearRegression(2, 1, intercept=False),
         mf.VectorAutoregressive(2, (1, 2), (3, 4), 5, (6, 7)),
     ],

@@ -22,7 +22,7 @@ def stream() -> np.ndarray:
 def test_the_fit_finds_what_made_the_data(stream: np.ndarray) -> None:
     found = fit(spread(stream), stream)
     assert isinstance(found.model, mf.Gaussian)
-    assert found.model.noise == pytest.approx(0.25, rel=0.15)
+    assert found.model.noise_var == pytest.approx(0.25, rel=0.15)
     assert found.model.var == pytest.approx(16, rel=0.8)  # of some twenty levels
     assert float(found.hazard.table[0]) == pytest.approx(0.02, rel=0.6)
     true = mf.Detector(mf.Gaussian(5, 16, 0.25), hazard=0.02, alarm=None)
@@ -37,7 +37,7 @@ def test_the_fit_does_not_depend_on_units(stream: np.ndarray) -> None:
     for scale, shift in ((1e-3, 0.0), (1e4, -3e5)):
         moved = scale * stream + shift
         other = fit(spread(moved), moved)
-        assert other.model.noise == pytest.approx(scale**2 * found.model.noise, rel=0.02)
+        assert other.model.noise_var == pytest.approx(scale**2 * found.model.noise_var, rel=0.02)
         assert float(other.hazard.table[0]) == pytest.approx(float(found.hazard.table[0]), rel=0.02)
         a, b = (mf.run(f.detector(alarm=0.8), x).changes for f, x in ((found, stream), (other, moved)))
         assert [c.changed_at for c in a] == [c.changed_at for c in b]
@@ -50,19 +50,19 @@ def test_a_prefix_and_a_known_hazard(stream: np.ndarray) -> None:
     assert part.log_evidence != whole.log_evidence
     short = fit(spread(stream), stream[:300], hazard=0.02)
     assert short.log_evidence == part.log_evidence
-    noise = fit(spread(stream), stream, free=["noise"], hazard=0.02)
-    assert noise.model.var == float(stream.var())
-    assert noise.model.noise == pytest.approx(0.25, rel=0.15)
+    noise_var = fit(spread(stream), stream, free=["noise_var"], hazard=0.02)
+    assert noise_var.model.var == float(stream.var())
+    assert noise_var.model.noise_var == pytest.approx(0.25, rel=0.15)
 
 
 def test_fidelities_weigh_the_readings(stream: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     zeta = rng.choice([0.2, 1.0], stream.size)
     blurred = stream + rng.normal(0, 1, stream.size) * np.sqrt(0.25 / zeta - 0.25)
-    told = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise"])
-    deaf = fit(spread(stream), blurred, hazard=0.02, free=["noise"])
-    assert told.model.noise == pytest.approx(0.25, rel=0.2)
-    assert deaf.model.noise > 1.5 * told.model.noise
+    told = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise_var"])
+    deaf = fit(spread(stream), blurred, hazard=0.02, free=["noise_var"])
+    assert told.model.noise_var == pytest.approx(0.25, rel=0.2)
+    assert deaf.model.noise_var > 1.5 * told.model.noise_var
 
 
 @pytest.mark.parametrize(

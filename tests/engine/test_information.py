@@ -244,18 +244,18 @@ def test_the_gaussian_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta:
 
 
 @pytest.mark.parametrize("var", [0.04, 4.0, 4e4])
-@pytest.mark.parametrize("noise", [0.25, 1.0, 9.0])
-def test_the_gaussian_parameters_gain(noise: float, var: float) -> None:
-    model = mf.Gaussian(2.0, var, noise)
+@pytest.mark.parametrize("noise_var", [0.25, 1.0, 9.0])
+def test_the_gaussian_parameters_gain(noise_var: float, var: float) -> None:
+    model = mf.Gaussian(2.0, var, noise_var)
     detector = made(model, [(2.5, 1.0), (1.0, 0.3), (9.0, 1.0), (9.5, 0.7)], 0.2)
     weight, stats = detector.filter.predicted()
     theta_var = model.parameter(stats)[1]
     gains = {gain: expected_gains(detector.filter, LEVELS, gain) for gain in GAINS}
     for j, zeta in enumerate(LEVELS.tolist()):
-        inner = weight @ (0.5 * np.log(1 + zeta * theta_var / noise))
+        inner = weight @ (0.5 * np.log(1 + zeta * theta_var / noise_var))
         assert gains["joint"][j] - gains["run_length"][j] == pytest.approx(inner, rel=1e-10)
-        lower = weight @ (theta_var - 1 / (1 / theta_var + zeta / noise))
-        assert gains["variance"][j] == pytest.approx(lower / noise, rel=1e-10)  # in units of the noise
+        lower = weight @ (theta_var - 1 / (1 / theta_var + zeta / noise_var))
+        assert gains["variance"][j] == pytest.approx(lower / noise_var, rel=1e-10)  # in units of the noise
 
 
 def beta_integrals(a: float, b: float, zeta: float) -> tuple[float, float]:

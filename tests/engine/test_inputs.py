@@ -129,7 +129,7 @@ def observed(x: Any, missing: Any) -> Any:
 
 
 def shadowed(x: Any, missing: Any) -> Any:
-    guard = mf.calibrate.ShadowGuard(0.5, every=1, method="gaussian", noise=1.0)
+    guard = mf.calibrate.ShadowGuard(0.5, every=1, method="gaussian", noise_var=1.0)
     guard.observe(0.5, x)
     return x if missing == "skip" and guard.pairs == 0 else mf.Detector(GAUSSIAN, missing=missing).update(x).x
 
@@ -341,10 +341,10 @@ def test_river_takes_the_same() -> None:
 def test_the_segmenter_takes_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
-    noise = [0.1, -0.2, 0.3, 0.0]
+    noise_var = [0.1, -0.2, 0.3, 0.0]
     for name, (x, expected) in TABLE.items():
-        column = np.empty((len(noise) + 1, 1), dtype=object)
-        column[:, 0] = [*noise, None]
+        column = np.empty((len(noise_var) + 1, 1), dtype=object)
+        column[:, 0] = [*noise_var, None]
         column[-1, 0] = x
         if isinstance(expected, type):
             with pytest.raises((TypeError, ValueError)):
@@ -355,7 +355,7 @@ def test_the_segmenter_takes_the_same() -> None:
 
 def test_spark_rows_take_the_same() -> None:
     follow = pytest.importorskip("mfbocd.adapters.spark.worker")
-    config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1}, "missing": "skip"})
+    config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"})
     worker = follow.Worker(follow.Job("token", config.to_dict(), ("full",), {}))
     for name, (x, expected) in TABLE.items():
         (told,), record = worker.follow(name, [follow.Given(0, [x])], None)
@@ -428,7 +428,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
 
 
 def test_the_service_takes_numbers_and_null(service: httpx.Client) -> None:
-    config = {"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1}, "missing": "skip"}
+    config = {"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"}
     assert service.post("/streams", json={"id": "one", "config": config}).status_code == 201
     tick = 0
     for text, expected in JSON.items():
@@ -444,7 +444,7 @@ def test_the_service_takes_numbers_and_null(service: httpx.Client) -> None:
 
 
 def test_several_numbers_of_the_service(service: httpx.Client) -> None:
-    config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise": 1}}
+    config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise_var": 1}}
     assert service.post("/streams", json={"id": "two", "config": config}).status_code == 201
     for text, expected in JSON.items():
         if isinstance(expected, type):

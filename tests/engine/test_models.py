@@ -183,7 +183,7 @@ def test_a_poisson_marginal_by_quadrature() -> None:
     ("make", "said"),
     [
         (lambda: mf.Gaussian(0, -1, 1), "Gaussian.var must be positive, not -1"),
-        (lambda: mf.Gaussian(0, 1, 0), "Gaussian.noise must be positive, not 0"),
+        (lambda: mf.Gaussian(0, 1, 0), "Gaussian.noise_var must be positive, not 0"),
         (lambda: mf.Gaussian(np.nan, 1, 1), "Gaussian.mean must be finite, not nan"),
         (lambda: mf.Gaussian("a", 1, 1), "Gaussian.mean must be a number, not 'a'"),
         (lambda: mf.Bernoulli(0, 1), "Bernoulli.alpha must be positive"),

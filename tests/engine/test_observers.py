@@ -397,7 +397,7 @@ def test_several_low_fidelities_take_turns() -> None:
 
 
 def test_guards_by_name() -> None:
-    guard = ShadowGuard(0.4, every=3, method="gaussian", noise=1.0, level=0.9)
+    guard = ShadowGuard(0.4, every=3, method="gaussian", noise_var=1.0, level=0.9)
     rig = Rig(mf.Always("low"), shadow={"mid": guard})
     for _ in range(9):
         rig.step()
@@ -433,7 +433,7 @@ def test_a_family_needs_guards_by_name() -> None:
 
 
 def test_two_detectors_share_no_guard() -> None:
-    guards = {"low": ShadowGuard(0.1, every=1, method="gaussian", noise=1.0)}
+    guards = {"low": ShadowGuard(0.1, every=1, method="gaussian", noise_var=1.0)}
     one, two = (Rig(mf.Always("low"), "low high", shadow=guards) for _ in range(2))
     one.step()
     assert one.detector.shadow["low"].pairs == 1

@@ -51,7 +51,7 @@ def squared_exponential(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarr
 @pytest.mark.parametrize(("order", "lengths"), [(1, 1.0), (1, 2.5), (1, 8.0), (1, 30.0), (2, 1.0), (2, 2.5), (2, 4)])
 def test_the_waves_are_the_squared_exponential_as_far_as_they_reach(order: int, lengths: float) -> None:
     length = 0.3
-    model = mf.GaussianProcess(order, 5.0, length, (1e12, 0.5), noise=7.0, reach=lengths * length)
+    model = mf.GaussianProcess(order, 5.0, length, (1e12, 0.5), noise_var=7.0, reach=lengths * length)
     line = 40.0 + np.linspace(0.0, lengths * length, 200 if order == 1 else 20)
     lags = np.array(list(itertools.product(line, repeat=order)))
     apart = 0.5 * kernel_of(model, lags, lags) - squared_exponential(lags, lags, length)
@@ -79,22 +79,22 @@ def test_the_defaults_reach_over_standard_scores() -> None:
 @pytest.mark.parametrize(("order", "reach"), [(1, 3.5), (1, 8.0), (2, 3.5)])
 def test_a_regime_against_exact_regression(order: int, reach: float, count: float) -> None:
     """Dense, with the squared exponential itself: apart by the kernel's error, 0.001 / count of the noise."""
-    noise, xs = 0.1, np.array(bent(1, 80, 80))
-    model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise=noise, reach=reach)
+    noise_var, xs = 0.1, np.array(bent(1, 80, 80))
+    model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise_var=noise_var, reach=reach)
     stats = model.prior()
     for x in xs[:order].tolist():
         stats = model.update(stats, x, 1e-12)  # lags, which teach nothing
     lags = np.stack([xs[order - 1 - i : -1 - i] for i in range(order)], axis=1)
-    covariance = noise * (1.0 + squared_exponential(lags, lags, 1.0) / count)
+    covariance = noise_var * (1.0 + squared_exponential(lags, lags, 1.0) / count)
     y = xs[order:]
     for t, x in enumerate(y.tolist()):
-        past = covariance[:t, :t] + noise * np.eye(t)
+        past = covariance[:t, :t] + noise_var * np.eye(t)
         solved = np.linalg.solve(past, np.stack([y[:t], covariance[t, :t]], axis=1))
         truth = covariance[t, :t] @ solved[:, 0]
-        width = math.sqrt(noise + covariance[t, t] - covariance[t, :t] @ solved[:, 1])
+        width = math.sqrt(noise_var + covariance[t, t] - covariance[t, :t] @ solved[:, 1])
         mean, var = (float(v) for v in model.predictive(stats))
-        assert mean == pytest.approx(truth, abs=1e-3 / count * math.sqrt(noise))
-        assert math.sqrt(var) == pytest.approx(width, abs=1e-3 / count * math.sqrt(noise))
+        assert mean == pytest.approx(truth, abs=1e-3 / count * math.sqrt(noise_var))
+        assert math.sqrt(var) == pytest.approx(width, abs=1e-3 / count * math.sqrt(noise_var))
         stats = model.update(stats, x, 1.0)
 
 
@@ -117,7 +117,7 @@ def test_unknown_noise_against_one_multivariate_t() -> None:
 
 
 def test_a_reading_at_a_place_nobody_knows_teaches_of_f_its_average_alone() -> None:
-    model = mf.GaussianProcess(count=(1e12, 0.1), noise=1.0)
+    model = mf.GaussianProcess(count=(1e12, 0.1), noise_var=1.0)
     mean, var = model.predictive(model.prior())
     assert (float(mean), float(var)) == pytest.approx((0.0, 11.0))
     average = d.waves(1, 1.0, 8.0)[1].max() / 0.1  # the prior variance of the constant wave
@@ -129,7 +129,7 @@ def test_a_reading_at_a_place_nobody_knows_teaches_of_f_its_average_alone() -> N
 
 def test_a_lag_that_was_missed_is_averaged_over() -> None:
     """The mean after a missed reading is that over all the readings it could have been."""
-    model = mf.GaussianProcess(noise=0.1)
+    model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
     for x in bent(4, 60, 60):
         stats = model.update(stats, x, 1.0)
@@ -147,19 +147,21 @@ def test_a_lag_that_was_missed_is_averaged_over() -> None:
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
 def test_doubt_is_in_the_distribution_and_the_gains_too(zeta: float) -> None:
-    model = mf.GaussianProcess(count=(0.5, 0.1), noise=2.0)
+    model = mf.GaussianProcess(count=(0.5, 0.1), noise_var=2.0)
     lost = (1.0 - d.waves(1, 1.0, 8.0)[1].max()) / 0.1  # of f, where nothing is known of the lag
-    noise, spread = 1 / zeta + lost, 1 / 0.5 + 1 / 0.1 - lost
+    noise_var, spread = 1 / zeta + lost, 1 / 0.5 + 1 / 0.1 - lost
     prior = model.prior()
-    one_up = math.sqrt(2.0 * (noise + spread))
+    one_up = math.sqrt(2.0 * (noise_var + spread))
     assert float(model.predictive_cdf(prior, one_up, zeta)) == pytest.approx(scipy.stats.norm.cdf(1.0), abs=1e-9)
-    assert float(model.parameter_gain(prior, zeta)) == pytest.approx(0.5 * math.log(1.0 + spread / noise), rel=1e-9)
-    assert float(model.variance_gain(prior, zeta)) == pytest.approx(spread**2 / (noise + spread), rel=1e-9)
+    assert float(model.parameter_gain(prior, zeta)) == pytest.approx(
+        0.5 * math.log(1.0 + spread / noise_var), rel=1e-9
+    )
+    assert float(model.variance_gain(prior, zeta)) == pytest.approx(spread**2 / (noise_var + spread), rel=1e-9)
 
 
 def test_hypotheses_are_told_apart_by_their_doubt() -> None:
     """I(r; x), integrated over the predictives."""
-    model = mf.GaussianProcess(noise=0.1)
+    model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
     for x in bent(4, 40, 40):
         stats = model.update(stats, x, 1.0)
@@ -174,7 +176,7 @@ def test_hypotheses_are_told_apart_by_their_doubt() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_the_first_reading_drawn_has_the_variance_of_any(order: int) -> None:
-    model, rng = mf.GaussianProcess(order, 3.0, count=(0.5, 0.1), noise=2.0), np.random.default_rng(8)
+    model, rng = mf.GaussianProcess(order, 3.0, count=(0.5, 0.1), noise_var=2.0), np.random.default_rng(8)
     first = np.array([model.sample(rng, 1)[0] for _ in range(4000)]) - 3.0
     var = 2.0 * (1.0 + 1 / 0.5 + 1 / 0.1)
     assert (first**2).mean() == pytest.approx(var, abs=4 * var * math.sqrt(2 / 4000))
@@ -182,7 +184,7 @@ def test_the_first_reading_drawn_has_the_variance_of_any(order: int) -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_long_gap_leaves_nothing_known_of_the_lags(order: int) -> None:
-    model = mf.GaussianProcess(order, noise=0.1)
+    model = mf.GaussianProcess(order, noise_var=0.1)
     live = model.prior()[:, None]
     for x in bent(5, 30, 30):
         live = model.update(live, x, 1.0)
@@ -276,7 +278,10 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
             "GaussianProcess.count must be one number or 2, of a and of f, not (1, 2, 3)",
         ),
         (lambda: mf.GaussianProcess(count=(1, 0)), "GaussianProcess.count must be positive"),
-        (lambda: mf.GaussianProcess(noise=1, shape=2), "GaussianProcess: noise = 1 is known: shape and scale"),
+        (
+            lambda: mf.GaussianProcess(noise_var=1, shape=2),
+            "GaussianProcess: noise_var = 1 is known: shape and scale",
+        ),
         (lambda: mf.GaussianProcess(reach=-1), "GaussianProcess.reach must be positive, not -1"),
         (lambda: mf.GaussianProcess(length=2, reach=1), "GaussianProcess.reach must be at least the length, 2"),
         (

@@ -145,7 +145,7 @@ def test_a_product_too_large_to_sum_is_sampled() -> None:
 
 def test_a_product_from_tables_nested_and_saved() -> None:
     table = [
-        {"kind": "gaussian", "mean": 1.0, "var": 4.0, "noise": 0.5},
+        {"kind": "gaussian", "mean": 1.0, "var": 4.0, "noise_var": 0.5},
         {"kind": "MultivariateGaussianUnknown", "mean": [0.0, 1.0], "degrees": 5},
         {"kind": "Product", "parts": [{"kind": "Bernoulli"}, {"kind": "categorical", "alpha": [1, 1, 1]}]},
     ]

@@ -310,9 +310,9 @@ def half(x, p):  # type: ignore[no-untyped-def]
     ("make", "said"),
     [
         (lambda: mf.StudentT(degrees=1), "StudentT.degrees must exceed 1, not 1"),
-        (lambda: mf.StudentT(var=1e6), "StudentT.var = 1000000.0 is 1e+06 times noise = 1.0: 8 points to each"),
+        (lambda: mf.StudentT(var=1e6), "StudentT.var = 1000000.0 is 1e+06 times noise_var = 1.0: 8 points to each"),
         (lambda: mf.StudentT(points=0), "StudentT.points must be a whole number of at least 1, not 0"),
-        (lambda: mf.StudentT(noise=-1), "StudentT.noise must be positive, not -1"),
+        (lambda: mf.StudentT(noise_var=-1), "StudentT.noise_var must be positive, not -1"),
         (lambda: mf.Grid([1.0], {1.0: half}, [0, 1]), "Grid.theta must be two values or more, not [1.0]"),
         (lambda: mf.Grid([1, 2], {0.5: half}, [0, 1]), "Grid.likelihood must have zeta = 1"),
         (lambda: mf.Grid([1, 2], {1.0: 3}, [0, 1]), "Grid.likelihood at zeta = 1 must be a function, not 3"),

@@ -16,6 +16,7 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd.belief.filter import check_saved, table
+from mfbocd.belief.pruning import DEFAULT
 from mfbocd.belief.serialization import unpack
 from mfbocd.detector.serialization import Loader
 
@@ -29,7 +30,17 @@ CASES_TRIED = 10_000
 def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
     """In a process of its own, so that a crash is a failure of this test and of nothing else."""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-X", "faulthandler", "-m", "tests.fuzz_saved", str(CASES_TRIED), "14"],
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-X",
+            "faulthandler",
+            "-m",
+            "tests.engine.fuzz_saved",
+            str(CASES_TRIED),
+            "14",
+        ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(mf.__file__).parent.parent), str(ROOT)])},
         capture_output=True,
@@ -54,7 +65,7 @@ def patched(data: bytes, field: int, value: float) -> bytes:
     return bytes(body) + struct.pack("<I", zlib.crc32(bytes(body)))
 
 
-def saved(prune: object = mf.prune.DEFAULT) -> bytes:
+def saved(prune: object = DEFAULT) -> bytes:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, prune=prune)  # type: ignore[arg-type]
     for t in range(30):
         detector.update(float(t // 10))
@@ -134,7 +145,7 @@ def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="Budget"):
             budget.restore(bad)
-    guard = mf.calibrate.ShadowGuard(0.5, 10, "gaussian", noise=1.0)
+    guard = mf.calibrate.ShadowGuard(0.5, 10, "gaussian", noise_var=1.0)
     for bad in (
         {"pairs": -1},
         {"pairs": 1.5},

@@ -123,7 +123,7 @@ def test_the_harness_rejects_a_wrong_model(wrong: type[mf.Gaussian]) -> None:
     right = CASES[0]
     model = right.model()
     case = Case(
-        "wrong", lambda: wrong(model.mean, model.var, model.noise), right.draw, right.log_marginal, right.mean
+        "wrong", lambda: wrong(model.mean, model.var, model.noise_var), right.draw, right.log_marginal, right.mean
     )
     assert mismatch(case, readings_of(case, seed=3, ticks=6), mf.Hazard(0.15)) > 1e-3
 

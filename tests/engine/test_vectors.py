@@ -331,7 +331,7 @@ def moved_model(model, matrix, shift):  # type: ignore[no-untyped-def]
 
     mean = shift + matrix @ model.mean
     if isinstance(model, mf.MultivariateGaussian):
-        return mf.MultivariateGaussian(mean, turned(model.var), turned(model.noise))
+        return mf.MultivariateGaussian(mean, turned(model.var), turned(model.noise_var))
     return mf.MultivariateGaussianUnknown(mean, model.count, model.degrees, turned(model.scale), model.kind)
 
 
@@ -444,7 +444,7 @@ def nonsense() -> mf.Model:
         ),
         (
             lambda: mf.MultivariateGaussian([0, 0], 1, -1),
-            "MultivariateGaussian.noise must be positive definite, not -1",
+            "MultivariateGaussian.noise_var must be positive definite, not -1",
         ),
         (
             lambda: mf.MultivariateGaussian([0, 0], [[1, 2], [2, 1]]),

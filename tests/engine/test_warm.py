@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from mfbocd.service.store.base.sqlite import SqliteStore
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 
@@ -17,6 +16,7 @@ from mfbocd.io.config import Config, model_kinds
 from mfbocd.io.warm import NEEDED, WAYS, Uncompiled, example, rehearse, structure, watched
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ def kernels() -> dict[str, int]:
     return {f"{one.py_func.__module__}.{one.__name__}": len(one.signatures) for one in found}
 
 
-VARIANTS: dict[str, list[dict[str, Any]]] = {"autoregressive": [{"noise": 1.0}], "trend": [{"noise": 1.0}]}
+VARIANTS: dict[str, list[dict[str, Any]]] = {"autoregressive": [{"noise_var": 1.0}], "trend": [{"noise_var": 1.0}]}
 
 
 @pytest.mark.parametrize("kind", sorted(model_kinds()))

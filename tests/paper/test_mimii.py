@@ -172,7 +172,7 @@ def made_up(shift, trials=50, published=0):
     """A machine whose information run errs by `shift` more than the coin."""
     rng = np.random.default_rng(1)
     base = 1.0 + 0.1 * rng.random(trials)
-    noise = 0.01 * rng.standard_normal(trials)
+    noise_var = 0.01 * rng.standard_normal(trials)
     low = np.full(trials, 0.5)
 
     def of(values):
@@ -181,8 +181,8 @@ def made_up(shift, trials=50, published=0):
     result = {
         "LF": of(base + 1),
         "RN": of(base),
-        "IG": of(base + shift + noise),
-        "Budget": of(base - 0.5 + noise),
+        "IG": of(base + shift + noise_var),
+        "Budget": of(base - 0.5 + noise_var),
         "RN for Budget": of(base),
     }
     empty = np.zeros((0, 1))

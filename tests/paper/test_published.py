@@ -9,6 +9,7 @@ import pytest
 from scipy.special import betaln, logsumexp
 
 import mfbocd as mf
+from mfbocd.belief.filter import Filter
 from mfbocd.belief.gains import expected_gains
 from mfbocd.belief.hazard import Hazard
 from mfbocd.belief.pruning import Pruning
@@ -34,16 +35,16 @@ class NaiveGaussian:
         self.precisions = np.array([1 / model.var])
 
     def log_predictive(self, x, zeta):
-        var = 1 / self.precisions + self.model.noise / zeta
+        var = 1 / self.precisions + self.model.noise_var / zeta
         return -0.5 * (np.log(2 * np.pi * var) + (x - self.means) ** 2 / var)
 
     def update(self, x, zeta):
         old = self.precisions
-        grown = old + zeta / self.model.noise
+        grown = old + zeta / self.model.noise_var
         self.precisions = np.append(1 / self.model.var, grown)
         # the mistake: overwritten before the means are weighted with them, the new ones stand one place further
         weights = old if self.correct else self.precisions[:-1]
-        means = (self.means * weights + zeta * x / self.model.noise) / grown
+        means = (self.means * weights + zeta * x / self.model.noise_var) / grown
         self.means = np.append(self.model.mean, means)
 
     def gain(self, posterior, log_message, hazard, zeta):
@@ -197,7 +198,7 @@ def test_with_one_fidelity_the_published_filter_is_the_exact_one(j):
             filtered = detector.run_length.weight
             np.testing.assert_allclose(found.posterior[t + 1, 1 : t + 2], (1 - HAZARD) * filtered, rtol=0, atol=2e-13)
             # the exact filter's means by run length, under the weights of the tick before
-            means = NORMAL.mean + math.sqrt(NORMAL.noise) * detector.filter.predicted()[1][1, ::-1]
+            means = NORMAL.mean + math.sqrt(NORMAL.noise_var) * detector.filter.predicted()[1][1, ::-1]
             assert found.mean[t] == pytest.approx(float(stale @ means[: t + 1]), abs=2e-13)
             stale = np.append(HAZARD, (1 - HAZARD) * filtered)
 
@@ -219,7 +220,7 @@ def test_the_matrix_is_the_librarys_shifted_by_one(model):
 
 
 def moved(by):
-    return mf.Gaussian(NORMAL.mean + by, NORMAL.var, NORMAL.noise)
+    return mf.Gaussian(NORMAL.mean + by, NORMAL.var, NORMAL.noise_var)
 
 
 def test_a_shift_of_the_data_changes_the_published_choices_and_none_of_the_librarys():
@@ -237,7 +238,7 @@ def test_a_shift_of_the_data_changes_the_published_choices_and_none_of_the_libra
 
 @pytest.mark.parametrize("model", [NORMAL, mf.Bernoulli(0.1, 0.1, predictive="paper")], ids=["gaussian", "bernoulli"])
 def test_near_zero_the_published_gain_is_the_exact_one_of_the_next_point(model):
-    belief = mf.filter.Filter(model, Hazard(HAZARD), Pruning.of(None))
+    belief = Filter(model, Hazard(HAZARD), Pruning.of(None))
     zeta = np.array(ZETA)
     for x in (0.0, 1.0, 1.0, 0.0, 0.0):
         belief.observe(x, 1.0)
@@ -265,4 +266,4 @@ def test_what_the_code_does_not_know_is_refused():
     with pytest.raises(TypeError, match="must be Gaussian or Bernoulli"):
         published.run(poisson, ZETA, HAZARD, np.zeros((3, 2)), rates=(1.0, 1.0))
     with pytest.raises(TypeError, match="must be Gaussian or Bernoulli"):
-        published.gains(mf.filter.Filter(poisson, Hazard(HAZARD), Pruning.of(None)), np.array(ZETA))
+        published.gains(Filter(poisson, Hazard(HAZARD), Pruning.of(None)), np.array(ZETA))

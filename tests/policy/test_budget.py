@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 import mfbocd as mf
 from mfbocd.fleet.together import decided
@@ -18,6 +17,7 @@ from mfbocd.service import manage
 from mfbocd.service.choice import SharedBudget
 from mfbocd.service.engine import Engine
 from mfbocd.service.errors import RequestError
+from mfbocd.service.store.sqlite import SqliteStore
 
 GAUSSIAN = mf.Gaussian(0.0, 9.0, 1.0)
 MODELS: dict[str, mf.Model] = {
@@ -39,7 +39,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
     rng = np.random.default_rng(seed)
     regime = np.cumsum(rng.random(ticks) < hazard)
     zeta = np.array([f.zeta for f in ways])
-    noise = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
+    noise_var = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
     if model == "bernoulli":
         truth = (rng.random(ticks) < rng.random(regime[-1] + 1)[regime])[:, None]
         flipped = rng.random((ticks, zeta.size)) < 0.5 * (1.0 - np.sqrt(zeta))
@@ -48,7 +48,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
         counts = rng.poisson(rng.gamma(2.0, 2.0, regime[-1] + 1)[regime]).astype(float)
         return np.where(zeta > 0.0, counts[:, None], math.nan)
     level = rng.normal(0.0, 3.0, regime[-1] + 1)[regime]
-    return level[:, None] + noise * rng.normal(size=(ticks, zeta.size))
+    return level[:, None] + noise_var * rng.normal(size=(ticks, zeta.size))
 
 
 def off(cost: np.ndarray, target: float, dearest: float) -> float:
@@ -238,7 +238,7 @@ def test_exactly_the_most_or_the_least_is_read_at_every_tick() -> None:
 
 def config_of(per_tick: float, ratio: float = 40.0) -> dict[str, Any]:
     return {
-        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+        "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
         "fidelity": [{"name": "low", "zeta": 0.1, "cost": 1}, {"name": "high", "zeta": 1, "cost": ratio}],
         "policy": {"kind": "budget", "per_tick": per_tick},
     }

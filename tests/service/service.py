@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from mfbocd.service.store.base.base import Store
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.io.config import Config
 from mfbocd.service.app import create_app
 from mfbocd.service.server import background
 from mfbocd.service.settings import Settings
+from mfbocd.service.store.base import Store
+from mfbocd.service.store.sqlite import SqliteStore
 
 from ..parts import PATIENCE
 
 CONFIG: dict[str, Any] = {
-    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
     "hazard": 0.02,

@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.belief.gains import expected_gains
 from mfbocd.detector.detector import Detector
@@ -22,6 +21,7 @@ from mfbocd.io.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
 from mfbocd.service.errors import RequestError
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import serving
 
@@ -34,7 +34,7 @@ WAVES, SIZE = 150, 5  # 1500 pairs
 TICKS = 4
 NAMES = ("imu", "gps", "low", "high", "a", "b", "c")
 MODELS: tuple[Settings, ...] = (
-    {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     {"kind": "gaussian_unknown"},
     {"kind": "bernoulli"},
     {"kind": "bernoulli", "alpha": 2.0},
@@ -196,7 +196,7 @@ def plain(answer: Any) -> Any:
 
 
 GROUPED: Settings = {
-    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     "fidelity": [{"name": "x", "zeta": 0.1, "cost": 1.0}, {"name": "y", "zeta": 1.0, "cost": 20.0}],
     "policy": {"kind": "budget", "share": 0.3},
     "prune": {"resample": 8},

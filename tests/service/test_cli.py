@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.open import open_store
 
 from mfbocd.io.config import Config
+from mfbocd.service.store.open import open_store
 
 from ..parts import PATIENCE
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)

@@ -48,7 +48,7 @@ EXAMPLES: dict[str, list[Table]] = {
         {"parts": [{"kind": "gaussian"}, {"kind": "Categorical", "alpha": [1.0] * 5}]},
         {"parts": [{"kind": "student_t"}, {"kind": "MultivariateGaussian", "mean": [0.0, 0.0]}]},
     ],
-    "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise": 0.2}],
+    "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
     "trend": [{}],
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
 }

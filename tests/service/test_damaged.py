@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mfbocd.service.store.base.open import open_store
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 import mfbocd as mf
-from mfbocd.service.store.base import sqlite
+from mfbocd.service.store import sqlite
+from mfbocd.service.store.open import open_store
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.transfer import exported, imported
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)

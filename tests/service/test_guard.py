@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service.auth import add_token, digest
 from mfbocd.service.limits import Limits
 from mfbocd.service.settings import Settings
+from mfbocd.service.store.sqlite import SqliteStore
 
 from ..parts import PATIENCE
 from .service import CONFIG, serving, until
@@ -113,7 +113,7 @@ def test_a_config_cannot_ask_for_any_amount_of_work(tmp_path: Path) -> None:
         CONFIG | {"hazard": {"kind": "learned", "points": 10**9}},
         CONFIG | {"prune": {"resample": 10**9}},
         CONFIG | {"prune": {"k": 10**9}},
-        {"model": {"kind": "multivariate_gaussian", "mean": [0] * 5000, "var": 9, "noise": 1}},
+        {"model": {"kind": "multivariate_gaussian", "mean": [0] * 5000, "var": 9, "noise_var": 1}},
         {"model": {"kind": "categorical", "alpha": [1] * 100_000}},
         {"model": {"kind": "binomial", "trials": 10**12}},
     ]
@@ -293,12 +293,12 @@ def test_only_the_operators_observers_run(tmp_path: Path) -> None:
     toml = tmp_path / "mf.toml"
     toml.write_text(
         "hazard = 0.01\n[model]\nkind = 'gaussian'\n[serve]\nbatch = 7\n"
-        "[serve.observers]\ncamera = 'tests.test_service_guard:observed'\n"
+        "[serve.observers]\ncamera = 'tests.service.test_guard:observed'\n"
     )
     settings = Settings.load(toml)
     assert settings.limits.batch == 7
     with serving(tmp_path / "mfbocd.db", settings) as client:
-        for observer in ("os:system", "tests.test_service_guard:observed", "lens"):
+        for observer in ("os:system", "tests.service.test_guard:observed", "lens"):
             answer = client.post("/streams", json={"id": "a", "observers": {"full": observer}})
             assert answer.status_code == 422
             assert answer.json()["expected"] == {"observers": ["camera"]}

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import connections
 from mfbocd.service.auth import add_token
 from mfbocd.service.limits import Limits
 from mfbocd.service.settings import Settings
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, serving, until
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 import mfbocd as mf
 from mfbocd.io.config import Config
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, reading, replayed, serving
 
@@ -154,7 +154,7 @@ def test_a_missing_reading_is_told_as_null(shared: httpx.Client) -> None:
 
 
 def test_readings_of_several_numbers(shared: httpx.Client) -> None:
-    config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise": 1}}
+    config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise_var": 1}}
     make(shared, "pair", config=config)
     for t, x in enumerate(([0.1, 0.2], [0.3, None], None)):
         answer = shared.post("/streams/pair/observe", json={"tick": t, "fidelity": "full", "x": x})
@@ -174,7 +174,7 @@ def test_readings_of_several_numbers(shared: httpx.Client) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model": {"kind": "gaussian", "nois": 1}}, "did you mean 'noise'"),
+        ({"model": {"kind": "gaussian", "nois": 1}}, "did you mean 'noise_var'"),
         ({"model": {"kind": "os.system"}}, "model.kind must be one of"),
         ({}, "model.kind is missing"),
         (CONFIG | {"hazard": -1}, "hazard"),

@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from mfbocd.service.store.base.postgres import PostgresStore
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import pulse, service
 from mfbocd.service.auth import add_token
-from mfbocd.service.errors import Unavailable
+from mfbocd.service.errors import UnavailableError
 from mfbocd.service.records import Token
+from mfbocd.service.store.postgres import PostgresStore
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, serving, until
@@ -149,7 +149,7 @@ def test_a_statement_is_bounded(postgres: Callable[[], str]) -> None:  # noqa: F
     store = PostgresStore(db, patience=0.5)
     with psycopg.connect(db) as holder:
         holder.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
-        with pytest.raises(Unavailable, match="statement timeout"):
+        with pytest.raises(UnavailableError, match="statement timeout"):
             store.tokens()
         holder.rollback()
     assert store.tokens() == []

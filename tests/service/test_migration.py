@@ -11,10 +11,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from mfbocd.service.store.base.base import Store
-from mfbocd.service.store.base.postgres import PostgresStore
-from mfbocd.service.store.base.schema import VERSION
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd import Detector, Step
 from mfbocd.io.config import Config
@@ -22,6 +18,10 @@ from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
 from mfbocd.service.errors import OwnedElsewhere
 from mfbocd.service.records import Event
+from mfbocd.service.store.base import Store
+from mfbocd.service.store.postgres import PostgresStore
+from mfbocd.service.store.schema import VERSION
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading

@@ -12,12 +12,12 @@ from typing import Any
 
 import aiomqtt
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import mqtt
-from mfbocd.service.errors import Unavailable
+from mfbocd.service.errors import UnavailableError
 from mfbocd.service.mqtt import _Bridge, bridge
 from mfbocd.service.service import Service
+from mfbocd.service.store.sqlite import SqliteStore
 
 from ..parts import PATIENCE, needed
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
@@ -158,7 +158,7 @@ def test_a_store_that_was_away_is_asked_again(
         nonlocal asked
         asked += 1
         if asked < 4:
-            raise Unavailable("it is away")
+            raise UnavailableError("it is away")
         return there(*given)
 
     monkeypatch.setattr(store, "streams", away)

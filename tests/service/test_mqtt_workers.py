@@ -19,12 +19,12 @@ from urllib.parse import quote
 
 import aiomqtt
 import pytest
-from mfbocd.service.store.base.postgres import PostgresStore
 
 from mfbocd.service.forward import HOP
 from mfbocd.service.mqtt import _Bridge, bridge
 from mfbocd.service.records import StreamRow
 from mfbocd.service.service import Service
+from mfbocd.service.store.postgres import PostgresStore
 
 from ..parts import PATIENCE, needed
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)

@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service.auth import add_token
+from mfbocd.service.store.sqlite import SqliteStore
 
 from ..parts import PATIENCE
 from . import browser as chromium
@@ -321,7 +321,7 @@ def test_nothing_is_wider_than_the_window(shared: httpx.Client, visit: Callable[
 
 
 def test_readings_of_several_numbers_and_none(shared: httpx.Client, visit: Callable[..., Visit]) -> None:
-    model = {"kind": "multivariate_gaussian", "mean": [0, 5], "var": 4, "noise": 1}
+    model = {"kind": "multivariate_gaussian", "mean": [0, 5], "var": 4, "noise_var": 1}
     made = shared.post("/streams", json={"id": "pair", "config": {"model": model}})
     assert made.status_code == 201, made.text
     for tick, x in enumerate([[0.5, 5.5], None, [1.0, 6.0]]):

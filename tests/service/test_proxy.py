@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.open import open_store
-from mfbocd.service.store.base.postgres import PostgresStore
 
 from mfbocd.service.app import create_app
 from mfbocd.service.auth import add_token
 from mfbocd.service.forward import HOP
 from mfbocd.service.server import background
+from mfbocd.service.store.open import open_store
+from mfbocd.service.store.postgres import PostgresStore
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, free_port, replayed

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 from fastapi.routing import APIRoute
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import app, routes
 from mfbocd.service.auth import add_token
+from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, serving, until
 from .test_guard import bearer

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mfbocd.service.store.base.base import SWEEP, Changes, Store, crossed
-from mfbocd.service.store.base.sqlite import SqliteStore
-from mfbocd.service.store.base.sqlite_events import FILE
 
 from mfbocd.service.engine import Engine, Observe
-from mfbocd.service.errors import RequestError, Unavailable
+from mfbocd.service.errors import RequestError, UnavailableError
 from mfbocd.service.records import Event, StreamRow
-from mfbocd.service.store.base import sqlite_events as filed
+from mfbocd.service.store import sqlite_events as filed
+from mfbocd.service.store.base import SWEEP, Changes, Store, crossed
+from mfbocd.service.store.sqlite import SqliteStore
+from mfbocd.service.store.sqlite_events import FILE
 from mfbocd.service.transfer import exported, imported
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
@@ -137,7 +137,7 @@ def test_a_transaction_that_failed_leaves_no_step(make: Make) -> None:  # noqa: 
             [(replace(told.rows["a"], tick=tick + 1), tick), stale],
             events=[Event("a", tick, 1.0, False, "never"), Event("b", 8, 1.0, False, "never")],
         )
-        with pytest.raises(Unavailable, match="another worker"):
+        with pytest.raises(UnavailableError, match="another worker"):
             store.commit(changes)
         told.tell(a=1)
     told.check("a", [-1, FILE], [1000])
@@ -333,7 +333,7 @@ def test_two_connections_may_write_by_turns(tmp_path: Path) -> None:
     told.store = one
     for name in "ab":
         told.check(name, [-1, FILE], [7, 1000])
-    with pytest.raises(Unavailable):  # a is no longer at its first tick
+    with pytest.raises(UnavailableError):  # a is no longer at its first tick
         two.commit(Changes([(plain("a", 1), 0)], events=[Event("a", 0, 1.0, False, "{}")]))
     for opened in (one, two):
         opened.close()

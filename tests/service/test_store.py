@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mfbocd.service.store.base.base import SWEEP, Changes, Store
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
-from mfbocd.service.errors import OwnedElsewhere, RequestError, Unavailable
+from mfbocd.service.errors import OwnedElsewhere, RequestError, UnavailableError
+from mfbocd.service.store.base import SWEEP, Changes, Store
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.writer import Writer
 
 from .postgres import end_leases, postgres, postgres_server  # noqa: F401 (fixtures)
@@ -32,7 +32,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     if request.param == "sqlite":
         return lambda **options: SqliteStore(tmp_path / "mfbocd.db", keep=options.get("keep"))
     address = request.getfixturevalue("postgres")()
-    from mfbocd.service.store.base.postgres import PostgresStore
+    from mfbocd.service.store.postgres import PostgresStore
 
     return lambda **options: PostgresStore(address, **({"worker": "http://one"} | options))
 
@@ -94,7 +94,7 @@ def test_a_transaction_is_all_or_nothing(make: Make) -> None:
     moved = replace(a, tick=2)
     with pytest.raises(RequestError):  # b's event is there already
         store.commit(Changes(streams=[(moved, 1)], events=[event]))
-    with pytest.raises(Unavailable, match="another worker"):  # b is not at tick 5
+    with pytest.raises(UnavailableError, match="another worker"):  # b is not at tick 5
         store.commit(Changes(streams=[(moved, 1), (replace(b, tick=6), 5)]))
     found = store.stream("a")
     assert found is not None
@@ -117,7 +117,7 @@ def test_what_waits_together_is_committed_together(make: Make) -> None:
     assert [json.loads(str(f.result(30)[0]))["tick"] for f in waiting] == [0] * 40
     writer.close()
     assert engine.commits == 1
-    with pytest.raises(Unavailable, match="stopping"):
+    with pytest.raises(UnavailableError, match="stopping"):
         writer.submit([Ask("s0")]).result(30)
     store.close()
 
@@ -237,9 +237,8 @@ def test_a_reading_that_cannot_be_taken_leaves_its_group_and_the_others_as_they_
 
 
 def test_changes_that_came_one_after_another_are_one() -> None:
-    from mfbocd.service.store.base.base import Changes
-
     from mfbocd.service.records import Event, GroupRow, StreamRow
+    from mfbocd.service.store.base import Changes
 
     def row(stream: str, tick: int) -> StreamRow:
         return StreamRow(stream, "", "", "", None, 0.0, None, tick, 0.0, 0, None, None, None, "", 0.0, b"")
@@ -306,9 +305,9 @@ def test_a_store_that_cannot_write_changes_nothing_and_recovers(tmp_path: Path, 
         assert isinstance(choice, dict)
         told = Observe("a", choice["tick"], choice["fidelity"], 0.5)
         answers = engine.run([[told], [Observe("b", 9, "imu", 0.5)]])
-        if isinstance(answers[0][0], Unavailable):
+        if isinstance(answers[0][0], UnavailableError):
             failures += 1
-            assert isinstance(answers[1][0], Unavailable)
+            assert isinstance(answers[1][0], UnavailableError)
             assert engine.failed
             if failures == 3:
                 break
@@ -330,7 +329,7 @@ def test_a_store_that_cannot_write_changes_nothing_and_recovers(tmp_path: Path, 
 
 
 def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[[], str]) -> None:  # noqa: F811
-    from mfbocd.service.store.base.postgres import PostgresStore
+    from mfbocd.service.store.postgres import PostgresStore
 
     address = postgres()
     one = PostgresStore(address, worker="http://one", lease=600.0)
@@ -358,7 +357,7 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
         held = first.memory.streams[stream]
         told = Observe(stream, held.row.tick, held.fidelity, 0.25)
         ((answer,),) = first.run([[told]])
-        assert isinstance(answer, Unavailable)
+        assert isinstance(answer, UnavailableError)
         ((answer,),) = first.run([[Ask(stream)]])
         assert isinstance(answer, OwnedElsewhere)
         assert answer.worker == "http://two"
@@ -372,7 +371,7 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
 
 
 def test_many_workers_take_each_stream_once(postgres: Callable[[], str]) -> None:  # noqa: F811
-    from mfbocd.service.store.base.postgres import PostgresStore
+    from mfbocd.service.store.postgres import PostgresStore
 
     address = postgres()
     stores = [PostgresStore(address, worker=f"http://{i}", lease=60.0) for i in range(4)]

@@ -15,7 +15,6 @@ from typing import Any
 
 import httpx
 import pytest
-from mfbocd.service.store.base.sqlite import SqliteStore
 from numba.core.caching import _CacheLocator
 from numba.core.dispatcher import Dispatcher
 
@@ -23,6 +22,7 @@ from mfbocd.io.config import Config
 from mfbocd.io.warm import Uncompiled, rehearse
 from mfbocd.service import manage
 from mfbocd.service.engine import Engine
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.warming import Warmer
 
 from .service import CONFIG, free_port, serving, until
@@ -193,8 +193,8 @@ def test_a_client_that_goes_away_does_not_end_it_for_others() -> None:
 
 def test_what_cannot_be_rehearsed_is_waited_for_once(tmp_path: Path) -> None:
     """The stream itself says what is wrong; others of the same structure are not affected."""
-    bad = CONFIG | {"model": {"kind": "gaussian", "noise": -1.0, "mean": 0.0, "var": 9.0}}
-    good = CONFIG | {"model": {"kind": "gaussian", "noise": 2.0, "mean": 0.0, "var": 9.0}}
+    bad = CONFIG | {"model": {"kind": "gaussian", "noise_var": -1.0, "mean": 0.0, "var": 9.0}}
+    good = CONFIG | {"model": {"kind": "gaussian", "noise_var": 2.0, "mean": 0.0, "var": 9.0}}
     warmer = Warmer(known=set())
     warmer.ready(bad).result(SOON)
     assert warmer.is_ready(json.dumps(bad))

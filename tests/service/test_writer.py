@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mfbocd.service.store.base.base import Changes
-from mfbocd.service.store.base.sqlite import SqliteStore
 
 from mfbocd.service import manage
 from mfbocd.service.engine import Ask, Engine, Observe
-from mfbocd.service.errors import RequestError, Unavailable
+from mfbocd.service.errors import RequestError, UnavailableError
+from mfbocd.service.store.base import Changes
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.writer import Writer
 
 from ..parts import PATIENCE
@@ -164,7 +164,7 @@ def test_what_is_written_in_part_is_not_told_in_whole(bench: Bench) -> None:
     assert second.result(SOON)[0]["tick"] == 1
 
 
-@pytest.mark.parametrize("error", [Unavailable("disk full"), RuntimeError("a bug")], ids=["unavailable", "bug"])
+@pytest.mark.parametrize("error", [UnavailableError("disk full"), RuntimeError("a bug")], ids=["unavailable", "bug"])
 def test_what_was_computed_after_a_lost_transaction_is_lost_with_it(bench: Bench, error: BaseException) -> None:
     begun = [Observe(s, 0, bench.first(s), reading(0, 0, bench.first(s))) for s in "ac"]
     one = bench.submit(*begun)
@@ -175,8 +175,8 @@ def test_what_was_computed_after_a_lost_transaction_is_lost_with_it(bench: Bench
     bench.store.error = error
     bench.store.go.release()
     for future in (one, *after):
-        if isinstance(error, Unavailable):
-            assert isinstance(future.result(SOON)[0], Unavailable)
+        if isinstance(error, UnavailableError):
+            assert isinstance(future.result(SOON)[0], UnavailableError)
         else:
             with pytest.raises(RuntimeError, match="a bug"):
                 future.result(SOON)
@@ -215,9 +215,9 @@ def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
         if bench.writer.waiting() == 0:
             break
         threading.Event().wait(0.01)
-    bench.store.error = Unavailable("disk full")
+    bench.store.error = UnavailableError("disk full")
     bench.store.go.release()
-    assert isinstance(one.result(SOON)[0], Unavailable)
+    assert isinstance(one.result(SOON)[0], UnavailableError)
     assert [a["tick"] for a in both.result(SOON)] == [0, 0]
     bench.store.error = None
 

@@ -160,7 +160,7 @@ class BOCD(base.DriftDetector):
         from ..models import Gaussian
 
         yield {}
-        yield {"model": Gaussian(mean=0.0, var=9.0, noise=1.0), "hazard": 0.01}
+        yield {"model": Gaussian(mean=0.0, var=9.0, noise_var=1.0), "hazard": 0.01}
 
     def update(self, x: int | float) -> None:
         """Tell one reading; river's drift detectors have no missing ones."""

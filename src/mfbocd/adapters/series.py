@@ -60,12 +60,14 @@ def model_for(values: ArrayLike) -> Model:
         if guess["kind"] == "bernoulli":
             return Bernoulli(guess["alpha"], guess["beta"])
         # three degrees of freedom, as few as leave the noise an expectation
-        return GaussianUnknown(guess["mean"], guess["noise"] / guess["var"], shape=1.5, scale=0.5 * guess["noise"])
-    noise = np.array([noise_of(column)[0] for column in x.T])
+        return GaussianUnknown(
+            guess["mean"], guess["noise_var"] / guess["var"], shape=1.5, scale=0.5 * guess["noise_var"]
+        )
+    noise_var = np.array([noise_of(column)[0] for column in x.T])
     spread = np.array([np.var(present(column)) for column in x.T])
     # theta's covariance is the noise's over `count`: one number for all columns
-    count = 1.0 / float(np.median(np.maximum(spread / noise, WIDE)))
-    return MultivariateGaussianUnknown(np.nanmedian(x, axis=0), count, degrees=x.shape[1] + 2, scale=noise)
+    count = 1.0 / float(np.median(np.maximum(spread / noise_var, WIDE)))
+    return MultivariateGaussianUnknown(np.nanmedian(x, axis=0), count, degrees=x.shape[1] + 2, scale=noise_var)
 
 
 def lines_for(values: ArrayLike) -> Model:

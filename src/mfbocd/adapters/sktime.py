@@ -40,7 +40,7 @@ class BOCD(BaseDetector):  # type: ignore[misc]
     --------
     >>> import pandas as pd
     >>> from mfbocd.adapters.sktime import BOCD
-    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> noise_var = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
     >>> x = pd.Series(noise + [8.0 + e for e in noise])
     >>> detector = BOCD()
     >>> detector.fit_predict(x)
@@ -94,4 +94,4 @@ class BOCD(BaseDetector):  # type: ignore[misc]
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
         """Arguments sktime's own checks try."""
-        return [{}, {"model": Gaussian(mean=0.0, var=9.0, noise=1.0), "hazard": 0.05, "seed": 1}]
+        return [{}, {"model": Gaussian(mean=0.0, var=9.0, noise_var=1.0), "hazard": 0.05, "seed": 1}]

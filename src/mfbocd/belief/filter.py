@@ -183,7 +183,7 @@ class Filter:
     """The run-length posterior of one stream.
 
     >>> from mfbocd.models import Gaussian
-    >>> f = Filter(Gaussian(mean=0, var=9, noise=1), Hazard(0.01), Pruning.of(None))
+    >>> f = Filter(Gaussian(mean=0, var=9, noise_var=1), Hazard(0.01), Pruning.of(None))
     >>> for x in (0.0, 0.1, 4.0):
     ...     report = f.observe(x, zeta=1.0)
     >>> f.run_length.length, f.run_length.weight.round(4)

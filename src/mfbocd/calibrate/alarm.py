@@ -61,7 +61,7 @@ def alarm_for(
     `options` go to the detector (prune, ...).
 
     >>> from mfbocd import Gaussian
-    >>> found = alarm_for(500, Gaussian(mean=0, var=9, noise=1), hazard=1 / 100, seed=1)
+    >>> found = alarm_for(500, Gaussian(mean=0, var=9, noise_var=1), hazard=1 / 100, seed=1)
     >>> found.low < 500 < found.high
     True
     """

@@ -69,10 +69,10 @@ def fit(
 
     >>> from mfbocd import Gaussian, simulate
     >>> x = simulate.gaussian(Gaussian(5, 16, 0.25), hazard=0.02, ticks=600, seed=1).table[:, 0]
-    >>> found = fit(Gaussian(mean=x.mean(), var=x.var(), noise=x.var()), x)
+    >>> found = fit(Gaussian(mean=x.mean(), var=x.var(), noise_var=x.var()), x)
     >>> found.log_evidence > found.began
     True
-    >>> round(found.model.noise, 2)
+    >>> round(found.model.noise_var, 2)
     0.27
     """
     try:

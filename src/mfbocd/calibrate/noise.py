@@ -30,10 +30,10 @@ def noise_of(values: ArrayLike) -> tuple[float, str]:
     steps = np.abs(np.diff(x))
     middle = float(np.median(steps)) if steps.size else 0.0
     if middle > 0.0:
-        noise = usual_square(steps) / 2.0
-        return noise, (
+        noise_var = usual_square(steps) / 2.0
+        return noise_var, (
             f"readings next to each other differ by {middle:.3g} (median), "
-            f"as noise of standard deviation {math.sqrt(noise):.3g} makes them"
+            f"as noise of standard deviation {math.sqrt(noise_var):.3g} makes them"
         )
     square = float(np.mean(steps**2)) / 2.0 if steps.size else 0.0
     if square > 0.0:

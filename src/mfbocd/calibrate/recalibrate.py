@@ -90,10 +90,10 @@ def _set(table: dict[str, Any], name: str, value: float, why: str, path: str, la
 
 def _gaussian(given: dict[str, Any], high: Array, changes: list[Changed], kept: list[str]) -> None:
     model = given["model"] = dict(given["model"])
-    noise, why = noise_of(high)
-    _set(model, "noise", noise, why, "model", "noise", changes)
-    spread = float(np.var(high)) - noise
-    if spread < noise:
+    noise_var, why = noise_of(high)
+    _set(model, "noise_var", noise_var, why, "model", "noise_var", changes)
+    spread = float(np.var(high)) - noise_var
+    if spread < noise_var:
         kept.append(
             f"the prior: levels hardly differ in these readings (variance {max(spread, 0.0):.3g} beyond noise)"
         )
@@ -135,7 +135,7 @@ def _zeta(
         if model["kind"] == "bernoulli":
             estimate = bernoulli_zeta(x, y, "information")
         else:
-            estimate = gaussian_zeta(x, y, noise=model["noise"])
+            estimate = gaussian_zeta(x, y, noise_var=model["noise_var"])
     except ValueError as refusal:
         raise CalibrationError(f"zeta of {row['name']!r}: {refusal}") from None
     value = max(estimate.value, 1e-4)

@@ -62,7 +62,7 @@ def gaussian_zeta(
     truth: ArrayLike | None = None,
     *,
     regimes: ArrayLike | None = None,
-    noise: float | None = None,
+    noise_var: float | None = None,
     level: float = 0.95,
     least: int = LEAST,
 ) -> ZetaEstimate:
@@ -83,7 +83,7 @@ def gaussian_zeta(
     so the interval of log zeta from the squared errors' own variance is used where it is wider. zeta is at most 1,
     so value and interval are cut there.
 
-    RequestError: fewer than `least` degrees of freedom; a low fidelity that does not follow the signal (no better than
+    Refused: fewer than `least` degrees of freedom; a low fidelity that does not follow the signal (no better than
     chance); one that is significantly the better of the two.
 
     >>> rng = np.random.default_rng(0)
@@ -93,17 +93,17 @@ def gaussian_zeta(
     zeta = 0.218, 95 % interval [0.163, 0.292], residuals of 200 readings
     >>> print(gaussian_zeta(high, low, regimes=np.repeat([0, 1, 2, 3], 50)))
     zeta = 0.219, 95 % interval [0.162, 0.295], regimes of 200 readings
-    >>> print(gaussian_zeta(high, low, noise=1.0))
+    >>> print(gaussian_zeta(high, low, noise_var=1.0))
     zeta = 0.226, 95 % interval [0.177, 0.287], differences of 200 readings
     """
-    told = [name for name, v in (("truth", truth), ("regimes", regimes), ("noise", noise)) if v is not None]
+    told = [name for name, v in (("truth", truth), ("regimes", regimes), ("noise_var", noise_var)) if v is not None]
     if len(told) != 1:
         raise ValueError(f"gaussian_zeta needs exactly one of truth, regimes and noise, not {told or 'none'}")
     confidence = confidence_of(level)
     x, y = numbers("high", high), numbers("low", low)
     n = _paired(high=x, low=y)
-    if noise is not None:
-        return _from_differences(x, y, positive("gaussian_zeta", "noise", noise), confidence, least)
+    if noise_var is not None:
+        return _from_differences(x, y, positive("gaussian_zeta", "noise_var", noise_var), confidence, least)
     if truth is not None:
         signal = numbers("truth", truth)
         _paired(high=x, truth=signal)
@@ -133,10 +133,10 @@ def gaussian_zeta(
     return _capped(ratio, ratio / spread, ratio * spread, confidence, n, method)
 
 
-def _from_differences(high: Array, low: Array, noise: float, level: float, least: int) -> ZetaEstimate:
+def _from_differences(high: Array, low: Array, noise_var: float, level: float, least: int) -> ZetaEstimate:
     n = high.size
     _enough(n, least, "paired readings")
-    _must_follow(low, high, noise, level)
+    _must_follow(low, high, noise_var, level)
     squares = (high - low) ** 2
     square = float(squares.sum())
     if square == 0.0:
@@ -145,7 +145,7 @@ def _from_differences(high: Array, low: Array, noise: float, level: float, least
     spread = _tails(squares * n / square - 1.0, n, student(1.0 - tail, n - 1))
 
     def zeta(variance: float) -> float:
-        return noise / (variance - noise) if variance > noise else math.inf
+        return noise_var / (variance - noise_var) if variance > noise_var else math.inf
 
     return _capped(
         zeta(square / n),
@@ -213,7 +213,7 @@ def bernoulli_zeta(
 
     The interval is Wilson's for the proportion, put through the same increasing function.
 
-    RequestError: fewer than `least` pairs (positives, for the true-positive rate); a low fidelity no better than chance,
+    Refused: fewer than `least` pairs (positives, for the true-positive rate); a low fidelity no better than chance,
     that is, P(1 | 1) - P(1 | 0) not significantly positive (Newcombe's interval): where positives are rare one that
     always says 0 is accurate, and worth nothing; for accuracy and information also q not significantly above 1/2,
     below which (2 q - 1)^2 rises again; and, where the truth is known, a low fidelity better than the high one.

@@ -99,7 +99,7 @@ class Steps:
         if self._count > SHOWN:
             lines.append(f"  ... and {self._count - SHOWN} more")
         if self._count > 3 and ticks < MANY * self._count:
-            larger = "A larger `noise`" if "noise" in self._config.model else "A gaussian with a large `noise`"
+            larger = "A larger `noise`" if "noise_var" in self._config.model else "A gaussian with a large `noise`"
             lines.append(
                 f"That is a change every {ticks / self._count:.0f} ticks. If there are not so many: readings that "
                 f"drift or swing look like changes. {larger} in a config bridges them (mfbocd init --from)."

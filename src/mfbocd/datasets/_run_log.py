@@ -65,12 +65,12 @@ def run_log() -> RealStream:
     log = _read()
     increment = _pace_of_increments(log)
     held = slice(1, WARMUP)
-    noise = float(log.pace[held].var(ddof=1))
-    zeta = min(noise / float(increment[held].var(ddof=1)), 1.0)
+    noise_var = float(log.pace[held].var(ddof=1))
+    zeta = min(noise_var / float(increment[held].var(ddof=1)), 1.0)
     return RealStream(
         table=np.stack([increment, log.pace], axis=1),
         fidelities=(Fidelity("increment", zeta=zeta, cost=1), Fidelity("pace", zeta=1, cost=4)),
-        model=Gaussian(mean=12, var=16, noise=noise),
+        model=Gaussian(mean=12, var=16, noise_var=noise_var),
         hazard=1 / 36,
         truth=None,
         changes=_majority(log.annotations),

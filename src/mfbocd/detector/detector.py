@@ -50,7 +50,7 @@ class Detector:
 
     >>> from mfbocd import Gaussian
     >>> detector = Detector(
-    ...     Gaussian(mean=0, var=9, noise=1),
+    ...     Gaussian(mean=0, var=9, noise_var=1),
     ...     fidelities=[Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)],
     ...     hazard=1 / 250,
     ... )

@@ -77,7 +77,7 @@ class ShadowGuard:
         method: GuardMethod,
         *,
         level: float = 0.99,
-        noise: float | None = None,
+        noise_var: float | None = None,
     ) -> None:
         if not 0.0 < finite("ShadowGuard", "declared", declared) <= 1.0:
             raise ValueError(f"ShadowGuard.declared must lie in (0, 1], not {declared!r}: nothing is worse than 0")
@@ -89,13 +89,15 @@ class ShadowGuard:
             )
         if not 0.0 < finite("ShadowGuard", "level", level) < 1.0:
             raise ValueError(f"ShadowGuard.level must lie in (0, 1), not {level!r}")
-        if (noise is None) == (method == "gaussian"):
-            raise ValueError(f"ShadowGuard.noise is needed for 'gaussian' and for nothing else, not {noise!r}")
+        if (noise_var is None) == (method == "gaussian"):
+            raise ValueError(
+                f"ShadowGuard.noise_var is needed for 'gaussian' and for nothing else, not {noise_var!r}"
+            )
         self.declared = float(declared)
         self.every = every
         self.method: GuardMethod = method
         self.level = float(level)
-        self.noise = None if noise is None else positive("ShadowGuard", "noise", noise)
+        self.noise_var = None if noise_var is None else positive("ShadowGuard", "noise_var", noise_var)
         self.pairs = 0
         """Pairs that could have shown something."""
         self.warning: ShadowWarning | None = None
@@ -136,9 +138,9 @@ class ShadowGuard:
         return min(sum(self._evidence) + 1.0 / (self.pairs + 1.0), _FULL)
 
     def _spread(self, high: float, low: float) -> list[float]:
-        assert self.noise is not None
+        assert self.noise_var is not None
         # A product, not a power: Python's power raises where the product is infinite.
-        scaled = 0.5 * (high - low) * (high - low) / (self.noise * (1.0 + 1.0 / self.declared))
+        scaled = 0.5 * (high - low) * (high - low) / (self.noise_var * (1.0 + 1.0 / self.declared))
         return [math.exp(min(scaled * (1.0 - 1.0 / v), 690.0)) / math.sqrt(v) for v in _INFLATED]
 
     def _agreement(self, high: float, low: float) -> list[float] | None:
@@ -179,7 +181,7 @@ class ShadowGuard:
             "every": self.every,
             "method": self.method,
             "level": self.level,
-            "noise": self.noise,
+            "noise_var": self.noise_var,
             "state": {"pairs": self.pairs, "evidence": list(self._evidence), "warning": warning},
         }
 
@@ -187,7 +189,7 @@ class ShadowGuard:
     def from_spec(cls, spec: dict[str, Any]) -> ShadowGuard:
         """The guard `spec` came from, which goes on as if nothing had happened.
 
-        >>> guard = ShadowGuard(0.5, every=10, method="gaussian", noise=1.0)
+        >>> guard = ShadowGuard(0.5, every=10, method="gaussian", noise_var=1.0)
         >>> guard.observe(0.3, 1.9)
         >>> ShadowGuard.from_spec(guard.spec()).evidence == guard.evidence
         True
@@ -226,7 +228,7 @@ def guards_of(
     if not lower:
         raise ValueError(f"shadow={shadow!r}: there is no fidelity below {best.name!r} to watch")
     if isinstance(model, Gaussian):
-        return {n: ShadowGuard(f.zeta, shadow, "gaussian", noise=model.noise) for n, f in lower.items()}
+        return {n: ShadowGuard(f.zeta, shadow, "gaussian", noise_var=model.noise_var) for n, f in lower.items()}
     if isinstance(model, Bernoulli):
         return {n: ShadowGuard(f.zeta, shadow, "information") for n, f in lower.items()}
     raise ValueError(f"shadow={shadow!r}: give ShadowGuard objects by name for {model!r}")

@@ -32,7 +32,7 @@ class Autoregressive(Lagged):
     shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
     noise: the noise variance, if it is known.
 
-    >>> model = Autoregressive(1, count=0.01, noise=1)
+    >>> model = Autoregressive(1, count=0.01, noise_var=1)
     >>> stats = model.prior()
     >>> for x in (8.0, -4.0, 2.0, -1.0):
     ...     stats = model.update(stats, x, zeta=1.0)
@@ -47,14 +47,14 @@ class Autoregressive(Lagged):
         count: float | Sequence[float] | Array = 1.0,
         shape: float | None = None,
         scale: float | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
     ) -> None:
         self.order = whole("Autoregressive", "order", order, 0)
         self.mean = finite("Autoregressive", "mean", mean)
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == 2:
             count = [given[0], *[given[1]] * self.order]
-        self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise)
+        self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
 
     def spec(self) -> dict[str, Any]:

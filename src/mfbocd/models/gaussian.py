@@ -247,7 +247,7 @@ class Gaussian(Model):
     Predictive: N(x | mu, noise / zeta + var_theta). A reading more than 1e140 standard deviations off counts
     as exactly that far.
 
-    >>> model = Gaussian(mean=0, var=9, noise=1)
+    >>> model = Gaussian(mean=0, var=9, noise_var=1)
     >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
     >>> theta, var = model.parameter(stats)
     >>> round(float(theta), 4), round(float(var), 4)
@@ -262,17 +262,17 @@ class Gaussian(Model):
     advance = staticmethod(_advance)
     gains = staticmethod(_gains)
 
-    def __init__(self, mean: float = 0.0, var: float = 1.0, noise: float = 1.0) -> None:
+    def __init__(self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)
         self.var = positive("Gaussian", "var", var)
-        self.noise = positive("Gaussian", "noise", noise)
+        self.noise_var = positive("Gaussian", "noise_var", noise_var)
 
     def __repr__(self) -> str:
-        return f"Gaussian(mean={self.mean:g}, var={self.var:g}, noise={self.noise:g})"
+        return f"Gaussian(mean={self.mean:g}, var={self.var:g}, noise_var={self.noise_var:g})"
 
     def prior(self) -> Array:
         """Count noise / var, standardised mean 0."""
-        return np.array([self.noise / self.var, 0.0])
+        return np.array([self.noise_var / self.var, 0.0])
 
     def check(self, x: float) -> float:
         """Every finite number is possible."""
@@ -281,7 +281,7 @@ class Gaussian(Model):
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """1/var' = 1/var + zeta/noise; mean' is the precision-weighted mean (equation `mf_gaussian`)."""
         count, mean = stats
-        y = min(max((x - self.mean) / math.sqrt(self.noise), -_FAR), _FAR)
+        y = min(max((x - self.mean) / math.sqrt(self.noise_var), -_FAR), _FAR)
         return np.stack([count + zeta, mean + zeta / (count + zeta) * (y - mean)])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
@@ -289,19 +289,19 @@ class Gaussian(Model):
         count, mean = stats
         if zeta == 0.0:
             return np.zeros_like(count)
-        y = min(max((x - self.mean) / math.sqrt(self.noise), -_FAR), _FAR)
+        y = min(max((x - self.mean) / math.sqrt(self.noise_var), -_FAR), _FAR)
         k = zeta * count / (count + zeta)
-        return np.asarray(0.5 * (np.log(k / self.noise) - _LOG_2PI - k * (y - mean) ** 2))
+        return np.asarray(0.5 * (np.log(k / self.noise_var) - _LOG_2PI - k * (y - mean) ** 2))
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Mean mu and variance noise / count."""
         count, mean = stats
-        return self.mean + math.sqrt(self.noise) * mean, self.noise / count
+        return self.mean + math.sqrt(self.noise_var) * mean, self.noise_var / count
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Mean mu and variance noise / zeta + var_theta."""
         mean, var = self.parameter(stats)
-        return mean, var + (self.noise / zeta if zeta > 0.0 else math.inf)
+        return mean, var + (self.noise_var / zeta if zeta > 0.0 else math.inf)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
         """The normal distribution function."""
@@ -325,12 +325,12 @@ class Gaussian(Model):
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """theta ~ N(mean, var), then x ~ N(theta, noise)."""
-        return rng.normal(rng.normal(self.mean, math.sqrt(self.var)), math.sqrt(self.noise), ticks)
+        return rng.normal(rng.normal(self.mean, math.sqrt(self.var)), math.sqrt(self.noise_var), ticks)
 
     def params(self) -> Array:
         """Prior mean, noise standard deviation, prior count."""
-        return np.array([self.mean, math.sqrt(self.noise), self.noise / self.var])
+        return np.array([self.mean, math.sqrt(self.noise_var), self.noise_var / self.var])
 
     def spec(self) -> dict[str, Any]:
         """The three arguments."""
-        return {"mean": self.mean, "var": self.var, "noise": self.noise}
+        return {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

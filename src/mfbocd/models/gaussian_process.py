@@ -116,7 +116,7 @@ class GaussianProcess(Lagged):
     reach: how far apart two readings of a regime may be, in their units; 8 lengths unless told (15 features, 141
         numbers a hypothesis), with two lags 4 (81 and 3412). More than 100 features are refused.
 
-    >>> model = GaussianProcess(noise=1e-4, count=1e-4)
+    >>> model = GaussianProcess(noise_var=1e-4, count=1e-4)
     >>> stats, x = model.prior(), 0.3
     >>> for _ in range(50):
     ...     x = 1 - 2 * x * x
@@ -135,7 +135,7 @@ class GaussianProcess(Lagged):
         count: float | Sequence[float] | Array = (1.0, 0.1),
         shape: float | None = None,
         scale: float | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
         reach: float | None = None,
     ) -> None:
         self.order = whole(_OWNER, "order", order, 1)
@@ -148,7 +148,7 @@ class GaussianProcess(Lagged):
         waves, share = self._waves()
         level, f = self.count
         counts = np.concatenate([[1.0 / (1.0 / level + share[0] / f)], np.tile(f / share[1:], 2)])
-        self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise)
+        self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise_var)
         if not self._unit <= 1e100 * self.length:
             raise ValueError(f"{_OWNER}.length = {length!r} is nothing beside the noise, {self._unit:g}")
         self._rates = waves * (self._unit / self.length)
@@ -181,6 +181,6 @@ class GaussianProcess(Lagged):
     def _expected_lag(self, rows: Array) -> Array:
         centre, spread, shape, scale = self._forecast(rows, self._coming(rows)[0])
         var = 1.0 / self._worth(rows, 1.0) + spread
-        if self.noise is None:
+        if self.noise_var is None:
             var = var * ratio(scale, shape - 1.0)
         return np.stack([np.clip(centre, -FAR, FAR), np.minimum(var, FAR)])

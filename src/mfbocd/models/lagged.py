@@ -23,8 +23,10 @@ class Lagged(Regression):
     _unknown: ClassVar[tuple[float, ...]] = (0.0,)
     """A lag that neither the regime nor one before it has read."""
 
-    def _set(self, mean: Array, count: Any, shape: float | None, scale: float | None, noise: float | None) -> None:
-        super()._set(mean, count, shape, scale, noise)
+    def _set(
+        self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
+    ) -> None:
+        super()._set(mean, count, shape, scale, noise_var)
         self._memory = len(self._unknown) * self.order
         self.columns += 2 * self._memory
 

@@ -34,23 +34,23 @@ class MultivariateGaussian(Elliptical):
 
     A number more than 1e140 standard deviations off counts as exactly that far.
 
-    >>> model = MultivariateGaussian(mean=[0, 0], var=9, noise=[[1.0, 0.5], [0.5, 1.0]])
+    >>> model = MultivariateGaussian(mean=[0, 0], var=9, noise_var=[[1.0, 0.5], [0.5, 1.0]])
     >>> stats = model.update(model.prior(), np.array([2.0, 2.0]), zeta=0.5)
     >>> theta, var = model.parameter(stats)
     >>> theta.round(4), var.round(4)
     (array([1.5, 1.5]), array([1.575, 1.575]))
     """
 
-    def __init__(self, mean: Sequence[float] | Array, var: Matrix = 1.0, noise: Matrix = 1.0) -> None:
+    def __init__(self, mean: Sequence[float] | Array, var: Matrix = 1.0, noise_var: Matrix = 1.0) -> None:
         self.mean = vector_of("MultivariateGaussian", "mean", mean)
         self.dimension = d = self.mean.size
         self.columns = d + 1
         self.var = matrix_of("MultivariateGaussian", "var", var, d)
-        self.noise = matrix_of("MultivariateGaussian", "noise", noise, d)
+        self.noise_var = matrix_of("MultivariateGaussian", "noise_var", noise_var, d)
         # Units are divided out before anything is mixed: columns of 1e-6 and of 1e6 are then equally exact.
-        self._sd = np.sqrt(np.diag(self.noise))
+        self._sd = np.sqrt(np.diag(self.noise_var))
         units = np.outer(self._sd, self._sd)
-        root = np.linalg.cholesky(self.noise / units)
+        root = np.linalg.cholesky(self.noise_var / units)
         inverse = np.linalg.inv(root)
         ratio, axes = np.linalg.eigh(inverse @ (self.var / units) @ inverse.T)
         if ratio[0] <= 0.0:
@@ -120,11 +120,11 @@ class MultivariateGaussian(Elliptical):
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """theta ~ N(mean, var), then x ~ N(theta, noise)."""
         theta = rng.multivariate_normal(self.mean, self.var, method="cholesky")
-        return rng.multivariate_normal(theta, self.noise, ticks, method="cholesky")
+        return rng.multivariate_normal(theta, self.noise_var, ticks, method="cholesky")
 
     def spec(self) -> dict[str, Any]:
         """The three arguments."""
-        return {"mean": self.mean.tolist(), "var": self.var.tolist(), "noise": self.noise.tolist()}
+        return {"mean": self.mean.tolist(), "var": self.var.tolist(), "noise_var": self.noise_var.tolist()}
 
     def _precisions(self, stats: Array) -> Array:
         return _column(self._precision, stats) + stats[0]

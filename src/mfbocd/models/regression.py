@@ -74,26 +74,30 @@ class Regression(Model):
     what a kind of regression adds.
     """
 
-    def _set(self, mean: Array, count: Any, shape: float | None, scale: float | None, noise: float | None) -> None:
+    def _set(
+        self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
+    ) -> None:
         owner = type(self).__name__
         self._size = mean.size
         self._mean = mean
         self._count = counts_of(owner, count, self._size)
         self._rows = (self._size + 1) * (self._size + 2) // 2
-        self.noise = None if noise is None else positive(owner, "noise", noise)
-        if self.noise is not None and not (shape is None and scale is None):
-            raise ValueError(f"{owner}: noise = {noise!r} is known: shape and scale are for noise that is not")
+        self.noise_var = None if noise_var is None else positive(owner, "noise_var", noise_var)
+        if self.noise_var is not None and not (shape is None and scale is None):
+            raise ValueError(
+                f"{owner}: noise_var = {noise_var!r} is known: shape and scale are for noise that is not"
+            )
         self.shape = positive(owner, "shape", 1.0 if shape is None else shape, 1e9)
         if self.shape <= 0.5:
             raise ValueError(f"{owner}.shape must exceed 1/2, not {shape!r}: readings would have no mean")
         self.scale = positive(owner, "scale", 1.0 if scale is None else scale)
-        self._unit = math.sqrt(self.scale if self.noise is None else self.noise)
+        self._unit = math.sqrt(self.scale if self.noise_var is None else self.noise_var)
         self._units = np.full(self._size, self._unit)
         self.columns = self._rows + 1
 
     def _noise(self) -> dict[str, float]:
         """What `spec` tells of the noise."""
-        return {"shape": self.shape, "scale": self.scale} if self.noise is None else {"noise": self.noise}
+        return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
 
     def _counts(self) -> float | list[float]:
         """What `spec` tells of the counts."""
@@ -105,7 +109,7 @@ class Regression(Model):
 
     def _regime(self, rng: np.random.Generator) -> tuple[Array, float]:
         """Coefficients about their prior means and the noise's standard deviation, in units of the prior noise."""
-        s2 = 1.0 if self.noise is not None else 1.0 / rng.gamma(self.shape)
+        s2 = 1.0 if self.noise_var is not None else 1.0 / rng.gamma(self.shape)
         return rng.normal(size=self._size) * np.sqrt(s2 / self._count), math.sqrt(s2)
 
     @abstractmethod
@@ -173,7 +177,7 @@ class Regression(Model):
         centre, spread, shape, scale = self._forecast(rows, u)
         q = 1.0 / self._worth(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
-        if self.noise is None:
+        if self.noise_var is None:
             rise = half_rises(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
             value = rise - (shape + 0.5 * zeta) * np.log1p(lift / scale)
         else:
@@ -187,7 +191,7 @@ class Regression(Model):
         z = rows[self._rows - 1 - self._size : self._rows - 1]
         mean = np.einsum("kji,jk->ik", inner, z)
         var = np.einsum("kji,kji->ik", inner, inner)
-        if self.noise is None:
+        if self.noise_var is None:
             _, _, shape, scale = self._forecast(rows, self._coming(rows)[0])
             var = var * ratio(scale, shape - 1.0)
         units = self._units[:, None]
@@ -202,7 +206,7 @@ class Regression(Model):
         if zeta == 0.0:
             return mean, np.full_like(mean, np.inf)
         var = self._unit**2 * (1.0 / self._worth(rows, zeta) + spread)
-        if self.noise is None:
+        if self.noise_var is None:
             var = 2.0 * var * ratio(scale, 2.0 * shape + zeta - 3.0)
         return mean, var
 
@@ -217,7 +221,7 @@ class Regression(Model):
         centre, spread, shape, scale = self._forecast(rows, u)
         d = self._standard(x, offset) - centre
         q = 1.0 / self._worth(rows, zeta) + spread
-        if self.noise is not None:
+        if self.noise_var is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
         df = 2.0 * shape + zeta - 1.0
@@ -237,7 +241,7 @@ class Regression(Model):
         # about that of a regime that begins now: large offsets would cost digits
         centre = centre + (offset - offset[-1]) / self._unit
         q = 1.0 / self._worth(stats, zeta) + spread
-        if self.noise is not None:
+        if self.noise_var is not None:
             return float(information(np.array(weight), centre, q))
         df = 2.0 * shape + zeta - 1.0
         return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
@@ -250,7 +254,7 @@ class Regression(Model):
         rows = stats.reshape(self.columns, -1)
         _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
         gain = 0.5 * np.log1p(self._worth(rows, zeta) * spread)
-        if self.noise is None:
+        if self.noise_var is None:
             gain = gain + covariance_gain(2.0 * shape, zeta, 1)
         return np.asarray(gain).reshape(stats.shape[1:])
 
@@ -290,7 +294,7 @@ class LinearRegression(Regression):
     noise: the noise variance, if it is known.
     intercept: False leaves it out; `mean` and `count` then begin with the coefficients.
 
-    >>> model = LinearRegression(1, count=0.01, noise=1)
+    >>> model = LinearRegression(1, count=0.01, noise_var=1)
     >>> stats = model.prior()
     >>> for u in (0.0, 1.0, 2.0, 3.0):
     ...     stats = model.update(stats, np.array([5 + 2 * u, u]), zeta=1.0)
@@ -307,7 +311,7 @@ class LinearRegression(Regression):
         count: float | Sequence[float] | Array = 1.0,
         shape: float | None = None,
         scale: float | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
         intercept: bool = True,
     ) -> None:
         owner = "LinearRegression"
@@ -322,7 +326,7 @@ class LinearRegression(Regression):
             means += [0.0] * (size - 1)
         if len(means) != size:
             raise ValueError(f"{owner}.mean must be one number or {size}, not {mean!r}")
-        self._set(np.array(means), count, shape, scale, noise)
+        self._set(np.array(means), count, shape, scale, noise_var)
         self.dimension = 1 + self.covariates
         self.columns += self.covariates
 

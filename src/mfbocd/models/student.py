@@ -43,7 +43,7 @@ class StudentT(Lattice):
     degrees: of freedom, above 1; the fewer, the wilder.
     points: of the grid to each sqrt(noise).
 
-    >>> model = StudentT(mean=0, var=9, noise=1)
+    >>> model = StudentT(mean=0, var=9, noise_var=1)
     >>> stats = model.prior()
     >>> for x in (1.0, 1.2, 0.8, 20.0):
     ...     stats = model.update(stats, x, zeta=1.0)
@@ -52,22 +52,23 @@ class StudentT(Lattice):
     """
 
     def __init__(
-        self, mean: float = 0.0, var: float = 1.0, noise: float = 1.0, degrees: float = 4.0, points: int = 8
+        self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0, degrees: float = 4.0, points: int = 8
     ) -> None:
         self.mean = finite("StudentT", "mean", mean)
         self.var = positive("StudentT", "var", var)
-        self.noise = positive("StudentT", "noise", noise)
+        self.noise_var = positive("StudentT", "noise_var", noise_var)
         self.degrees = positive("StudentT", "degrees", degrees, 1e6)
         if self.degrees <= 1.0:
             raise ValueError(f"StudentT.degrees must exceed 1, not {degrees!r}: readings would have no mean")
         self.points = whole("StudentT", "points", points, 1)
-        self._unit = math.sqrt(self.noise)
-        ratio = math.sqrt(self.var / self.noise)
+        self._unit = math.sqrt(self.noise_var)
+        ratio = math.sqrt(self.var / self.noise_var)
         half = math.ceil(_REACH * ratio * max(self.points, 2.0 / ratio))
         if 2 * half + 1 > _MOST:
             size = f"{points} points to each noise scale make {2 * half + 1} over the prior, more than {_MOST}"
             raise ValueError(
-                f"StudentT.var = {var!r} is {ratio**2:.3g} times noise = {noise!r}: {size}; give fewer, or less var"
+                f"StudentT.var = {var!r} is {ratio**2:.3g} times noise_var = {noise_var!r}: {size}; "
+                "give fewer, or less var"
             )
         self._z = np.linspace(-_REACH * ratio, _REACH * ratio, 2 * half + 1)
         v = self.degrees
@@ -75,7 +76,7 @@ class StudentT(Lattice):
         self._start(self.mean + self._unit * self._z, -0.5 * (self._z / ratio) ** 2)
 
     def __repr__(self) -> str:
-        prior = f"mean={self.mean:g}, var={self.var:g}, noise={self.noise:g}"
+        prior = f"mean={self.mean:g}, var={self.var:g}, noise_var={self.noise_var:g}"
         return f"StudentT({prior}, degrees={self.degrees:g}, points={self.points})"
 
     def check(self, x: float) -> float:
@@ -93,7 +94,7 @@ class StudentT(Lattice):
 
     def _moments(self, zeta: float) -> tuple[Array, Array]:
         v = self.degrees
-        var = self.noise / zeta * v / (v - 2.0) if v > 2.0 else math.inf
+        var = self.noise_var / zeta * v / (v - 2.0) if v > 2.0 else math.inf
         return self.theta, np.full(self.theta.size, var)
 
     def _below(self, x: float, zeta: float) -> Array:
@@ -116,7 +117,7 @@ class StudentT(Lattice):
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Var(theta) - E_x Var(theta | x), in units of `noise`, as for `Gaussian`."""
-        return super().variance_gain(stats, zeta) / self.noise
+        return super().variance_gain(stats, zeta) / self.noise_var
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """theta ~ N(mean, var), then theta plus Student-t noise."""
@@ -125,5 +126,5 @@ class StudentT(Lattice):
 
     def spec(self) -> dict[str, Any]:
         """The five arguments."""
-        prior = {"mean": self.mean, "var": self.var, "noise": self.noise}
+        prior = {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}
         return {**prior, "degrees": self.degrees, "points": self.points}

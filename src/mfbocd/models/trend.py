@@ -26,7 +26,7 @@ class Trend(Regression):
     shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
     noise: the noise variance, if it is known.
 
-    >>> model = Trend(count=(0.01, 0.01), noise=1)
+    >>> model = Trend(count=(0.01, 0.01), noise_var=1)
     >>> stats = model.prior()
     >>> for x in (5.0, 7.0, 9.0, 11.0):
     ...     stats = model.update(stats, x, zeta=1.0)
@@ -43,11 +43,11 @@ class Trend(Regression):
         count: float | Sequence[float] | Array = (1.0, 100.0),
         shape: float | None = None,
         scale: float | None = None,
-        noise: float | None = None,
+        noise_var: float | None = None,
     ) -> None:
         self.level = finite("Trend", "level", level)
         self.slope = finite("Trend", "slope", slope)
-        self._set(np.array([self.level, self.slope]), count, shape, scale, noise)
+        self._set(np.array([self.level, self.slope]), count, shape, scale, noise_var)
         self.columns += 1
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:

@@ -209,10 +209,10 @@ class VectorAutoregressive(Elliptical):
         into[1:, 1:] = np.kron(np.eye(self.order), self._into / self._sd)
         mean = back @ (factor[:, self._size :, : self._size] @ inner) @ into
         mean[:, :, 0] += self.mean
-        noise = ((back @ factor[:, self._size :, self._size :]) ** 2).sum(axis=2)
+        noise_var = ((back @ factor[:, self._size :, self._size :]) ** 2).sum(axis=2)
         spread = ((inner @ into) ** 2).sum(axis=1)
         left = self.degrees + rows[self._rows] - d - 1.0
-        var = ratio(noise[:, :, None] * spread[:, None, :], np.broadcast_to(left[:, None, None], mean.shape))
+        var = ratio(noise_var[:, :, None] * spread[:, None, :], np.broadcast_to(left[:, None, None], mean.shape))
         return self._listed(mean).reshape((-1, *stats.shape[1:])), self._listed(var).reshape((-1, *stats.shape[1:]))
 
     def _listed(self, table: Array) -> Array:

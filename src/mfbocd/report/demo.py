@@ -81,7 +81,7 @@ def a_real_run(budget: float | None = None) -> Scene:
 def a_simulated_walk(seed: int, ticks: int = 1000, budget: float | None = None) -> Scene:
     """A level that jumps, read with a cheap or a dear sensor."""
     fidelities = (Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40))
-    model = Gaussian(mean=0, var=9, noise=1)
+    model = Gaussian(mean=0, var=9, noise_var=1)
     stream = gaussian(model, fidelities, 1 / 200, ticks=ticks, seed=seed)
     return Scene(
         title="A simulated walk, and when it changed",

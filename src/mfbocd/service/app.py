@@ -16,7 +16,7 @@ from fastapi.responses import FileResponse, PlainTextResponse
 from .. import __version__
 from . import metrics, routes
 from .auth import Gate, scope_of
-from .errors import RequestError, Unavailable, absent
+from .errors import RequestError, UnavailableError, absent
 from .limits import BodyLimit
 from .responses import REFUSALS, answer, answer_errors, service_of
 from .service import Service
@@ -38,7 +38,7 @@ async def health(request: Request) -> Response:
     """Whether the store answers, has room, and can be written, if the last write failed; and what runs beside."""
     service = service_of(request)
     if trouble := await service.trouble():
-        raise Unavailable(trouble)
+        raise UnavailableError(trouble)
     beside = {name: wrong or "ok" for name, wrong in service.parts.items()}
     status = "degraded" if any(service.parts.values()) else "ok"
     return answer({"status": status, "version": __version__, **beside})

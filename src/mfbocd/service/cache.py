@@ -14,7 +14,7 @@ from ..detector.serialization import Loader
 from ..fleet.together import Seat
 from ..io.config import Config
 from .choice import SharedBudget, decide
-from .errors import Cold, Damaged, OwnedElsewhere, RequestError, Unavailable, absent
+from .errors import DamagedError, NotReadyError, OwnedElsewhere, RequestError, UnavailableError, absent
 from .records import GroupRow, StreamRow, text
 from .store.base import Store
 
@@ -87,15 +87,15 @@ class Memory:
         for name, group in loaded.groups.items():
             known = self.groups.get(name)
             if not self._ready(group.config):
-                self._refused_groups[name] = Cold(group.config)
+                self._refused_groups[name] = NotReadyError(group.config)
             elif known is None or known.row.version != group.version:
                 try:
                     made = Config.parse(json.loads(group.config))
                     budget = SharedBudget(made, self.store.members(name), group.state)
-                except Unavailable:
+                except UnavailableError:
                     raise
                 except Exception as error:
-                    self._refused_groups[name] = Damaged("group", name, error)
+                    self._refused_groups[name] = DamagedError("group", name, error)
                     self.groups.pop(name, None)
                     continue
                 self.groups[name] = HeldGroup(group, budget, until)
@@ -110,14 +110,14 @@ class Memory:
                 self._refused[stream] = self._refused_groups[row.group]
                 self.streams.pop(stream, None)
             elif not self._ready(row.config):
-                self._refused[stream] = Cold(row.config)
+                self._refused[stream] = NotReadyError(row.config)
             elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
                 held.until = until
             else:
                 try:
                     self.streams[stream] = self._hold(row, until)
                 except Exception as error:
-                    self._refused[stream] = Damaged("stream", stream, error)
+                    self._refused[stream] = DamagedError("stream", stream, error)
                     self.streams.pop(stream, None)
 
     def get(self, stream: str) -> Held:

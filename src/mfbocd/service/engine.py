@@ -17,7 +17,7 @@ from ..io.config import Config
 from ..policy.fidelity import Fidelity
 from .cache import Held, Memory
 from .choice import SharedBudget, choice
-from .errors import Cold, Damaged, RequestError, Unavailable
+from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .records import LEAST, SHOWN, Event, number, step_record, text
 from .store.base import Changes, Store
 
@@ -112,7 +112,7 @@ class Engine:
                 self.kept()
         except BaseException as error:
             self.lost(error)
-            if not isinstance(error, Unavailable):
+            if not isinstance(error, UnavailableError):
                 raise
             return [[error for _ in job] for job in jobs]
         return [[one if isinstance(one, RequestError) else json.loads(one) for one in job] for job in answers]
@@ -186,7 +186,7 @@ class Engine:
 
     def lost(self, error: BaseException) -> None:
         """The changes were not committed, nor is what came after: what is in memory was not in the store."""
-        if isinstance(error, Unavailable):
+        if isinstance(error, UnavailableError):
             self.failed = error.error
         for work in (*self._handed, self._work):
             self.memory.forget(work.streams, work.groups)
@@ -219,15 +219,15 @@ class Engine:
                     else:
                         wave[command.stream] = Tick(held, command, _sound(held, command), answers, len(answers))
                         answers.append("")
-                except Unavailable:
+                except UnavailableError:
                     raise
                 except RequestError as refused:
-                    self.refusals += not isinstance(refused, Cold)
+                    self.refusals += not isinstance(refused, NotReadyError)
                     answers.append(refused)
                 except Exception as error:  # what is stored of one stream must not keep back the others
                     log.exception("a command for %s failed", command.stream)
                     self.refusals += 1
-                    answers.append(Damaged("stream", command.stream, error))
+                    answers.append(DamagedError("stream", command.stream, error))
         if wave:
             self._advance(list(wave.values()))
         self.memory.trim(self._unwritten)

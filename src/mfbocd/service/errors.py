@@ -23,21 +23,21 @@ class RequestError(Exception):
         return {"error": self.error, "expected": self.expected}
 
 
-class Unavailable(RequestError):
+class UnavailableError(RequestError):
     """The store could not be read or written just now; nothing was changed."""
 
     def __init__(self, error: str) -> None:
         super().__init__(503, f"the store is not available: {error}")
 
 
-class Damaged(RequestError):
+class DamagedError(RequestError):
     """What is stored of a stream or a group cannot be read; others are not concerned."""
 
     def __init__(self, what: str, name: str, error: Exception) -> None:
         super().__init__(500, f"{what} {name!r} is damaged in the store: {type(error).__name__}: {error}"[:500])
 
 
-class OwnedElsewhere(RequestError):
+class OwnedElsewhere(RequestError):  # noqa: N818
     """The stream belongs to another worker at present."""
 
     def __init__(self, stream: str, worker: str) -> None:
@@ -45,7 +45,7 @@ class OwnedElsewhere(RequestError):
         self.worker = worker
 
 
-class Cold(RequestError):
+class NotReadyError(RequestError):
     """The kernels a stream or a group needs are not loaded yet: to be asked for again when they are."""
 
     def __init__(self, config: str) -> None:

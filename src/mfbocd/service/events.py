@@ -10,7 +10,7 @@ from typing import Any
 from fastapi.responses import StreamingResponse
 
 from .auth import Client
-from .errors import RequestError, Unavailable
+from .errors import RequestError, UnavailableError
 from .records import Event, text
 from .service import Service
 
@@ -51,7 +51,7 @@ async def watch(
     while not service.closing and valid():
         try:
             found = await service.read(_page, service, stream, after)
-        except Unavailable:  # it may come back; a client would only ask again
+        except UnavailableError:  # it may come back; a client would only ask again
             found = []
         for event in found:
             after = event.tick if stream is not None else event.seq

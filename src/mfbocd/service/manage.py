@@ -15,7 +15,7 @@ from ..io.warm import rehearse
 from ..policy import Budget
 from .choice import SharedBudget, budget_of, decide
 from .engine import Engine
-from .errors import Damaged, RequestError, absent
+from .errors import DamagedError, RequestError, absent
 from .limits import Limits
 from .records import GroupRow, StreamRow, step_record, text
 from .store.base import Store
@@ -179,7 +179,7 @@ def remove_stream(engine: Engine, stream: str) -> None:
     if row is None:
         raise absent("stream", stream)
     if row.group is not None:
-        with suppress(Damaged):  # which is no reason to keep it
+        with suppress(DamagedError):  # which is no reason to keep it
             engine.memory.group(row.group)
     engine.store.remove_stream(stream, row.group)
     engine.forget(stream=stream, group=row.group)
@@ -208,7 +208,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
 
 def remove_group(engine: Engine, group: str) -> None:
     """Forget a group that has no streams."""
-    with suppress(Damaged):
+    with suppress(DamagedError):
         engine.memory.group(group)
     members = engine.store.members(group)
     if members:
@@ -228,7 +228,7 @@ def shown_group(row: GroupRow, streams: int) -> dict[str, Any]:
         return group_record(row, streams)
     except Exception as error:
         facts = {"id": row.id, "name": row.name, "config": None, "created": row.created, "streams": streams}
-        said = Damaged("group", row.id, error).error
+        said = DamagedError("group", row.id, error).error
         return facts | {"price": None, "budget": None, "rounds": None, "damaged": said}
 
 

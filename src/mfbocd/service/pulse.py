@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 
-from .errors import Unavailable
+from .errors import UnavailableError
 from .records import Token
 from .store.base import Store
 
@@ -39,7 +39,7 @@ class Pulse(threading.Thread):
             try:
                 self._look()
             except Exception as error:
-                said = error.error if isinstance(error, Unavailable) else f"{type(error).__name__}: {error}"
+                said = error.error if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
                 if not self._failed:
                     log.warning("the store was not read: %s", said)
                 self._failed = said
@@ -53,9 +53,9 @@ class Pulse(threading.Thread):
         self._failed, self._since = "", time.monotonic()
 
     def token(self, digest: str) -> Token | None:
-        """The token of this hash, as last read; `Unavailable` if none was ever."""
+        """The token of this hash, as last read; `UnavailableError` if none was ever."""
         if self._tokens is None:
-            raise Unavailable(self._failed or "it has not answered yet")
+            raise UnavailableError(self._failed or "it has not answered yet")
         return self._tokens.get(digest)
 
     def trouble(self) -> str:

@@ -15,7 +15,7 @@ from . import events, manage, trace
 from . import schemas as bodies
 from .auth import CLIENT
 from .engine import Answer, Ask, Observe
-from .errors import Damaged, OwnedElsewhere, RequestError, absent
+from .errors import DamagedError, OwnedElsewhere, RequestError, absent
 from .forward import by_owner, results_of
 from .records import StreamRow, encoded, text
 from .responses import REFUSALS, answer, service_of, written
@@ -244,7 +244,7 @@ async def stream_trace(
     except ImportError as error:
         raise RequestError(422, str(error), {"format": ["jsonl", "csv"]}) from None
     except (ValueError, TypeError, KeyError) as error:
-        raise Damaged("stream", stream, error) from None
+        raise DamagedError("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 CONFIG: dict[str, Any] = {
-    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
 }

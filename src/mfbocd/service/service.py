@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from .engine import Answer, Command, Engine
-from .errors import Cold, RequestError, Unavailable
+from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
 from .pulse import Pulse
 from .settings import Settings
@@ -60,7 +60,7 @@ class Service:
     async def run(self, commands: Sequence[Command]) -> list[Answer]:
         """Answers to commands, once they are on disk; those whose kernels are not ready wait for these alone."""
         answers = await asyncio.wrap_future(self.writer.submit(commands))
-        while cold := {i: answer for i, answer in enumerate(answers) if isinstance(answer, Cold)}:
+        while cold := {i: answer for i, answer in enumerate(answers) if isinstance(answer, NotReadyError)}:
             await self.warm(*{answer.config for answer in cold.values()})
             again = await asyncio.wrap_future(self.writer.submit([commands[i] for i in cold]))
             for i, answer in zip(cold, again, strict=True):
@@ -84,16 +84,16 @@ class Service:
         while True:
             try:
                 return await asyncio.wrap_future(self.writer.alone(call))
-            except Cold as cold:
+            except NotReadyError as cold:
                 await self.warm(cold.config)
 
     async def read(self, call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """What a call that reads the store returns; `Unavailable` if the store does not answer in time."""
+        """What a call that reads the store returns; `UnavailableError` if the store does not answer in time."""
         try:
             async with asyncio.timeout(ANSWER):
                 return await self._loop.run_in_executor(self._readers, lambda: call(*given, **named))
         except TimeoutError:
-            raise Unavailable(f"it did not answer within {ANSWER:g} seconds") from None
+            raise UnavailableError(f"it did not answer within {ANSWER:g} seconds") from None
 
     async def trouble(self) -> str:
         """Why the store cannot be read or written at present, or nothing; soon, whatever the store does."""

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from .engine import Answer, Command, Engine
-from .errors import Unavailable
+from .errors import UnavailableError
 from .store.base import Changes
 
 log = logging.getLogger("mfbocd.service")
@@ -85,7 +85,7 @@ class Writer:
         future: Future[Any] = Future()
         with self._wake:
             if self._stopping:
-                future.set_exception(Unavailable("the service is stopping"))
+                future.set_exception(UnavailableError("the service is stopping"))
                 return future
             self._jobs.append((job, future))
             self._wake.notify()
@@ -179,7 +179,7 @@ class Writer:
         try:
             future.set_result(call())
         except BaseException as error:
-            if isinstance(error, Unavailable):
+            if isinstance(error, UnavailableError):
                 self.engine.failed = error.error
             future.set_exception(error)
 
@@ -245,7 +245,7 @@ class Writer:
         lost = [*told, *(one for _, answered in ready for one in answered), *self._open]
         self._open = []
         for future, many in lost:
-            if isinstance(error, Unavailable):
+            if isinstance(error, UnavailableError):
                 future.set_result([error for _ in many])
             else:
                 future.set_exception(error)

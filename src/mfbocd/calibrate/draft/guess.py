@@ -45,7 +45,7 @@ def template() -> tuple[Config, dict[str, str]]:
     config = Config.parse(
         {
             "hazard": HAZARD,
-            "model": {"kind": "gaussian", "mean": 0.0, "var": 9.0, "noise": 1.0},
+            "model": {"kind": "gaussian", "mean": 0.0, "var": 9.0, "noise_var": 1.0},
             "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1.0}, {"name": "gps", "zeta": 1.0, "cost": 40.0}],
             "policy": {"kind": "budget", "share": SHARE},
         }
@@ -56,7 +56,7 @@ def template() -> tuple[Config, dict[str, str]]:
         "model": 'What the readings look like: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" for '
         "counts, and more.",
         "model.mean": "The level of a regime lies around `mean`, with variance `var`;",
-        "model.noise": "readings at full fidelity scatter about it with variance `noise`.",
+        "model.noise_var": "readings at full fidelity scatter about it with variance `noise`.",
         "fidelity[0]": "One way to observe. Its readings stand in the column of that name (or: column = ...).",
         "fidelity[0].zeta": "How much of a full reading this one is worth, 0 to 1; for a Gaussian: the noise "
         "variance of the best over its own. `mfbocd calibrate` estimates it.",
@@ -136,17 +136,17 @@ def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
     for column, whose in ((low, "its readings"), (high, "the best's readings")):
         if not moves(column):
             return 0.5, f"A PLACEHOLDER, put in your own: {whose} never moved, so that their noise is unknown."
-    noise = guess.model["noise"]
+    noise_var = guess.model["noise_var"]
     try:
-        estimate = gaussian_zeta(x, y, noise=noise)
+        estimate = gaussian_zeta(x, y, noise_var=noise_var)
         why = f"The noise of the best over its own, from how far the two lie apart: {estimate}"
         value = estimate.value
     except CalibrationError as refusal:
         # rows that hold both cannot tell: each column's noise about its own level, over all readings it holds
         own, count = noise_of(low)[0], np.isfinite(low).sum()
-        value = min(noise / own, 1.0)
+        value = min(noise_var / own, 1.0)
         why = (
-            f"The noise of the best, {noise:.3g}, over its own, {own:.3g} from its {count} readings: a rough "
+            f"The noise of the best, {noise_var:.3g}, over its own, {own:.3g} from its {count} readings: a rough "
             f"guess, as {refusal}"
         )
     if x.size < PAIRS:
@@ -171,7 +171,7 @@ def _rounded(model: dict[str, Any]) -> dict[str, Any]:
     """Numbers a person would write: four digits, a mean to a hundredth of the noise."""
     given = {k: _digits(v) if isinstance(v, float) else v for k, v in model.items()}
     if "mean" in model:
-        places = 2 - math.floor(0.5 * math.log10(model["noise"] if "noise" in model else model["scale"]))
+        places = 2 - math.floor(0.5 * math.log10(model["noise_var"] if "noise_var" in model else model["scale"]))
         given["mean"] = round(model["mean"], places)
     return given
 
@@ -185,7 +185,7 @@ def _digits(value: float) -> float:
 
 
 def _listed(noises: dict[str, float]) -> str:
-    return ", ".join(f"{name} {noise:.3g}" for name, noise in noises.items())
+    return ", ".join(f"{name} {noise_var:.3g}" for name, noise_var in noises.items())
 
 
 def _left(found: Survey) -> str:

@@ -91,16 +91,16 @@ def guess_plain(values: ArrayLike) -> Guess:
                 "alpha": "with beta = 1: every share of ones is equally likely beforehand",
             },
         )
-    noise, why = noise_of(x)
+    noise_var, why = noise_of(x)
     mean, spread = float(np.median(x)), float(np.var(x))
-    var = max(spread, WIDE * noise)
+    var = max(spread, WIDE * noise_var)
     return Guess(
-        {"kind": "gaussian", "mean": mean, "var": var, "noise": noise},
+        {"kind": "gaussian", "mean": mean, "var": var, "noise_var": noise_var},
         {
             "kind": f"of {x.size} readings looked at some are neither 0 nor 1",
             "mean": f"the median of {x.size} readings",
-            "var": f"how far levels lie apart: {_apart(spread, var, 'noise')}",
-            "noise": f"variance within a level: {why}",
+            "var": f"how far levels lie apart: {_apart(spread, var, 'noise_var')}",
+            "noise_var": f"variance within a level: {why}",
         },
     )
 
@@ -159,28 +159,28 @@ def _exponential(x: Array) -> Guess:
 
 def _unknown(plain: Guess, why: str) -> Guess:
     """The Gaussian's prior, but the noise is only expected."""
-    noise, var = plain.model["noise"], plain.model["var"]
+    noise_var, var = plain.model["noise_var"], plain.model["var"]
     return Guess(
         {
             "kind": "gaussian_unknown",
             "mean": plain.model["mean"],
-            "count": noise / var,
+            "count": noise_var / var,
             "shape": 1.5,
-            "scale": noise / 2,
+            "scale": noise_var / 2,
         },
         {
             "kind": why,
             "mean": plain.reasons["mean"],
             "count": f"noise over {var:.3g}, {plain.reasons['var']}",
             "shape": "three degrees of freedom, as few as leave the noise an expectation",
-            "scale": f"half of {noise:.3g}, the noise expected; {plain.reasons['noise']}",
+            "scale": f"half of {noise_var:.3g}, the noise expected; {plain.reasons['noise_var']}",
         },
     )
 
 
-def _apart(spread: float, var: float, noise: str) -> str:
+def _apart(spread: float, var: float, noise_var: str) -> str:
     if var > spread:
-        return f"{WIDE:g} x {noise}, as the readings looked at vary little ({spread:.3g}): they may be one regime"
+        return f"{WIDE:g} x {noise_var}, as the readings looked at vary little ({spread:.3g}): they may be one regime"
     return f"{spread:.3g}, the variance of the readings looked at"
 
 

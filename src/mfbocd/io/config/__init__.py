@@ -67,20 +67,20 @@ class Config:
     """What a detector is made of, as plain values; `parse` and `load` make one, and check it.
 
     >>> config = Config.parse({
-    ...     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise": 1},
+    ...     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     ...     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     ...     "policy": {"kind": "budget", "share": 0.35},
     ... })
     >>> config.detector()
-    <Detector of Gaussian(mean=0, var=9, noise=1) over imu, gps: 0 ticks, spent 0>
+    <Detector of Gaussian(mean=0, var=9, noise_var=1) over imu, gps: 0 ticks, spent 0>
     >>> Config.parse({"model": {"kind": "gaussian", "nois": 1}})
     Traceback (most recent call last):
     ...
-    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise'?); expected mean, var, noise
-    >>> Config.parse({"model": {"kind": "gaussian", "noise": -1}})
+    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise_var'?); expected mean, var, noise
+    >>> Config.parse({"model": {"kind": "gaussian", "noise_var": -1}})
     Traceback (most recent call last):
     ...
-    mfbocd.io.config.kinds.ConfigError: model.noise must be positive, not -1
+    mfbocd.io.config.kinds.ConfigError: model.noise_var must be positive, not -1
     """
 
     model: dict[str, Any]

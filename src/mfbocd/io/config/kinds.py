@@ -79,8 +79,8 @@ def only(key: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
 def meant(name: Any, known: Iterable[str]) -> str:
     """A hint at the nearest known name.
 
-    >>> meant("nois", ["mean", "noise"])
-    " (did you mean 'noise'?)"
+    >>> meant("nois", ["mean", "noise_var"])
+    " (did you mean 'noise_var'?)"
     """
     close = difflib.get_close_matches(str(name), list(known), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -170,13 +170,13 @@ def _confusion(given: Mapping[str, Any]) -> Size:
 
 
 def _student(given: Mapping[str, Any]) -> Size:
-    var, noise, degrees = (
-        float(given.get(name, value)) for name, value in (("var", 1), ("noise", 1), ("degrees", 4))
+    var, noise_var, degrees = (
+        float(given.get(name, value)) for name, value in (("var", 1), ("noise_var", 1), ("degrees", 4))
     )
-    reach = student._REACH * math.sqrt(var / noise)
+    reach = student._REACH * math.sqrt(var / noise_var)
     columns = 2 * math.ceil(max(reach * _whole(given, "points", 8), 2.0 * student._REACH)) + 1
     panels = 2 * (math.ceil(0.5 * reach) + 2) + 2 * (math.ceil(40.0 / degrees) + 1)  # at zeta = 1, the most
-    return Size(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise")
+    return Size(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise_var")
 
 
 def _elliptical(d: int, columns: int, tick: float, field: str) -> Size:

@@ -11,7 +11,7 @@ from itertools import repeat
 from typing import Any
 from zlib import crc32
 
-from ..errors import Unavailable
+from ..errors import UnavailableError
 from ..records import Event, GroupRow, StreamRow, Token
 
 _FACTS = (
@@ -88,7 +88,7 @@ class Store(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Any]:
-        """A cursor in a transaction that is on disk when the block ends; `Unavailable` if that cannot be."""
+        """A cursor in a transaction that is on disk when the block ends; `UnavailableError` if that cannot be."""
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Any]:
@@ -392,4 +392,4 @@ def crossed(stream: str, before: int, tick: int, every: int, apart: int = 1) -> 
 def _expect(changed: int, wanted: int) -> None:
     """Refuse a write to rows that are no longer as they were read: another worker has them."""
     if changed != wanted:
-        raise Unavailable("a stream went to another worker meanwhile")
+        raise UnavailableError("a stream went to another worker meanwhile")

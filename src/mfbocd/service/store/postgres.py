@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..errors import RequestError, Unavailable
+from ..errors import RequestError, UnavailableError
 from ..records import Event, GroupRow
 from .base import EVENT, GROUP, STREAM, Changes, Loaded, Store, stream_of
 from .schema import plan
@@ -133,7 +133,7 @@ class PostgresStore(Store):
         except self._broken as error:
             raise RequestError(409, f"the store holds it already, or holds what needs it: {_said(error)}") from None
         except self._errors as error:
-            raise Unavailable(_said(error)) from None
+            raise UnavailableError(_said(error)) from None
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
@@ -146,7 +146,7 @@ class PostgresStore(Store):
             ):
                 yield cursor
         except self._errors as error:
-            raise Unavailable(_said(error)) from None
+            raise UnavailableError(_said(error)) from None
 
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """Lease what nobody else has: a stream of a group goes with its group.
@@ -215,7 +215,7 @@ class PostgresStore(Store):
         """Let other workers have what this one holds, at once rather than when the leases end."""
         if not self.worker:
             return
-        with suppress(Unavailable), self.writing() as cursor:  # if not, the leases end by themselves
+        with suppress(UnavailableError), self.writing() as cursor:  # if not, the leases end by themselves
             for table in ("streams", "stream_groups"):
                 cursor.execute(f"UPDATE {table} SET owner = NULL, until = NULL WHERE owner = %s", (self.worker,))
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import RequestError, Unavailable
+from ..errors import RequestError, UnavailableError
 from ..records import Event, GroupRow
 from . import sqlite_events as filed
 from .base import GROUP, STREAM, Changes, Loaded, Store, stream_of
@@ -101,7 +101,7 @@ class SqliteStore(Store):
             raise RequestError(409, f"the store holds it already, or holds what needs it: {error}") from None
         except sqlite3.Error as error:
             self._undo()
-            raise Unavailable(str(error)) from None
+            raise UnavailableError(str(error)) from None
         except BaseException:
             self._undo()
             raise
@@ -127,7 +127,7 @@ class SqliteStore(Store):
                     self._reader = self._open()
                 yield self._reader.cursor()
             except sqlite3.Error as error:
-                raise Unavailable(str(error)) from None
+                raise UnavailableError(str(error)) from None
 
     def _put(self, cursor: Any, changes: Changes) -> None:
         newest = filed.add(cursor, changes)
