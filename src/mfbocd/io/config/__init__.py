@@ -76,7 +76,7 @@ class Config:
     >>> Config.parse({"model": {"kind": "gaussian", "nois": 1}})
     Traceback (most recent call last):
     ...
-    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise_var'?); expected mean, var, noise
+    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise_var'?); expected mean, var, noise_var
     >>> Config.parse({"model": {"kind": "gaussian", "noise_var": -1}})
     Traceback (most recent call last):
     ...
