@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .base import Array, finite
+from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import whole
 
@@ -56,6 +57,12 @@ class Autoregressive(Lagged):
             count = [given[0], *[given[1]] * self.order]
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `order`."""
+        order = whole_number(arguments, "order", 1)
+        return cls._cost_bound(1 + order, 2 * order, "order")
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .cost import CostBound
 
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
@@ -36,6 +38,8 @@ class Model(ABC):
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
+    operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
+    """Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (`cost_bound`)."""
 
     @abstractmethod
     def prior(self) -> Array:
@@ -140,6 +144,18 @@ class Model(ABC):
     def params(self) -> Array:
         """What the compiled kernels read of the model."""
         return np.empty(0)
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """What a hypothesis needs at most, found without building the model.
+
+        Parameters
+        ----------
+        arguments : mapping
+            The constructor's arguments as plain values, not yet checked. What is wrong in them may raise a
+            LookupError, TypeError, ValueError, ArithmeticError or AttributeError.
+        """
+        return CostBound(cls.columns, *cls.operations)
 
     def spec(self) -> dict[str, Any]:
         """The constructor's arguments as plain values, for saving; raises if the model holds functions."""

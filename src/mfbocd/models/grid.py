@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
 from .base import Array, finite, positive
+from .cost import CostBound, whole_number
 from .lattice import NEVER, Lattice, Nodes, panels
 from .regression import whole
 
@@ -214,6 +215,12 @@ class Confusion(Grid):
         ways = {zeta: _Labels(matrix) for zeta, matrix in self.matrices.items()}
         super().__init__(rate, ways, [0.0, 1.0], mass)
         self.points = size
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with `points`."""
+        points = whole_number(arguments, "points", 200)
+        return CostBound(points, 60 * points, 40 * points, "points")
 
     def spec(self) -> dict[str, Any]:
         """The arguments, the matrices as [zeta, matrix] each."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .._kernels.beta import beta_shares
 from .base import Array, finite, positive
+from .cost import CostBound, whole_number
 from .lattice import Lattice, Nodes, panels
 from .regression import whole
 
@@ -123,6 +125,17 @@ class StudentT(Lattice):
         """theta ~ N(mean, var), then theta plus Student-t noise."""
         theta = rng.normal(self.mean, math.sqrt(self.var))
         return np.asarray(theta + self._unit * rng.standard_t(self.degrees, ticks))
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with `points` and with the standard deviation of the prior in units of the noise's."""
+        var, noise_var, degrees = (
+            float(arguments.get(name, value)) for name, value in (("var", 1), ("noise_var", 1), ("degrees", 4))
+        )
+        reach = _REACH * math.sqrt(var / noise_var)
+        columns = 2 * math.ceil(max(reach * whole_number(arguments, "points", 8), 2.0 * _REACH)) + 1
+        panels = 2 * (math.ceil(0.5 * reach) + 2) + 2 * (math.ceil(40.0 / degrees) + 1)  # at zeta = 1, the most
+        return CostBound(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise_var")
 
     def spec(self) -> dict[str, Any]:
         """The five arguments."""
