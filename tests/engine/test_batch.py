@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mfbocd as mf
-from mfbocd.trace.recorder import Watch
+from mfbocd.trace.recorder import Recorder
 
 from ..registry import CASES, Case
 
@@ -218,11 +218,11 @@ def test_the_posterior_of_a_long_stream_is_thinned_and_binned() -> None:
 def test_a_watch_needs_not_know_how_long_the_stream_is() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1e-4, prune=mf.TopK(20))
     detector.update(0.0)
-    watch = Watch(detector)
+    recorder = Recorder(detector)
     for x in np.random.default_rng(3).normal(size=1100):
-        watch.before()
-        watch.after(detector.update(float(x)))
-    trace = watch.trace()
+        recorder.before_tick()
+        recorder.after_tick(detector.update(float(x)))
+    trace = recorder.trace()
     assert trace.detail is not None
     assert trace.first == 1
     assert trace.detail.tick.tolist() == list(range(1, 1101, 2))
