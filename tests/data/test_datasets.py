@@ -90,7 +90,7 @@ def test_changes_are_where_theta_or_the_label_moves(stream):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("table", np.zeros((171, 3)), "3 columns but there are 4"),
+        ("table", np.zeros((171, 3)), "must have 4 columns, one per fidelity, not 3"),
         ("truth", np.zeros(170), "truth must have shape"),
         ("theta", np.zeros((171, 1)), "theta must have shape"),
         ("changes", np.array([0, 5]), "changes must lie in 1..170"),

@@ -311,12 +311,12 @@ def test_what_it_refuses() -> None:
     with pytest.raises(ValueError, match="has seen nothing, not 1 ticks"):
         hindsight(detector, [0.1])
     back = Hindsight(detector)
-    with pytest.raises(ValueError, match="tick 0 comes next, but the detector is at 1"):
+    with pytest.raises(ValueError, match="step must be that of tick 0, not of tick 1"):
         back.add(detector.update(0.0))
     assert back.segmentation() == []
     assert back.changepoints() == []
     assert back.smoothed.size == 0
     with pytest.raises(ValueError, match="lag must be a whole number"):
         back.lagged(-1)
-    with pytest.raises(ValueError, match="low and high must be ticks"):
+    with pytest.raises(ValueError, match="low..high must lie within ticks"):
         back.none(1, 2)

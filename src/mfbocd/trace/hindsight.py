@@ -335,9 +335,7 @@ class Hindsight:
             If `low` and `high` are not ticks of the stream, in order.
         """
         if not 0 < low <= high < len(self):
-            raise ValueError(
-                f"low and high must be ticks from 1 to {len(self) - 1}, in order, not {low!r} and {high!r}"
-            )
+            raise ValueError(f"low..high must lie within ticks 1..{len(self) - 1}, not {low!r}..{high!r}")
         # P(no regime before one that begins at b begins in low..high), for each candidate hazard
         last, weight = self._after(len(self) - 1)
         free = np.zeros((len(weight), len(self)))

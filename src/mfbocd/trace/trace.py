@@ -177,7 +177,7 @@ class Trace:
                 raise ValueError(f"steps must have consecutive ticks: expected {expected}, not {step.tick}")
             if step.fidelity is not None and step.fidelity not in index:
                 raise ValueError(
-                    f"step {step.tick} must have a fidelity of {', '.join(names)}, not {step.fidelity!r}"
+                    f"step {step.tick}: fidelity must be one of {', '.join(names)}, not {step.fidelity!r}"
                 )
         if all(isinstance(f, Fidelity) for f in given):
             fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
