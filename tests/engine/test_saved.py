@@ -16,7 +16,7 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd.belief.filter import check_saved, table
-from mfbocd.belief.pruning import DEFAULT
+from mfbocd.belief.pruning import DEFAULT, Pruning
 from mfbocd.belief.serialization import unpack
 from mfbocd.detector.serialization import Loader
 
@@ -159,4 +159,4 @@ def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
             mf.calibrate.ShadowGuard.from_spec(spec)
     for bad in ({"eps": -1.0}, {"most": -1}, {"most": 2.5}, {"slack": 300}, {"slack": -1}):
         with pytest.raises(ValueError, match="Pruning"):
-            mf.prune.Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)
+            Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)

@@ -196,14 +196,14 @@ def _run(
             "one column a fidelity; `mfbocd drive` takes lists of numbers"
         )
     steps = Steps(file, config, detector, timed=bool(config.data.time), alarms=alarms, live=table.live)
-    recorder = Recorder(detector) if plot or report else None
+    watch = Recorder(detector) if plot or report else None
     times: list[Time] = []
     stopped = False
     drawn = not quiet and not (file is sys.stdout and sys.stdout.isatty())
     try:
         with progress(table, shown=drawn) as moved:
             for chunk in chunks:
-                for time in _advanced(chunk, config, detector, steps, recorder):
+                for time in _advanced(chunk, config, detector, steps, watch):
                     times.append(time)
                 moved()
     except KeyboardInterrupt:
@@ -213,13 +213,13 @@ def _run(
     if detector.ticks == 0 and not stopped:
         raise ValueError(f"{table.name} has no rows")
     say(steps.summary(), quiet=quiet)
-    if recorder is not None and recorder.steps:
-        _picture(config, recorder, times, detector.ticks, table.name, plot, report, quiet)
+    if watch is not None and watch.steps:
+        _picture(config, watch, times, detector.ticks, table.name, plot, report, quiet)
     if stopped:
         raise click.exceptions.Exit(130)
 
 
-def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, recorder: Any) -> Iterator[Time]:
+def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, watch: Any) -> Iterator[Time]:
     """Make the ticks of a chunk; gives the timestamps of those that are kept for a picture."""
     from ..io.tables import TableError
 
@@ -233,9 +233,9 @@ def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, re
             raise TableError(
                 f"{chunk.where(i, column)}: the reading is missing, and the config says missing = 'raise'"
             )
-        kept = recorder is not None and detector.ticks < PICTURED
+        kept = watch is not None and detector.ticks < PICTURED
         if kept:
-            recorder.before_tick()
+            watch.before_tick()
         try:
             step = detector.update(x, fidelity)
         except (TypeError, ValueError) as error:
@@ -243,7 +243,7 @@ def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, re
         time = chunk.label(i, stamps) if stamps else None
         steps.add(step, time)
         if kept:
-            recorder.after_tick(step)
+            watch.after_tick(step)
             yield time
 
 
@@ -264,7 +264,7 @@ def _check_pictures(plot: Path | None, report: Path | None) -> None:
 
 def _picture(
     config: Config,
-    recorder: Any,
+    watch: Any,
     times: list[Time],
     ticks: int,
     name: str,
@@ -272,7 +272,7 @@ def _picture(
     report: Path | None,
     quiet: bool,
 ) -> None:
-    trace = recorder.trace()
+    trace = watch.trace()
     if len(trace) < ticks:
         say(f"The picture shows the first {len(trace)} of {ticks} ticks.", quiet=quiet)
     shared: dict[str, Any] = {
