@@ -132,9 +132,9 @@ def test_threshold_is_the_one_of_exhaustive_search(seed):
 
 
 def test_threshold_needs_both_kinds_and_scores_that_differ():
-    with pytest.raises(ValueError, match="both kinds"):
+    with pytest.raises(ValueError, match="both classes"):
         equal_error_threshold(np.arange(3.0), np.ones(3, bool))
-    with pytest.raises(ValueError, match="both kinds"):
+    with pytest.raises(ValueError, match="both classes"):
         equal_error_threshold(np.arange(3.0), np.zeros(3, bool))
     with pytest.raises(ValueError, match="differ"):
         equal_error_threshold(np.ones(4), np.array([True, False, True, False]))

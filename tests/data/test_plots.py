@@ -362,7 +362,7 @@ def test_bad_times_are_named(time, said: str) -> None:  # type: ignore[no-untype
 def test_other_errors_name_what_is_wrong(trace: mf.Trace) -> None:
     with pytest.raises(ValueError, match=f"truth must have {TICKS} entries, one per tick, not shape"):
         trace.plot(truth=[1.0])
-    with pytest.raises(ValueError, match="trace has no ticks"):
+    with pytest.raises(ValueError, match="trace must have at least one tick"):
         mf.Trace.of([], WAYS).plot()
 
 

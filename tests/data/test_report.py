@@ -131,7 +131,7 @@ def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
         page(trace, time=[1, 2, 3])
     with pytest.raises(ValueError, match="truth must have 240 entries, one per tick, not 1"):
         page(trace, truth=[1.0])
-    with pytest.raises(ValueError, match="trace has no ticks"):
+    with pytest.raises(ValueError, match="trace must have at least one tick"):
         page(mf.Trace.of([], WAYS))
 
 

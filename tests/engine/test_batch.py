@@ -311,7 +311,7 @@ def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
     frame = trace.to_frame()
     np.testing.assert_array_equal(frame[["x_0", "x_1", "x_2"]].to_numpy(), x)
     np.testing.assert_array_equal(trace.number(1).x, x[:, 1])
-    with pytest.raises(ValueError, match=r"3 numbers: draw one, trace.number\(0\)"):
+    with pytest.raises(ValueError, match=r"one number, not 3: use trace.number\(0\)"):
         trace.plot()
     with pytest.raises(ValueError, match="number needs readings of several numbers"):
         trace.number(0).number(0)

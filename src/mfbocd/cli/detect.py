@@ -115,7 +115,7 @@ def _guessed(
     table: Table, data: str, column: str | None, time: str | None, look: int | None, quiet: bool
 ) -> tuple[Config, Iterable[Chunk]]:
     """Ordinary BOCD of one column, its model from the first readings."""
-    from ..calibrate.draft import TIMES, guess_model, survey
+    from ..calibrate.draft import TIMES, classify_columns, guess_model
     from ..io.config import Config
 
     columns = table.columns
@@ -135,7 +135,7 @@ def _guessed(
         raise ValueError(f"{table.name} has no rows")
     if time is not None and time not in columns:
         raise click.BadParameter(f"{time!r} is none of {', '.join(columns)}", param_hint="--time")
-    found = survey(head, columns, time=time)
+    found = classify_columns(head, columns, time=time)
     if column is None and len(found.readings) > 1:
         raise click.UsageError(
             f"{table.name} has several columns of numbers: {', '.join(found.readings)}. Pick one with --column, "

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..belief.hazard import Hazard
 from ..detector.detector import Detector
 from ..detector.step import Step, level_of
+from .log_hazard import LogHazard
 from .run import run_each
 from .trace import Trace
 
@@ -99,7 +99,7 @@ class Hindsight:
         self._model = detector.model
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
         self._missing = detector.nothing
-        self._hazard = _LogHazard(detector.hazard)
+        self._hazard = LogHazard(detector.hazard)
         # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
         # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
         self._stats: Array = np.empty((self._model.columns, 0))
@@ -344,49 +344,6 @@ class Hindsight:
             birth, share = self._before(b)
             free[:, b] = (share * free[:, birth]).sum(axis=1)
         return min(float((weight * free[:, last]).sum()), 1.0)
-
-
-class _LogHazard:
-    """log P(a regime has lasted that long) and log P(it then ends), for each candidate hazard."""
-
-    def __init__(self, hazard: Hazard) -> None:
-        self._hazard = hazard
-        table, count = hazard.setup
-        self.candidates = max(count, 1)
-        self.prior: Array = np.log(table[count:]) if count else np.zeros(1)
-        self._lasted: Array = np.zeros((self.candidates, 1))
-        self._ends: Array = np.empty((self.candidates, 0))
-
-    def _grow(self, longest: int) -> None:
-        known = self._ends.shape[1]
-        if longest < known:
-            return
-        ages = np.arange(known, max(2 * known, longest + 64))
-        rate = (
-            self._hazard(ages)[None]
-            if self.candidates == 1
-            else np.repeat(self._hazard.table[:, None], ages.size, axis=1)
-        )
-        with np.errstate(divide="ignore"):
-            self._ends = np.concatenate([self._ends, np.log(rate)], axis=1)
-            stays = self._lasted[:, -1:] + np.cumsum(np.log1p(-rate), axis=1)
-        self._lasted = np.concatenate([self._lasted, stays], axis=1)
-
-    def _at(self, table: Array, age: Ticks) -> Array:
-        longest = int(age[0])
-        if age.size == longest + 1:  # all ages, oldest first: a slice is faster than fancy indexing
-            return table[:, longest::-1]
-        return table[:, age]
-
-    def lasted(self, age: Ticks) -> Array:
-        """Return log P(a regime has lasted more than `age` ticks after its first); ages are decreasing."""
-        self._grow(int(age[0]))
-        return self._at(self._lasted, age)
-
-    def ends(self, age: Ticks) -> Array:
-        """Return log P(a regime of that age ends); ages are decreasing."""
-        self._grow(int(age[0]))
-        return self._at(self._ends, age)
 
 
 def _log_sum(log: Array) -> Array:
