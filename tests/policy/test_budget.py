@@ -259,7 +259,9 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
-        return manage.add_stream(engine, stream=stream, name=stream, observers={}, known={}, most=100, **given)
+        return manage.add_stream(
+            engine, stream=stream, name=stream, observers={}, available={}, max_streams=100, **given
+        )
 
     manage.add_group(engine, group="g", name="g", config=config_of(70.0))
     assert add("one", group="g", config=None)["next"]["fidelity"] == "high"
