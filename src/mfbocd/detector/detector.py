@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from .._kernels import layout
+from .._kernels.template import ONE_ROW
 from ..belief.filter import Array, Filter, RunLength, Start, fresh_state
 from ..belief.gains import GAINS, FidelityGain, Gain, Gains, expected_gains
 from ..belief.hazard import Hazard, hazard_of
@@ -500,7 +501,7 @@ class Detector:
         assert self.model.advance is not None
         self.filter.make_room(len(x))
         board = np.zeros(2, dtype=np.int64)
-        self.model.advance(self.filter.state[None], self.filter.setup, x, zeta, report, board)
+        self.model.advance(self.filter.state[None], self.filter.setup, ONE_ROW, x, zeta, report, board)
         self._tick += len(x)
 
     def adopt(self, state: Array, spent: float) -> None:

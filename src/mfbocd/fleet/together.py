@@ -181,11 +181,11 @@ class Mover:
         zeta = np.array([[0.0 if v is None else fidelity.zeta for fidelity, v in zip(known, values, strict=True)]])
         report = np.empty((1, layout.FIELDS, n))
         assert like.model.advance is not None
-        like.model.advance(states, setup, x, zeta, report, _board())
+        like.model.advance(states, setup, np.arange(n), x, zeta, report, _board())
         out = np.empty((n, policy.zeta.size))
         if like.weighed is not None:
             assert like.model.gains is not None
-            like.model.gains(states, setup, policy.zeta, CODE[like.weighed], out, _board())
+            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like.weighed], out, _board())
         costs = [fidelity.cost_of() for fidelity in known]
         ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
@@ -279,7 +279,7 @@ def _addresses(detectors: Sequence[Detector]) -> Numbers:
 
 
 def _board() -> Numbers:
-    """Of kernels that threads could share (`_kernels.share`): here one does all."""
+    """Of kernels that threads could share (`_kernels.work_queue`): here one does all."""
     return np.zeros(2, dtype=np.int64)
 
 
