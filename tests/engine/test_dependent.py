@@ -137,7 +137,7 @@ def test_an_autoregression_of_order_0_is_the_gaussian_of_unknown_variance(gain) 
         a, b = one.update(x, name), two.update(x, name)
         assert (a.mean, a.p_change) == pytest.approx((b.mean, b.p_change), abs=1e-10)
     levels = np.array([0.0, 0.1, 0.6, 1.0])
-    np.testing.assert_allclose(*(expected_gains(det.filter, levels, gain) for det in (one, two)), atol=1e-7)
+    np.testing.assert_allclose(*(expected_gains(det._filter, levels, gain) for det in (one, two)), atol=1e-7)
     assert one.interval(0.9) == pytest.approx(two.interval(0.9), rel=1e-9)
     assert one.variance == pytest.approx(two.variance, rel=1e-10)
 
@@ -176,7 +176,7 @@ def test_a_vector_autoregression_of_order_0_is_the_gaussian_of_unknown_covarianc
         a, b = one.update(x, name), two.update(x, name)
         np.testing.assert_allclose([*a.mean, a.p_change], [*b.mean, b.p_change], atol=1e-10)
     levels = np.array([0.0, 0.1, 0.6, 1.0])
-    np.testing.assert_allclose(*(expected_gains(det.filter, levels, gain) for det in (one, two)), atol=1e-9)
+    np.testing.assert_allclose(*(expected_gains(det._filter, levels, gain) for det in (one, two)), atol=1e-9)
     np.testing.assert_allclose(one.interval(0.9), two.interval(0.9), rtol=1e-9)
     np.testing.assert_allclose(one.variance, two.variance, rtol=1e-10)
     np.testing.assert_allclose(one.parameter, two.parameter, rtol=1e-9)
@@ -383,7 +383,7 @@ def test_shift_and_scale_change_nothing(name: str, known: int, shift: float, log
     assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9 + 1e4 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-8 + 1e5 * lost))
     for gain in GAINS:
-        a, b = (expected_gains(det.filter, np.array([0.3, 1.0]), gain) for det in (plain, moved))
+        a, b = (expected_gains(det._filter, np.array([0.3, 1.0]), gain) for det in (plain, moved))
         np.testing.assert_allclose(b, a, atol=1e-6 + 1e4 * lost)
 
 

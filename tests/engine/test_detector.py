@@ -153,7 +153,7 @@ def test_predictive_moments_and_interval_are_those_of_the_mixture() -> None:
     detector = make(hazard=0.2, prune=None)
     for x in (0.3, 0.1, 4.0, 4.2):
         detector.update(x, GPS)
-    weight, columns = detector.filter.predicted()
+    weight, columns = detector._filter.predicted()
     mean, var = detector.model.predictive(columns)
     rng = np.random.default_rng(0)
     which = rng.choice(len(weight), size=400_000, p=weight)
@@ -305,11 +305,11 @@ def test_an_error_in_a_users_family_leaves_the_state() -> None:
     family = gaussian_family("paper")
     detector = mf.Detector(family, hazard=0.1)
     detector.update(1.0)
-    before = detector.filter.state.copy()
+    before = detector._filter.state.copy()
     family.log_h1 = lambda x: x * math.nan
     with pytest.raises(ValueError, match="gave a log predictive"):
         detector.update(2.0)
-    np.testing.assert_array_equal(detector.filter.state, before)
+    np.testing.assert_array_equal(detector._filter.state, before)
     assert detector.ticks == 1
 
 

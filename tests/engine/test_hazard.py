@@ -98,8 +98,8 @@ def test_a_learned_hazard_is_the_mixture_of_one_filter_a_candidate(case: Case) -
         expected = share @ np.array([part.run_length.weight for part in parts])
         np.testing.assert_allclose(whole.run_length.weight, expected, atol=1e-11)
         assert step.mean == pytest.approx(share @ np.array([part.mean for part in parts]), abs=1e-9)
-    mixed = whole.filter.predicted()[0]
-    each = np.array([part.filter.predicted()[0] for part in parts])
+    mixed = whole._filter.predicted()[0]
+    each = np.array([part._filter.predicted()[0] for part in parts])
     np.testing.assert_allclose(mixed, share @ each, atol=1e-11)
 
 

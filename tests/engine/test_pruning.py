@@ -188,9 +188,9 @@ def test_a_threshold_never_drops_the_last_hypothesis() -> None:
 
 def test_memory_is_constant_when_bounded_and_default_is_bounded() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1 / 250)
-    size = detector.filter.state.nbytes
+    size = detector._filter.state.nbytes
     mf.run(detector, np.zeros(20_000))
-    assert detector.filter.state.nbytes == size
+    assert detector._filter.state.nbytes == size
     assert len(detector.to_bytes()) < 16_000
 
 

@@ -84,7 +84,7 @@ class _Stream:
             return None
         if not self.possible(x):
             return 0.0
-        weight, stats = self.detector.filter.predicted()
+        weight, stats = self.detector._filter.predicted()
         cdf = self.detector.model.predictive_cdf
         below = float(cdf(stats, x) @ weight)
         above = 1.0 - float(cdf(stats, math.nextafter(x, -math.inf)) @ weight)  # P(X >= x), of whole numbers too

@@ -95,7 +95,7 @@ def decision_time(detector: Detector, *, calls: int = 20, repeats: int = 9, leve
     """
 
     def choose(_: object) -> int:
-        return detector.policy.choose(detector.filter, detector.seed)
+        return detector.policy.choose(detector._filter, detector.seed)
 
     return measured_time(choose, range(_whole("calls", calls, 1)), repeats=repeats, level=level)
 

@@ -102,10 +102,10 @@ class Detector:
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
-        self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
-        self.policy.initialize(self.filter)
-        self.by_name = {f.name: f for f in self.fidelities}
-        self.nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
+        self._filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
+        self.policy.initialize(self._filter)
+        self._by_name = {f.name: f for f in self.fidelities}
+        self._no_reading = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
         self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
@@ -123,7 +123,7 @@ class Detector:
 
         `raw` is what costs that are functions are asked about.
         """
-        return self.fidelities[self.policy.choose(self.filter, self.seed, self._costs(raw))]
+        return self.fidelities[self.policy.choose(self._filter, self.seed, self._costs(raw))]
 
     def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
         """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
@@ -138,12 +138,12 @@ class Detector:
         if not self._lock.acquire(False):  # as `alone`, which takes twice as long
             raise in_use(self)
         try:
-            known = self.by_name.get(fidelity) if type(fidelity) is str else None
+            known = self._by_name.get(fidelity) if type(fidelity) is str else None
             if known is None:
                 known = self._resolve(fidelity, x, raw)
-            value = self.taken(x)
+            value = self._accept(x)
             cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
-            return self.tell(value, known, cost)
+            return self._apply(value, known, cost)
         finally:
             self._lock.release()
 
@@ -158,12 +158,12 @@ class Detector:
         if self.on_error == "raise" and not self.shadow and not self._recurrent:
             chosen = self.choose(raw)
             paid = self._cost_of(chosen, raw)  # asked before it reads, as below
-            return self.tell(self._observe(chosen, raw), chosen, paid)
+            return self._apply(self._observe(chosen, raw), chosen, paid)
         quoted = self._shadowed(raw)
         if not quoted:
             chosen = self.choose(raw)
             quoted = {chosen.name: self._cost_of(chosen, raw)}
-        wanted = [self.by_name[name] for name in quoted]
+        wanted = [self._by_name[name] for name in quoted]
         others = self.fidelities if self.on_error == "fallback" else ()
         spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
         asked = set()
@@ -192,7 +192,7 @@ class Detector:
             warning = self.shadow[low].observe(told[0][1], told[1][1])
             said = None if warning is None else f"{low}: {warning}"
         f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
-        step = self.tell(value, f, cost, tuple(failed), said)
+        step = self._apply(value, f, cost, tuple(failed), said)
         for f in self._recurrent:
             if f.name not in asked:
                 f.observe.feed(raw)  # type: ignore[union-attr]
@@ -204,18 +204,18 @@ class Detector:
         due = [name for name, guard in self.shadow.items() if guard.due(tick)]
         if not due:
             return {}
-        low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
+        low = self._by_name[due[tick // self.shadow[due[0]].every % len(due)]]
         pair = {f.name: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
         return pair if self.policy.affords(sum(pair.values())) else {}
 
-    def taken(self, x: Any) -> Any:
+    def _accept(self, x: Any) -> Any:
         """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf:
             return self._checked(x)
         return reading(self.model, x, self.missing)
 
-    def tell(
+    def _apply(
         self,
         value: Any,
         known: Fidelity | None,
@@ -230,22 +230,22 @@ class Detector:
         With `learn=False` the policy is not told what was paid.
         """
         if value is None or known is None:
-            report = self.filter.observe(self.nothing, 0.0)
+            report = self._filter.observe(self._no_reading, 0.0)
         else:
-            report = self.filter.observe(value, known.zeta)
-        tick = self.count(cost)
+            report = self._filter.observe(value, known.zeta)
+        tick = self._count_tick(cost)
         if learn and self.policy.learns:
             self.policy.record_cost((cost,))
         mean: Any
         mean, run, change, alarm, changed_at, confidence = report
         if self.model.dimension > 1:
-            mean = tuple(self.filter.predictive(1.0)[0].tolist())
+            mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
         seen = (tick, None if known is None else known.name, value, cost, mean, int(run), change)
         told = (True, int(changed_at), confidence) if alarm else (False, None, None)
         return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
 
-    def count(self, cost: float) -> int:
+    def _count_tick(self, cost: float) -> int:
         """Count a tick by which the belief has moved, and what it cost; which tick it was."""
         self.spent += cost
         self._tick += 1
@@ -282,15 +282,15 @@ class Detector:
         if fidelity is None:
             return None if x is None else self.choose(raw)
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
-        known = self.by_name.get(name) if isinstance(name, str) else None
+        known = self._by_name.get(name) if isinstance(name, str) else None
         if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
-            raise ValueError(f"fidelity must be one of {', '.join(self.by_name)}, not {fidelity!r}")
+            raise ValueError(f"fidelity must be one of {', '.join(self._by_name)}, not {fidelity!r}")
         return known
 
     # --- what is known ---------------------------------------------------------------------------------------
 
     @property
-    def weighed(self) -> Gain | None:
+    def _gain(self) -> Gain | None:
         """The gain the policy weighs, where there is a choice."""
         return self.policy.gain if len(self.fidelities) > 1 else None
 
@@ -303,24 +303,24 @@ class Detector:
     @alone
     def run_length(self) -> RunLength:
         """The filtered posterior: `.length` and `.weight`, shortest first. r_t = 0: x_t began a new regime."""
-        return self.filter.run_length
+        return self._filter.run_length
 
     @property
     def map_run_length(self) -> int | None:
         """The most probable run length; None before the first tick."""
-        return int(self.filter.state[layout.RUN]) if self._tick >= 0 else None
+        return int(self._filter.state[layout.RUN]) if self._tick >= 0 else None
 
     @alone
     def changed(self, within: int) -> float:
         """P(a regime began in the last `within` ticks): P(r_t < within), the stream's own start left out."""
-        return self.filter.changed(within)
+        return self._filter.changed(within)
 
     @alone
     def regime(self, level: float = 0.9) -> Start:
         """When the current regime began: most probable tick, a `level` credible interval, P(that tick)."""
         if self._tick < 0:
             raise ValueError("no regime has begun: there was no tick yet")
-        return self.filter.start(level_of(level))
+        return self._filter.start(level_of(level))
 
     @property
     @alone
@@ -336,25 +336,27 @@ class Detector:
         >>> round(float(hazard @ probability), 2)
         0.06
         """
-        candidates = self.filter.candidates
+        candidates = self._filter.candidates
         return self.hazard.table, candidates if candidates.size else np.ones(1)
 
     @property
     def log_evidence(self) -> float:
         """log p(x_1 .. x_t), the sum of the log predictives."""
-        return float(self.filter.state[layout.EVIDENCE])
+        return float(self._filter.state[layout.EVIDENCE])
 
     @property
     @alone
     def mean(self) -> Any:
         """E[x_{t+1}], a change at t + 1 allowed for (`bocd_predictive`); an array if x has several numbers."""
-        return float(self.filter.state[layout.MEAN]) if self.model.dimension == 1 else self.filter.predictive(1.0)[0]
+        return (
+            float(self._filter.state[layout.MEAN]) if self.model.dimension == 1 else self._filter.predictive(1.0)[0]
+        )
 
     @property
     @alone
     def variance(self) -> Any:
         """Var[x_{t+1}] of a full-fidelity reading; of each number, if it has several."""
-        return self.filter.predictive(1.0)[1]
+        return self._filter.predictive(1.0)[1]
 
     @alone
     def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
@@ -367,19 +369,19 @@ class Detector:
         if zeta == 0.0:
             raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
         tail = 0.5 * (1.0 - level_of(level))
-        return self.filter.quantile(tail, zeta), self.filter.quantile(1.0 - tail, zeta)
+        return self._filter.quantile(tail, zeta), self._filter.quantile(1.0 - tail, zeta)
 
     @property
     @alone
     def parameter(self) -> tuple[Any, Any]:
         """Mean and variance of the current regime's parameter; arrays if there are several."""
-        return self.filter.parameter()
+        return self._filter.parameter()
 
     @alone
     def gains(self, raw: Any = None) -> Gains:
         """What each fidelity is expected to tell at the coming tick, and its cost: print it to see why."""
         chosen = self.choose(raw)
-        told = {gain: expected_gains(self.filter, self.policy.zeta, gain) for gain in GAINS}
+        told = {gain: expected_gains(self._filter, self.policy.zeta, gain) for gain in GAINS}
         rows = []
         for j, f in enumerate(self.fidelities):
             run_length, joint, variance = (float(told[gain][j]) for gain in GAINS)
@@ -424,13 +426,13 @@ class Detector:
         if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or ticks < 1:
             raise ValueError(f"ticks must be a whole number of at least 1, not {ticks!r}")
         for _ in range(int(ticks)):
-            step = self.tell(None, None, 0.0)
+            step = self._apply(None, None, 0.0)
         return step
 
     @alone
     def reset(self) -> None:
         """Forget the stream: belief, ticks and alarms begin anew. Money spent and the price learnt are kept."""
-        self.adopt(fresh_state(self.model, self.filter.setup, self.seed), self.spent)
+        self._adopt(fresh_state(self.model, self._filter.setup, self.seed), self.spent)
 
     @alone
     def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
@@ -464,7 +466,7 @@ class Detector:
             other.policy.restore(self.policy.state())
         known = {f.name for f in other.fidelities}
         other.shadow = {name: guard for name, guard in self.shadow.items() if name in known}
-        other.adopt(self.filter.state.copy(), self.spent)
+        other._adopt(self._filter.state.copy(), self.spent)
         return other
 
     @alone
@@ -472,14 +474,10 @@ class Detector:
         """Another detector as this one is: they share what no tick changes, and the observers."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
-        other.filter, other.policy = copy.copy(self.filter), copy.copy(self.policy)
-        other.filter.adopt(self.filter.state.copy())
+        other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)
+        other._filter.adopt(self._filter.state.copy())
         other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
         return other
-
-    def twin(self) -> Self:
-        """`copy.copy` of this detector."""
-        return copy.copy(self)
 
     @alone
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -496,17 +494,17 @@ class Detector:
         self._lock = RLock()
 
     @alone
-    def advance(self, x: Array, zeta: Array, report: Array) -> None:
+    def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         """Many checked ticks of a compiled model at once: x and zeta (T, 1), `report` (T, FIELDS, 1) is filled."""
         assert self.model.advance is not None
-        self.filter.make_room(len(x))
+        self._filter.make_room(len(x))
         board = np.zeros(2, dtype=np.int64)
-        self.model.advance(self.filter.state[None], self.filter.setup, ONE_ROW, x, zeta, report, board)
+        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, board)
         self._tick += len(x)
 
-    def adopt(self, state: Array, spent: float) -> None:
+    def _adopt(self, state: Array, spent: float) -> None:
         """Go on from another stream's state of the same set-up (loading, or a stream taken out of a fleet)."""
-        self.filter.adopt(state)
-        self._tick = self.filter.ticks - 1
+        self._filter.adopt(state)
+        self._tick = self._filter.ticks - 1
         self.spent = spent
         self._quoted = (-2, None, {})  # of the stream before

@@ -14,6 +14,7 @@ header, begin with the same bytes.
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -131,7 +132,7 @@ class Serializer:
     def write(self, detector: Any) -> bytes:
         """Return the bytes of a detector of this configuration: `Detector.to_bytes`."""
         numbers = self.numbers(detector.spent, detector.policy.state())
-        return self(numbers, detector.filter.state)
+        return self(numbers, detector._filter.state)
 
 
 def _configuration(detector: Any) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "missing": detector.missing,
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
-        "columns": int(detector.filter.state[layout.COLUMNS]),
+        "columns": int(detector._filter.state[layout.COLUMNS]),
     }
 
 
@@ -240,7 +241,7 @@ def _build(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
     )
-    saved, own = facts["columns"], int(detector.filter.state[layout.COLUMNS])
+    saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
         other = own - model.columns
         raise ValueError(f"the saved detector has {saved - other} statistics, {model!r} {model.columns}")
@@ -289,8 +290,8 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     if at != len(numbers):
         raise ValueError(f"the saved detector is damaged: its policy has {len(numbers)} numbers, not {at}")
     live = arrays["live"].reshape(facts["columns"], -1)
-    rows = int(like.filter.state[layout.CAP])
-    check_saved(like.model, like.filter.setup, arrays["head"], live, rows)
+    rows = int(like._filter.state[layout.CAP])
+    check_saved(like.model, like._filter.setup, arrays["head"], live, rows)
     return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
 
 
@@ -311,7 +312,7 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
     saved = read_saved(detector, facts, arrays)
     detector.policy.restore(saved.learnt)  # the last that can fail
     detector.seed = int(saved.state[layout.SEED])
-    detector.adopt(saved.state, saved.spent)
+    detector._adopt(saved.state, saved.spent)
 
 
 class Loader:
@@ -359,6 +360,6 @@ class Loader:
             if len(self._known) >= self._most:
                 self._known.clear()
             self._known[key] = like
-        detector = like.twin()
+        detector = copy.copy(like)
         restore(detector, facts, arrays)
         return detector

@@ -177,7 +177,7 @@ class Memory:
     def _hold(self, row: StreamRow, until: float) -> Held:
         seat = self.seat(row)
         fidelity = json.loads(row.next)["fidelity"]
-        if fidelity not in seat.detector.by_name:
+        if fidelity not in seat.detector._by_name:
             # An earlier version could store the name of another stream's fidelity: nothing could be observed then.
             # A choice follows from the state alone, so that it can be made again.
             group = None if row.group is None else self.groups[row.group].budget

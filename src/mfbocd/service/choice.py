@@ -23,7 +23,7 @@ def decide(detector: Detector, price: float | None = None) -> dict[str, Any]:
     ('gps', 0.01, 1.15)
     """
     gains, chosen, price = decided(detector, price)
-    return choice(detector.by_name, gains, chosen.name, price)
+    return choice(detector._by_name, gains, chosen.name, price)
 
 
 def choice(names: Iterable[str], gains: Sequence[float], chosen: str, price: float | None) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class SharedBudget:
                 "a group's budget takes no cap: its streams choose ahead of one another, and could exceed it together"
             )
         self.policy = detector.policy.bind(detector.fidelities, max(streams, 1))
-        self.policy.initialize(detector.filter)
+        self.policy.initialize(detector._filter)
         self.spent, self.readings = 0.0, 0
         if state:
             facts: dict[str, Any] = json.loads(state)

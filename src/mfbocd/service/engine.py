@@ -256,7 +256,7 @@ class Engine:
         """One tick of each stream of a wave. If one cannot be, none was: then they go one by one."""
         held = [tick.held for tick in wave]
         seats = [one.seat for one in held]
-        known = [seat.detector.by_name[tick.told.fidelity] for seat, tick in zip(seats, wave, strict=True)]
+        known = [seat.detector._by_name[tick.told.fidelity] for seat, tick in zip(seats, wave, strict=True)]
         charged, prices = self._charge(held, known)
         try:
             moved = self._mover.move(seats, [tick.value for tick in wave], known, prices)
@@ -318,7 +318,7 @@ class Engine:
             held, row, n, alarm = tick.held, tick.held.row, step.tick, step.alarm
             tick.answers[tick.place] = stored = text(step_record(step, spent, at, likely))
             held.fidelity = chosen.name
-            following = text(choice(held.seat.detector.by_name, gains, chosen.name, price))
+            following = text(choice(held.seat.detector._by_name, gains, chosen.name, price))
             streams.setdefault(row.id, row.tick)
             unwritten[row.id] = work
             events[row.id, n] = Event(row.id, n, at, alarm, stored)
@@ -339,10 +339,10 @@ def _sound(held: Held, told: Observe) -> Any:
         )
     if detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
         raise RequestError(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
-    if told.x is None and held.missing == "raise" and detector.by_name[wanted].zeta > 0.0:
+    if told.x is None and held.missing == "raise" and detector._by_name[wanted].zeta > 0.0:
         raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
     try:
-        return detector.taken(told.x)
+        return detector._accept(told.x)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise RequestError(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
 

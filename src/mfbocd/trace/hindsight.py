@@ -78,7 +78,7 @@ class Hindsight:
         """What the detector did on the way, if `hindsight` fed it."""
         self._model = detector.model
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
-        self._nothing = detector.nothing
+        self._nothing = detector._no_reading
         self._hazard = _LogHazard(detector.hazard)
         # of the live hypotheses, oldest first: where each began, log p(its readings); by each hazard, log of the sum
         # over the histories before it, what the best of them falls short of it, and the sum if it ends now

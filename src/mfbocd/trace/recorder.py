@@ -46,7 +46,7 @@ class Watch:
         self._gain: Gain = detector.policy.gain or "joint"
         self._gains: list[Array] = []
         self._best = max(detector.fidelities, key=lambda f: f.zeta)
-        self._fired = int(detector.filter.state[layout.FIRED])
+        self._fired = int(detector._filter.state[layout.FIRED])
         self._began: list[tuple[int, int]] = []
         self._rows: list[tuple[int, float, float, Array]] = []
         self._stride = 1
@@ -56,7 +56,7 @@ class Watch:
 
     def before(self) -> None:
         """To be called before each tick: what a reading at each fidelity is expected to tell."""
-        self._gains.append(expected_gains(self.detector.filter, self.detector.policy.zeta, self._gain))
+        self._gains.append(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
 
     def after(self, step: Step) -> None:
         """To be called with each step."""
@@ -95,7 +95,7 @@ class Watch:
         if isinstance(self.detector.model, Bernoulli):
             # The same in closed form: bisection towards an end that is exactly 0 takes a thousand steps.
             tail = 0.5 * (1.0 - self.level)
-            zero = 1.0 - self.detector.filter.predictive(self._best.zeta)[0]
+            zero = 1.0 - self.detector._filter.predictive(self._best.zeta)[0]
             return float(tail > zero), float(1.0 - tail > zero)
         return self.detector.interval(self.level, self._best)
 

@@ -70,7 +70,7 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
     report = np.empty((ticks, layout.FIELDS, 1))
     for start in range(0, ticks, CHUNK):
         part = slice(start, min(start + CHUNK, ticks))
-        detector.advance(fed[part, None], zeta[part, None], report[part])
+        detector._advance(fed[part, None], zeta[part, None], report[part])
     # added in order, as ticks told singly would add up
     detector.spent = float(np.add.accumulate(np.append(detector.spent, cost))[-1])
     return Trace(
@@ -135,11 +135,11 @@ def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: S
 def _whole(detector: Detector, work: Callable[[], Trace]) -> Trace:
     """All of it, or an error and a detector as it was; an error, too, while another thread uses the detector."""
     with using(detector):
-        before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
+        before, spent, learnt = detector._filter.state.copy(), detector.spent, detector.policy.state()
         try:
             return work()
         except BaseException:
-            detector.adopt(before, spent)
+            detector._adopt(before, spent)
             detector.policy.restore(learnt)
             raise
 
