@@ -279,7 +279,7 @@ def test_a_vector_autoregression_moves_with_units_and_axes() -> None:
         x, name = rng.normal(2.0 * (t > 20), 1.0, 2), ("low", "high", "none")[t % 3]
         plain.update(x, name)
         moved.update(shift + mix @ x, name)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9)
     np.testing.assert_allclose(moved.mean, shift + mix @ plain.mean, rtol=1e-9)
 
 
@@ -380,7 +380,7 @@ def test_shift_and_scale_change_nothing(name: str, known: int, shift: float, log
         moved.update(shift + scale * x, level)
     # adding the shift to x already loses this much of it
     lost = 1e-15 * max(1.0, abs(shift) / scale)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9 + 1e4 * lost)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9 + 1e4 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-8 + 1e5 * lost))
     for gain in GAINS:
         a, b = (expected_gains(det._filter, np.array([0.3, 1.0]), gain) for det in (plain, moved))
@@ -400,7 +400,7 @@ def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
         name = ("low", "high")[t % 2]
         plain.update(x, name)
         moved.update(np.append(1e3 + 10.0 * x[0], factor * x[1:]), name)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9)
     assert moved.mean[0] == pytest.approx(1e3 + 10.0 * plain.mean[0], rel=1e-10)
 
 

@@ -470,7 +470,7 @@ def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: fl
         assert plain.choose() == moved.choose()
         plain.update(here)
         moved.update(there)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-8)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-8)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-8, abs=1e-8 * scale)
     for gain in GAINS:
         levels = np.array([0.01, 0.3, 1.0])

@@ -16,11 +16,12 @@ from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout
 from mfbocd._kernels.prune import keep_heaviest_of, resample_of
 from mfbocd._kernels.weights import begin_tick, end_tick
-from mfbocd.belief.filter import Filter, table
+from mfbocd.belief.filter import Filter
 from mfbocd.belief.filter import observe as through_methods
 from mfbocd.belief.gains import CODE, expected_gains
 from mfbocd.belief.hazard import Hazard
 from mfbocd.belief.pruning import Pruning
+from mfbocd.belief.state import table
 
 from ..registry import COMPILED, ZETAS, Case
 
@@ -134,7 +135,7 @@ def test_the_alarm_equals_its_twin() -> None:
         weight, birth = table(detector._filter.state)[:2].copy()
         seen.append((birth, weight))
         change.append(step.p_change)
-        assert step.p_change == pytest.approx(detector.changed(within=15), abs=1e-12)
+        assert step.p_change == pytest.approx(detector.p_changed(within=15), abs=1e-12)
         if step.alarm:
             alarms.append(step.tick)
             assert step.confidence is not None

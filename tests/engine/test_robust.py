@@ -138,7 +138,7 @@ def test_shift_and_scale_change_nothing(shift: float, log_scale: float, seed: in
         plain.update(x, name)
         moved.update(shift + scale * x, name)
     lost = 1e-15 * max(1.0, abs(shift) / scale)  # adding the shift to x already loses this much of it
-    assert moved.changed(within=5) == pytest.approx(plain.changed(within=5), abs=1e-9 + 1e3 * lost)
+    assert moved.p_changed(within=5) == pytest.approx(plain.p_changed(within=5), abs=1e-9 + 1e3 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-9 + 1e3 * lost))
     for gain in GAINS:
         a, b = (expected_gains(d._filter, np.array([0.3, 1.0]), gain) for d in (plain, moved))

@@ -65,7 +65,7 @@ def disagreements(
         step, twin = (detector.update(x, read or chosen) for detector in (one, other))
         if step.alarm != twin.alarm:
             assert one.alarm is not None
-            alarms.append(abs(one.changed(one.alarm.within) - one.alarm.threshold))
+            alarms.append(abs(one.p_changed(one.alarm.within) - one.alarm.threshold))
             other._adopt(one._filter.state.copy(), one.spent)  # an alarm is remembered: go on from the same one
         round_differently(other, rng, size)
     return choices, alarms
@@ -107,7 +107,7 @@ def test_at_a_tie_they_do_differ_and_larger_errors_would_show() -> None:
     tie = (high - low) / 39.0
     for x in xs[20:].tolist():
         first.update(x, "low")
-        reached = first.changed(20)
+        reached = first.p_changed(20)
         if reached > 0.5:
             break
     choices, alarms = [], []

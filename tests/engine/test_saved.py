@@ -16,9 +16,9 @@ import pytest
 
 import mfbocd as mf
 from mfbocd._kernels import layout
-from mfbocd.belief.filter import check_saved, table
 from mfbocd.belief.pruning import DEFAULT, Pruning
 from mfbocd.belief.serialization import unpack
+from mfbocd.belief.state import check_saved, table
 from mfbocd.detector.serialization import Loader, Serializer
 
 from ..registry import CASES, Case
@@ -219,8 +219,8 @@ def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
     ):
         spec = guard.spec()
         spec["state"] |= bad
-        with pytest.raises(ValueError, match=r"evidence|pairs"):
+        with pytest.raises((TypeError, ValueError), match=r"evidence|pairs"):
             mf.calibrate.ShadowGuard.from_spec(spec)
     for bad in ({"eps": -1.0}, {"most": -1}, {"most": 2.5}, {"slack": 300}, {"slack": -1}):
-        with pytest.raises(ValueError, match="Pruning"):
+        with pytest.raises((TypeError, ValueError), match="Pruning"):
             Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)

@@ -61,11 +61,11 @@ class Held:
         lambda d: d.reset(),
         lambda d: d.to_bytes(),
         lambda d: d.run_length,
-        lambda d: d.changed(3),
+        lambda d: d.p_changed(3),
         lambda d: d.variance,
         lambda d: d.interval(),
         lambda d: d.parameter,
-        lambda d: d.hazards,
+        lambda d: d.hazard_posterior,
         lambda d: d.mean,
         copy.copy,
         lambda d: copy.deepcopy(d),
@@ -87,7 +87,7 @@ def test_an_observer_may_ask_its_own_detector() -> None:
     seen: list[float] = []
 
     def observe(raw: float) -> float:
-        seen.append(detector.mean + detector.changed(5) + len(detector.run_length.length))
+        seen.append(detector.mean + detector.p_changed(5) + len(detector.run_length.length))
         return raw
 
     detector = mf.Detector(GAUSSIAN, mf.Fidelity("full", 1.0, 1.0, observe=observe))
@@ -363,11 +363,11 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: mf.Fleet(10**400, GAUSSIAN), "n must be below"),
         (lambda: mf.Detector(GAUSSIAN, prune=mf.TopK(10**12)), "1000000000000 hypotheses needs .* GB"),
         (lambda: mf.Detector(GAUSSIAN, prune=mf.Resample(10**12)), "1000000000000 hypotheses needs .* GB"),
-        (lambda: mf.Detector(GAUSSIAN, prune=mf.TopK(10**400)), "Pruning.most must be"),
+        (lambda: mf.Detector(GAUSSIAN, prune=mf.TopK(10**400)), "TopK.k must be below"),
         (lambda: mf.Hazard(lambda length: 0.1 / (1 + length), horizon=10**12), "horizon = 1000000000000 needs .* GB"),
         (lambda: mf.Hazard.weibull(2, 100, horizon=10**12), "horizon = 1000000000000 needs .* GB"),
         (lambda: mf.Hazard.weibull(2, 100, horizon=0), "horizon must be a whole number"),
-        (lambda: mf.Learned(points=10**12), "Learned.points must be a whole number from 2 to 64"),
+        (lambda: mf.Learned(points=10**12), "Learned.points must be at most 64"),
         (lambda: mf.Alarm(within=10**400), "Alarm.within must be"),
         (lambda: mf.Gaussian(10**400, 1, 1), "Gaussian.mean must be finite"),
     ],

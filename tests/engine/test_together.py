@@ -12,9 +12,10 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd._kernels.told import crc_tables, gather, tell
-from mfbocd.belief.filter import RunLength, table
+from mfbocd.belief.filter import RunLength
 from mfbocd.belief.gains import expected_gains
 from mfbocd.belief.serialization import plain, seal
+from mfbocd.belief.state import table
 from mfbocd.detector.serialization import Loader
 from mfbocd.fleet.together import Moved, Mover, Seat, kind_of
 from mfbocd.policy import Policy, draw_uniform

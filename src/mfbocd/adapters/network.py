@@ -140,14 +140,3 @@ class Network(ABC):
     @abstractmethod
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
         """The network's outputs by name, in their own units."""
-
-
-def thread_count(owner: str, threads: int) -> int:
-    """A number of threads, or an error that names it.
-
-    >>> thread_count("OnnxObserver", 2)
-    2
-    """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"{owner}.threads must be a whole number of at least 1, not {threads!r}")
-    return threads

@@ -12,10 +12,10 @@ from .zeta import CalibrationError, bits, numbers
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdEstimate:
     """A score of at least `value` reads 1. `fnr` and `fpr` are the rates it has on the held-out scores.
 
-    >>> cut = Threshold(value=0.5, fnr=0.1, fpr=0.12, auc=0.95, eer=0.11)
+    >>> cut = ThresholdEstimate(value=0.5, fnr=0.1, fpr=0.12, auc=0.95, eer=0.11)
     >>> cut(0.7), cut(0.2)
     (1.0, 0.0)
     """
@@ -35,7 +35,7 @@ class Threshold:
         return 1.0 if score >= self.value else 0.0
 
 
-def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
+def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> ThresholdEstimate:
     """The threshold at which the false negative rate equals the false positive rate, the paper's choice.
 
     Both rates are steps in the threshold, constant between neighbouring scores, one rising and one falling. Where
@@ -44,7 +44,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
     less different, and the score itself if neither: a false alarm before a miss.
 
     >>> threshold_fnr_fpr([0.1, 0.2, 0.6, 0.4, 0.8, 0.9], [0, 0, 0, 1, 1, 1])
-    Threshold(value=0.5, fnr=0.333..., fpr=0.333..., auc=0.888..., eer=0.333...)
+    ThresholdEstimate(value=0.5, fnr=0.333..., fpr=0.333..., auc=0.888..., eer=0.333...)
     """
     score, label = numbers("scores", scores), bits("labels", labels)
     if score.shape != label.shape:
@@ -76,7 +76,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
             value = _between(float(values[at - 1]), float(values[at]))
         else:
             value = math.nextafter(float(values[-1]), math.inf)
-    return Threshold(value, float(fnr[at]), float(fpr[at]), auc, float(eer))
+    return ThresholdEstimate(value, float(fnr[at]), float(fpr[at]), auc, float(eer))
 
 
 def _between(below: float, above: float) -> float:

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..inputs.arguments import positive, probability, whole
 from ..inputs.readings import cells
 from ..inputs.readings import numbers as numbers_of
-from ..models.base import finite, positive
 from .quantiles import chi_square, student
 
 Array = NDArray[np.float64]
@@ -342,9 +342,7 @@ def _paired(**arrays: NDArray[Any]) -> int:
 
 
 def _enough(n: int, least: int, what: str) -> None:
-    if isinstance(least, bool) or not isinstance(least, int) or least < 3:
-        raise ValueError(f"least must be a whole number of at least 3, not {least!r}")
-    if n < least:
+    if n < whole("", "least", least, 3):
         raise CalibrationError(f"{n} {what} are too few for zeta: at least {least} are needed")
 
 
@@ -354,6 +352,4 @@ def confidence_of(level: float) -> float:
     >>> confidence_of(0.95)
     0.95
     """
-    if not 0.0 < finite("calibrate", "level", level) < 1.0:
-        raise ValueError(f"level must lie in (0, 1), not {level!r}")
-    return float(level)
+    return probability("", "level", level)

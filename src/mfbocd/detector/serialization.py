@@ -25,10 +25,10 @@ from zlib import crc32
 
 from .. import models
 from .._kernels import layout
-from ..belief.filter import Array, check_saved, state_of
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
+from ..belief.state import Array, check_saved, state_of
 from ..models import Model
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
@@ -175,17 +175,17 @@ _DAMAGE = (
 )
 
 
-def _refusing(load: Callable[P, T]) -> Callable[P, T]:
+def refusing(load: Callable[P, T]) -> Callable[P, T]:
     """Turn any error that inconsistent facts lead to into a ValueError: the checksum of such bytes may be right."""
 
     @wraps(load)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return load(*args, **kwargs)
         except _DAMAGE as error:
             raise ValueError(f"the saved detector is damaged: {type(error).__name__}: {error}") from error
 
-    return refusing
+    return guarded
 
 
 def from_bytes(
@@ -200,7 +200,7 @@ def from_bytes(
     return _build(cls, facts, arrays, observers, costs, model)
 
 
-@_refusing
+@refusing
 def _build(
     cls: Any,
     facts: Mapping[str, Any],
@@ -259,7 +259,7 @@ class Saved(NamedTuple):
     """The state (`_kernels.layout`)."""
 
 
-@_refusing
+@refusing
 def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Saved:
     """Return the state that bytes contain, checked.
 
@@ -295,7 +295,7 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
 
 
-@_refusing
+@refusing
 def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Make a detector continue where another of the same configuration was saved.
 

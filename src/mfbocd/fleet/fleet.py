@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from .._kernels.work_queue import BLOCK, stop
-from ..belief.filter import Array, Filter, RunLength, observe, with_room
+from ..belief.filter import Array, Filter, RunLength, observe
 from ..belief.gains import CODE, Gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
+from ..belief.state import with_room
 from ..detector.detector import Detector
 from ..detector.lock import alone
-from ..detector.step import Alarm, Missing, readings, seed_of, told
+from ..detector.step import Alarm, Missing, readings, report_fields, seed_of
 from ..inputs.readings import cells
 from ..models import Model
 from ..models.base import room_for
@@ -268,7 +269,7 @@ class Fleet:
         self.spent_by_stream += cost
         if self.policy.learns:
             self.policy.record_cost(cost)
-        reported = told(report[0])
+        reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self.mean
         return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **reported)
@@ -363,7 +364,7 @@ class Fleet:
     @alone
     def changed(self, within: int) -> Array:
         """P(a regime began in the last `within` ticks), for each stream."""
-        return np.array([self._belief(i).changed(within) for i in range(self.n)])
+        return np.array([self._belief(i).p_changed(within) for i in range(self.n)])
 
     def _belief(self, i: int) -> Filter:
         """The run-length posterior of stream i, to be read: it shares the fleet's memory."""

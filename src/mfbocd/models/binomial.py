@@ -41,7 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
 _LIGHT = 1e-11  # hypotheses below this are left out of gains in nats

@@ -41,7 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails

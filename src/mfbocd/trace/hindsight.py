@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..belief.hazard import Hazard
 from ..detector.detector import Detector
-from ..detector.step import Step, level_of
+from ..detector.step import Step
+from ..inputs.arguments import probability, whole
 from .run import follow
 from .trace import Trace
 
@@ -69,9 +70,7 @@ class Hindsight:
     """
 
     def __init__(self, detector: Detector, live: int = LIVE) -> None:
-        if isinstance(live, bool) or not isinstance(live, int) or live < 4:
-            raise ValueError(f"live must be a whole number of at least 4, not {live!r}")
-        self.live = live
+        self.live = whole("", "live", live, 4)
         self.exact = True
         """Whether every history was weighed."""
         self.trace: Trace | None = None
@@ -193,8 +192,7 @@ class Hindsight:
 
     def lagged(self, lag: int) -> Array:
         """P(a regime begins at t | x_1..x_{t + lag}), (T,): fixed-lag smoothing; lag 0 is the filter's P(r_t = 0)."""
-        if isinstance(lag, bool) or not isinstance(lag, int) or lag < 0:
-            raise ValueError(f"lag must be a whole number of at least 0, not {lag!r}")
+        lag = whole("", "lag", lag, 0)
         out = np.zeros(len(self))
         for t in range(1, len(self)):
             out[t] = self._marginals(min(t + lag, len(self) - 1), t)[t]
@@ -230,7 +228,7 @@ class Hindsight:
 
     def changepoints(self, level: float = 0.9) -> list[Changepoint]:
         """The most probable history's changes, each with its probability and a `level` credible interval."""
-        tail = 0.5 * (1.0 - level_of(level))
+        tail = 0.5 * (1.0 - probability("", "level", level))
         found, smoothed = self.segmentation(), self.smoothed
         out = []
         for change, (low, high) in zip(found, _windows(found, len(self)), strict=True):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..belief.gains import Gain, expected_gains
 from ..detector.detector import Detector
-from ..detector.step import Step, level_of
+from ..detector.step import Step
+from ..inputs.arguments import probability
 from ..models import Bernoulli
 from .trace import Detail, Trace
 
@@ -41,7 +42,7 @@ class Watch:
 
     def __init__(self, detector: Detector, level: float = 0.9, ticks: int = 0) -> None:
         self.detector = detector
-        self.level = level_of(level)
+        self.level = probability("", "level", level)
         self.steps: list[Step] = []
         self._gain: Gain = detector.policy.gain or "joint"
         self._gains: list[Array] = []

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..detector.detector import Detector
 from ..detector.lock import using
-from ..detector.step import Step, readings, told
+from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
 from .recorder import Watch
 from .trace import Change, Trace, costs_of
@@ -80,7 +80,7 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
-        **told(report[:, :, 0].T.copy()),
+        **report_fields(report[:, :, 0].T.copy()),
     )
 
 

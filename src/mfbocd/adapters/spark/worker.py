@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...belief.filter import fresh_state
 from ...belief.hazard import Learned
 from ...belief.serialization import unpack as unpack_blob
+from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import restore
 from ...detector.step import Step, reading

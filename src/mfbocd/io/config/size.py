@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..._kernels import layout
-from ...belief.filter import START
 from ...belief.pruning import DEFAULT, Pruning
+from ...belief.state import START
 from ...models import gaussian_process, student
 from ...models.sampling import POINTS
 
