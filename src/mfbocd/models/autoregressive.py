@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
 from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import whole
+from .regression import MOST
 
 
 class Autoregressive(Lagged):
@@ -50,7 +51,7 @@ class Autoregressive(Lagged):
         scale: float | None = None,
         noise_var: float | None = None,
     ) -> None:
-        self.order = whole("Autoregressive", "order", order, 0)
+        self.order = whole("Autoregressive", "order", order, 0, MOST)
         self.mean = finite("Autoregressive", "mean", mean)
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == 2:

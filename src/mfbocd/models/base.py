@@ -166,29 +166,6 @@ class Model(ABC):
         return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
 
 
-def positive(owner: str, field: str, value: float, high: float = math.inf) -> float:
-    """Return `value` as a float in (0, high], or raise an error that names it."""
-    number = finite(owner, field, value)
-    if not 0.0 < number <= high:
-        raise ValueError(
-            f"{owner}.{field} must be positive{'' if high == math.inf else f' and at most {high:g}'}, not {value!r}"
-        )
-    return number
-
-
-def finite(owner: str, field: str, value: float) -> float:
-    """Return `value` as a finite float, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number beyond 1.8e308
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    return number
-
-
 def room_for(what: str, numbers: float) -> None:
     """Refuse arrays of more numbers than this machine has memory for, before any of it is taken.
 

@@ -26,7 +26,8 @@ from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 
 @kernel

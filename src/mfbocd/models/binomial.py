@@ -15,7 +15,8 @@ from .._kernels.counts import reach
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_rest, excess, log_rise, stirling_rest
 from .._kernels.template import family_kernels
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from .._kernels.compile import kernel
 from .._kernels.gamma import coefficients, digamma, quotient, quotients
 from .._kernels.scalar import log
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 from .cost import CostBound
 
 

@@ -40,7 +40,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
 _NEAR = 1e-100

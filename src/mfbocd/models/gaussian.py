@@ -37,7 +37,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive
+from .base import Array, Model
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)

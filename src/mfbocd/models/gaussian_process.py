@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from .._kernels.compile import kernel
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
 from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _OWNER = "GaussianProcess"
 _TAIL = 4.0  # exp(-_TAIL^2 / 2) is what is cut off the kernel, as far as `reach`, and off its spectrum
@@ -139,7 +140,7 @@ class GaussianProcess(Lagged):
         noise_var: float | None = None,
         reach: float | None = None,
     ) -> None:
-        self.order = whole(_OWNER, "order", order, 1)
+        self.order = whole(_OWNER, "order", order, 1, MOST)
         if self.order > 2:
             raise ValueError(f"{_OWNER}.order must be 1 or 2, not {order!r}: more lags would need hundreds of waves")
         self.mean = finite(_OWNER, "mean", mean)

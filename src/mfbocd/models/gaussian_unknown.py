@@ -41,7 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)

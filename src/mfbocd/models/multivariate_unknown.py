@@ -13,7 +13,8 @@ from .._kernels.cholesky import add, full, log_determinant, squared
 from .._kernels.compile import kernel
 from .._kernels.gamma_ratio import log_rise, log_rises
 from .._kernels.wishart import covariance_gain
-from .base import Array, Predictive, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Predictive, predictive_of
 from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix

@@ -19,8 +19,11 @@ from .._kernels.layout import STATS
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import exp, log
 from .._kernels.template import family_kernels
-from .._kernels.weights import column
-from .base import Array, Model, Predictive, positive, predictive_of
+from .._kernels.weights import (
+    column,
+)
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails

@@ -17,7 +17,8 @@ from .._kernels.gamma_ratio import half_rises
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array, Model
 from .cost import CostBound, whole_number
 
 FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
@@ -322,7 +323,7 @@ class LinearRegression(Regression):
         intercept: bool = True,
     ) -> None:
         owner = "LinearRegression"
-        self.covariates = whole(owner, "covariates", covariates, 1)
+        self.covariates = whole(owner, "covariates", covariates, 1, MOST)
         if not isinstance(intercept, bool):
             raise TypeError(f"{owner}.intercept must be True or False, not {intercept!r}")
         self.intercept = intercept
@@ -403,12 +404,3 @@ class LinearRegression(Regression):
 
 MOST = 100_000
 """Lags, covariates or points: far beyond what can be computed with, and yet soon refused."""
-
-
-def whole(owner: str, field: str, value: Any, least: int) -> int:
-    """Return `value` as a whole number from `least` to `MOST`, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{owner}.{field} must be a whole number of at least {least}, not {value!r}")
-    if value > MOST:
-        raise ValueError(f"{owner}.{field} must be at most {MOST}, not {value!r}")
-    return int(value)

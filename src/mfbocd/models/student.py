@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from .._kernels.beta import beta_shares
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
 from .cost import CostBound, whole_number
 from .lattice import Lattice, Nodes, panels
-from .regression import whole
+from .regression import MOST
 
 _FAR = 1e140  # noise scales from the prior mean; squares of readings further off would overflow
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
@@ -62,7 +63,7 @@ class StudentT(Lattice):
         self.degrees = positive("StudentT", "degrees", degrees, 1e6)
         if self.degrees <= 1.0:
             raise ValueError(f"StudentT.degrees must exceed 1, not {degrees!r}: readings would have no mean")
-        self.points = whole("StudentT", "points", points, 1)
+        self.points = whole("StudentT", "points", points, 1, MOST)
         self._unit = math.sqrt(self.noise_var)
         ratio = math.sqrt(self.var / self.noise_var)
         half = math.ceil(_REACH * ratio * max(self.points, 2.0 / ratio))

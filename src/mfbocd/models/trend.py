@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite
+from .base import Array
 from .cost import CostBound
 from .regression import Regression
 

@@ -12,11 +12,12 @@ from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, squared
 from .._kernels.gamma_ratio import log_rises
 from .._kernels.wishart import covariance_gain
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
 from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _LOG_PI = math.log(math.pi)
 
@@ -60,7 +61,7 @@ class VectorAutoregressive(Elliptical):
         scale: Matrix = 1.0,
     ) -> None:
         owner = "VectorAutoregressive"
-        self.order = whole(owner, "order", order, 0)
+        self.order = whole(owner, "order", order, 0, MOST)
         self.mean = vector_of(owner, "mean", mean)
         self.dimension = d = self.mean.size
         self._lags = self.order * d
