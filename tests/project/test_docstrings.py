@@ -130,7 +130,7 @@ def members(cls: type) -> Iterator[tuple[str, Any, Any]]:
     for base in (c for c in cls.__mro__ if ours(c)):
         for name, member in vars(base).items():
             function = unbound(member)
-            if name.startswith("_") or function is None or not ours(function):
+            if name.startswith("_") or not inspect.isfunction(function):  # a compiled kernel is not one
                 continue
             above = (unbound(vars(b)[name]) for b in base.__mro__[1:] if name in vars(b))
             documented = (f for f in above if f is not None and f.__doc__)
