@@ -15,10 +15,10 @@ from .regression import whole
 class Autoregressive(Lagged):
     """Readings that depend linearly on the p readings before them, AR(p).
 
-        x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + noise
+        x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + e
 
-    The offset a and the coefficients phi have prior mean 0 and are learnt anew in every regime. `Regression` has the
-    formulas. Order 0 is `GaussianUnknown`.
+    The noise e is normal. The offset a and the coefficients phi have prior mean 0 and are learnt anew in every
+    regime. `Regression` has the formulas. Order 0 is `GaussianUnknown`.
 
     Parameters
     ----------

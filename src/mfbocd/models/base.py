@@ -63,13 +63,9 @@ class Model(ABC):
     """
 
     columns: int
-    """Number of statistics of one hypothesis."""
     dimension: int = 1
-    """Length of a reading."""
     partial: bool = False
-    """Whether some numbers of a reading may be missing (NaN) while others are present."""
     ordered: bool = True
-    """Whether a reading at a higher zeta can be used as one at a lower zeta."""
     # None makes the filter use the methods below, which every model has and which the tests compare the compiled
     # kernels with.
     observe: ClassVar[Callable[..., Any] | None] = None

@@ -476,7 +476,8 @@ class Binomial(Model):
 
         With y = trials - x and psi the digamma function,
 
-            KL = zeta (x psi(a + zeta x) + y psi(b + zeta y) - trials psi(a + b + zeta trials))
+            KL = zeta (x psi(a + zeta x) + y psi(b + zeta y))
+                 - zeta trials psi(a + b + zeta trials)
                  - log(B(a + zeta x, b + zeta y) / B(a, b))
         """
         if zeta == 0.0:

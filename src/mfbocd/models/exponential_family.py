@@ -21,12 +21,14 @@ _FALL = 1e-2  # a gain may fall by this share as zeta rises before the family is
 class ExponentialFamily(Model):
     """Any conjugate pair of the exponential family, defined by its functions.
 
-        p(x | theta) = h1(x) exp(theta . u(x) - a1(theta)),  p(theta) ~ exp(theta . chi - nu a1(theta))
+        p(x | theta) = h1(x) exp(theta . u(x) - a1(theta))
+        p(theta) ~ exp(theta . chi - nu a1(theta))
 
     with log normalizer a2(chi, nu) of the prior (equation `exponential_family_model`). The predictive is
     (`mf_posterior_predictive`)
 
-        log p(x | statistics, zeta) = zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu)
+        log p(x | chi, nu, zeta)
+            = zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu)
 
     Parameters
     ----------

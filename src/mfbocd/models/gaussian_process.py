@@ -118,11 +118,13 @@ class GaussianProcess(Lagged):
     An exact process has as many statistics as readings. For a fixed number, f is a sum of waves, a cosine and a sine
     for each w or -w of a grid, with the kernel
 
-        k(d) = sum_w s_w cos(w . d),  s_w ~ exp(-(length |w|)^2 / 2),  sum_w s_w = 1,
-        w = 2 pi (m_1, ..., m_p) / (reach + 4 length) with whole m, |w| <= 4 / length
+        k(d) = sum_w s_w cos(w . d)
+        s_w ~ exp(-(length |w|)^2 / 2),  sum_w s_w = 1
+        w = 2 pi (m_1, ..., m_p) / (reach + 4 length),  |w| <= 4 / length
 
-    It is within 0.001 of the squared exponential as long as no two readings of a regime are further apart than
-    `reach`; predictions are then within about 0.001 / count standard deviations of the noise of exact regression.
+    with whole m. It is within 0.001 of the squared exponential as long as no two readings of a regime are further
+    apart than `reach`; predictions are then within about 0.001 / count standard deviations of the noise of exact
+    regression.
 
     Beyond `reach`, k is periodic with period reach + 4 length: f is then assumed to be equal at places that far
     apart, and fits worse; nothing else breaks. Only the spread of the readings within a regime matters, not where

@@ -280,7 +280,9 @@ def _parameter_gains(count: Array, shape: Array, zeta: float) -> Array:
 class GaussianUnknown(Model):
     """Normal readings with unknown mean and variance, and a Normal-inverse-gamma prior.
 
-        s2 ~ InverseGamma(shape, scale),  theta | s2 ~ N(mean, s2 / count),  x | theta, s2 ~ N(theta, s2)
+        s2 ~ InverseGamma(shape, scale)
+        theta | s2 ~ N(mean, s2 / count)
+        x | theta, s2 ~ N(theta, s2)
 
     A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
 
@@ -302,10 +304,11 @@ class GaussianUnknown(Model):
     Statistics of a hypothesis: count, mean, shape and scale, relative to the prior mean and in units of sqrt(scale),
     so that they are exact for any offset and unit of the data. A reading x with d = x - mean changes them by
 
-        count += zeta,  mean += zeta d / (count + zeta),  shape += zeta / 2,  scale += zeta count d^2 / (2 (count +
-        zeta))
+        mean += zeta d / (count + zeta)
+        scale += zeta count d^2 / (2 (count + zeta))
+        count += zeta,  shape += zeta / 2
 
-    with the old count on the right.
+    in this order.
 
     At zeta < 1 there are two predictives; at zeta = 1 both are Student's t with 2 shape degrees of freedom.
 

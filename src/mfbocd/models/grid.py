@@ -217,7 +217,8 @@ class Grid(Lattice):
 class Confusion(Grid):
     """Labels 0 and 1 of a classifier with known confusion matrices, with a Beta prior on the rate of true ones.
 
-        p ~ Beta(alpha, beta),  P(label | p) = (1 - p) matrix[0][label] + p matrix[1][label]
+        p ~ Beta(alpha, beta)
+        P(label | p) = (1 - p) matrix[0][label] + p matrix[1][label]
 
     Unlike a zeta of `Bernoulli`, this describes a one-sided classifier correctly: if it misses many ones but gives no
     false alarm, its ones are certain and its zeros say little.

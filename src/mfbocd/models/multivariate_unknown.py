@@ -33,7 +33,9 @@ def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
 class MultivariateGaussianUnknown(Elliptical):
     """Readings of d numbers, normal with unknown mean and covariance, and a Normal-inverse-Wishart prior.
 
-        C ~ InverseWishart(degrees, scale),  theta | C ~ N(mean, C / count),  x | theta, C ~ N(theta, C)
+        C ~ InverseWishart(degrees, scale)
+        theta | C ~ N(mean, C / count)
+        x | theta, C ~ N(theta, C)
 
     A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
 

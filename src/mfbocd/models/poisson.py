@@ -488,8 +488,8 @@ class Poisson(Model):
 
         With psi the digamma function,
 
-            KL = zeta x psi(a + zeta x) - log(Gamma(a + zeta x) / Gamma(a)) - zeta (a + zeta x) / (b + zeta)
-                 + a log(1 + zeta / b)
+            KL = zeta x psi(a + zeta x) - log(Gamma(a + zeta x) / Gamma(a))
+                 - zeta (a + zeta x) / (b + zeta) + a log(1 + zeta / b)
         """
         if zeta == 0.0:
             return np.zeros_like(stats[0])

@@ -22,7 +22,7 @@ _CELLS = 8192  # readings summed one by one; more are sampled
 class Product(Model):
     """Readings made of columns of different families that change together.
 
-        log p(x | statistics, zeta) = sum over the families of log p(their columns | their statistics, zeta)
+        log p(x) = sum over the families of log p(their columns)
 
     A reading is the concatenation of the readings of the families, which are independent given the regime.
 

@@ -69,7 +69,8 @@ class Regression(Model):
     With u the regressors, P the precision of the coefficients in units of 1 / s2, m their mean, d = x - u . m and
     q = 1 / zeta + u . P^-1 u, a reading at fidelity zeta changes (equation `mf_posterior`)
 
-        P += zeta u u^T,  m += P^-1 u d / q (with the old P),  shape += zeta / 2,  scale += d^2 / (2 q)
+        m += P^-1 u d / q,  P += zeta u u^T
+        shape += zeta / 2,  scale += d^2 / (2 q)
 
     The next reading is N(u . m, s2 q) if s2 is known. Otherwise, normalized over x, it is Student's t about u . m
     with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading whose

@@ -20,7 +20,8 @@ _MOST = 4001  # points of the grid
 class StudentT(Lattice):
     """Readings with heavy-tailed noise, Student's t, about a level with a normal prior.
 
-        theta ~ N(mean, var),  x = theta + sqrt(noise_var / zeta) t,  t ~ Student(degrees)
+        theta ~ N(mean, var)
+        x = theta + sqrt(noise_var / zeta) t,  t ~ Student(degrees)
 
     The likelihood of a level far from x falls like a power of the distance. One outlier is therefore attributed to
     the noise, and only several in a row to a change.

@@ -23,7 +23,8 @@ _LOG_PI = math.log(math.pi)
 class VectorAutoregressive(Elliptical):
     """Readings of d numbers that depend linearly on the p readings before them, VAR(p).
 
-        x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + noise,  noise ~ N(0, C)
+        x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + e
+        e ~ N(0, C)
 
     The offset and the coefficients have prior mean 0, the prior of C is InverseWishart(degrees, scale), and all are
     learnt anew in every regime. Order 0 is `MultivariateGaussianUnknown`.
@@ -47,7 +48,8 @@ class VectorAutoregressive(Elliptical):
     covariance 1 / count and column covariance C. With P the precision of B, e = x - B^T u and q = 1 / zeta + u . P^-1
     u, a reading at fidelity zeta changes (equation `mf_posterior`)
 
-        P += zeta u u^T,  B += P^-1 u e^T / q (with the old P),  degrees += zeta,  scale += e e^T / q
+        B += P^-1 u e^T / q,  P += zeta u u^T
+        degrees += zeta,  scale += e e^T / q
 
     The predictive, normalized over x, is Student's t about B^T u with df = degrees + zeta - d degrees of freedom and
     the scale matrix scale q / df.

@@ -67,22 +67,14 @@ class Policy(ABC):
     """
 
     gain: Gain | None = None
-    """The gain that is compared with the cost; None if the choice does not depend on observations."""
-
     fidelities: tuple[Fidelity, ...] = ()
     streams: int = 1
-    """Number of streams that share this policy."""
     zeta: Array
     cost: Array
-    """Cost of each fidelity, in order; NaN where it is a function of the raw input."""
     costs: tuple[float, ...]
-    """The same as plain numbers."""
     priced: bool = False
-    """Whether some cost is a function of the raw input."""
     shared: bool = False
-    """Whether the policy may serve more streams than it is bound to."""
     learns: bool
-    """Whether `record_cost` must be called after every tick."""
 
     def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
         """Return a copy of this policy for given fidelities.

@@ -40,32 +40,32 @@ class Budget(Policy):
     cap : tuple of (float, int), optional
         Hard limit (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. It requires a fidelity
         with a fixed cost that can be paid at every tick; where all costs are functions, add a skip.
-    gain : {'run_length', 'joint', 'variance'}, default 'joint'
+    gain : {'joint', 'run_length', 'variance'}, default 'joint'
         The gain that is compared with the price.
 
     Notes
     -----
-    The price is set by a controller that works in units: one unit is what the budget leaves per tick above the
+    The price is set by a controller that counts in units: one unit is what the budget leaves per tick above the
     cheapest fidelity. After each tick
 
         excess = (spent - budget) / unit
         debt += excess
         log price += rate * excess + rate^2 / 8 * debt
 
-    So the price rises after a tick above the budget and falls after one below (the first term). It also rises as long
-    as more was spent than the budget so far and falls as long as less was (the second term), so that the total spend,
-    not only the current spend, reaches its target from any start and through changes. (The loop is critically damped
-    by rate^2 / 8 if the spend above the cheapest is proportional to 1 / sqrt(price).) The rate is `RATE`, larger
-    during the first ticks, when the price is still a guess, and smaller if one expensive reading costs so many units
-    that it would move the log price by more than `KICK`.
+    The first term raises the price after a tick above the budget and lowers it after one below. The second raises it
+    as long as more than the budget was spent in total and lowers it as long as less was, so that the total spend
+    reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the spend
+    above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02 (`RATE`). It is larger during the first
+    ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
+    the log price by more than 1 (`KICK`).
 
     One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
-    leaves more debt than `HORIZON` ticks can repay, except that one reading may always be bought while there is no
+    leaves a debt of more than 200 units (`HORIZON`), except that one reading may always be bought while there is no
     debt. With as much saved, the next reading is bought at any price.
 
-    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is
-    more, provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive
-    readings are affordable again within `HORIZON` ticks, or within the ticks that save up for one.
+    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is more,
+    provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive readings
+    are affordable again within 200 ticks of the cheapest fidelity, or within the ticks that save up for one reading.
 
     Examples
     --------

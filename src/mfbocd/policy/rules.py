@@ -118,7 +118,7 @@ class Net(Policy):
     price : float
         Units of gain that one unit of cost must buy, at least 0. `calibrate.price_for` finds it on held-out streams
         for a wanted spend.
-    gain : {'run_length', 'joint', 'variance'}, default 'joint'
+    gain : {'joint', 'run_length', 'variance'}, default 'joint'
         The gain that is compared with the cost.
 
     Examples
