@@ -63,9 +63,9 @@ class Budget(Policy):
     leaves a debt of more than 200 units (`HORIZON`), except that one reading may always be bought while there is no
     debt. With as much saved, the next reading is bought at any price.
 
-    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is more,
-    provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive readings
-    are affordable again within 200 ticks of the cheapest fidelity, or within the ticks that save up for one reading.
+    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is
+    more, provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive
+    readings are affordable again within 200 ticks of the cheapest fidelity, or within the ticks that save up for one.
 
     Examples
     --------
