@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
-Report = tuple[float, float, float, float, float, float]
-"""Report of one tick: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), changed at, confidence in that."""
 
 
 class Model(ABC):
@@ -66,8 +64,8 @@ class Model(ABC):
     dimension: int = 1
     partial: bool = False
     ordered: bool = True
-    # None makes the filter use the methods below, which every model has and which the tests compare the compiled
-    # kernels with.
+    # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
+    # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
