@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from .plain import CONFIG, plainly, say
+from .common import CONFIG, handle_errors, status
 
 DB = click.option(
     "--db",
@@ -56,7 +56,7 @@ def serve(
            -d '{"id": "walk", "config": {"model": {"kind": "gaussian"}}}'
       curl -X POST localhost:8000/streams/walk/choose
     """
-    with plainly():
+    with handle_errors():
         try:
             import uvicorn
 
@@ -101,7 +101,7 @@ def serve(
                 timeout_graceful_shutdown=10,
             )
         )
-        server.said = lambda: say(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+        server.said = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
         with suppress(KeyboardInterrupt):  # raised again after an orderly end
             server.run(sockets=[socket])
         if not server.started:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from .plain import plainly, say
+from .common import handle_errors, status
 from .serve import DB
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _opened(db: str) -> Iterator[Store]:
 @DB
 def ls(search: str, db: str) -> None:
     """One line a stream: id, ticks, spend, alarms, name."""
-    with plainly(), _opened(db) as store:
+    with handle_errors(), _opened(db) as store:
         offset = 0
         while rows := store.streams(search, "created", 1000, offset)[0]:
             for row in rows:
@@ -54,7 +54,7 @@ def ls(search: str, db: str) -> None:
 @DB
 def show(stream: str, db: str) -> None:
     """A stream as JSON."""
-    with plainly(), _opened(db) as store:
+    with handle_errors(), _opened(db) as store:
         row = store.stream(stream)
         if row is None:
             raise ValueError(f"there is no stream {stream!r}")
@@ -66,7 +66,7 @@ def show(stream: str, db: str) -> None:
 @DB
 def export(streams: tuple[str, ...], db: str) -> None:
     """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
-    with plainly(), _opened(db) as store:
+    with handle_errors(), _opened(db) as store:
         from ..service.transfer import exported
 
         for line in exported(store, streams):
@@ -78,8 +78,8 @@ def export(streams: tuple[str, ...], db: str) -> None:
 @DB
 def import_(file: IO[str], db: str) -> None:
     """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
-    with plainly(), _opened(db) as store:
+    with handle_errors(), _opened(db) as store:
         from ..service.transfer import imported
 
         taken = imported(store, file)
-        say(f"{len(taken)} streams taken in.")
+        status(f"{len(taken)} streams taken in.")

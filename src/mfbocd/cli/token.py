@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .plain import plainly, say
+from .common import handle_errors, status
 from .serve import DB
 
 
@@ -19,7 +19,7 @@ def token() -> None:
 @DB
 def add(name: str, scope: str, db: str) -> None:
     """Make a token and print it: it is shown this once."""
-    with plainly():
+    with handle_errors():
         from ..service.auth import add_token
         from ..service.store.open import open_store
 
@@ -28,7 +28,7 @@ def add(name: str, scope: str, db: str) -> None:
             click.echo(add_token(store, name, scope))
         finally:
             store.close()
-        say(f"Token {name!r} may {scope}. Send it as `Authorization: Bearer ...`; it is not shown again.")
+        status(f"Token {name!r} may {scope}. Send it as `Authorization: Bearer ...`; it is not shown again.")
 
 
 @token.command()
@@ -36,7 +36,7 @@ def add(name: str, scope: str, db: str) -> None:
 @DB
 def revoke(name: str, db: str) -> None:
     """Make a token worthless, within seconds."""
-    with plainly():
+    with handle_errors():
         from ..service.store.open import open_store
 
         store = open_store(db)
@@ -45,14 +45,14 @@ def revoke(name: str, db: str) -> None:
                 raise ValueError(f"there is no token {name!r}")
         finally:
             store.close()
-        say(f"Token {name!r} is revoked.")
+        status(f"Token {name!r} is revoked.")
 
 
 @token.command()
 @DB
 def ls(db: str) -> None:
     """Names and scopes."""
-    with plainly():
+    with handle_errors():
         from ..service.store.open import open_store
 
         store = open_store(db)
