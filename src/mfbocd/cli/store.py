@@ -1,4 +1,4 @@
-"""`mfbocd state`: look into a service's store, and take streams out of it and in."""
+"""``mfbocd state``: list, show, export and import the streams of a service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @click.group()
 def state() -> None:
-    """Streams a service keeps: list, show, take out, take in."""
+    """List, show, export and import the streams in a store.
+
+    The service may run at the same time.
+    """
 
 
 @contextmanager
@@ -37,10 +40,10 @@ def _opened(db: str) -> Iterator[Store]:
 
 
 @state.command()
-@click.option("--search", default="", help="Part of a name or an id.")
+@click.option("--search", default="", help="Only streams whose name or id contains this text.")
 @DB
 def ls(search: str, db: str) -> None:
-    """One line a stream: id, ticks, spend, alarms, name."""
+    """List streams: id, ticks, cost, alarms and name, separated by tabs."""
     with handle_errors(), _opened(db) as store:
         offset = 0
         while rows := store.streams(search, "created", 1000, offset)[0]:
@@ -53,7 +56,7 @@ def ls(search: str, db: str) -> None:
 @click.argument("stream")
 @DB
 def show(stream: str, db: str) -> None:
-    """A stream as JSON."""
+    """Print a stream as JSON, with its configuration."""
     with handle_errors(), _opened(db) as store:
         row = store.stream(stream)
         if row is None:
@@ -65,7 +68,10 @@ def show(stream: str, db: str) -> None:
 @click.argument("streams", nargs=-1)
 @DB
 def export(streams: tuple[str, ...], db: str) -> None:
-    """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
+    """Write streams with their state and steps to stdout as JSON Lines.
+
+    STREAMS are ids. Default: all streams.
+    """
     with handle_errors(), _opened(db) as store:
         from ..service.transfer import exported
 
@@ -77,9 +83,12 @@ def export(streams: tuple[str, ...], db: str) -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @DB
 def import_(file: IO[str], db: str) -> None:
-    """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
+    """Import streams written by `export` from FILE, or - for stdin.
+
+    A stream whose id already exists is an error; the streams before it stay imported.
+    """
     with handle_errors(), _opened(db) as store:
         from ..service.transfer import imported
 
         taken = imported(store, file)
-        status(f"{len(taken)} streams taken in.")
+        status(f"Imported {len(taken)} {'stream' if len(taken) == 1 else 'streams'}.")

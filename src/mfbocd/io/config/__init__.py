@@ -17,7 +17,7 @@ from ...fleet.fleet import Fleet
 from ...models import Model
 from ...policy import Policy, policy_of
 from ...policy.fidelity import Fidelity, checked
-from . import toml
+from . import keys, toml
 from .kinds import (
     ConfigError,
     attempt,
@@ -35,7 +35,6 @@ from .size import DEPTH, depth
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
 _FLATTER = f"a config must have at most {DEPTH} tables or lists inside one another"
-KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Config:
         given = mapping_of("config", given)
         if depth(given) > DEPTH:
             raise ConfigError(_FLATTER)
-        only("", given, KEYS)
+        only("", given, keys.names(keys.CONFIG))
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
         model = build("model", model_kinds(), given["model"])
@@ -256,7 +255,7 @@ def _text(key: str, given: Any) -> str:
 
 def _fidelity(key: str, given: Any) -> FidelityConfig:
     row = mapping_of(key, given)
-    only(key, row, ("name", "zeta", "cost", "column"))
+    only(key, row, keys.names(keys.FIDELITY))
     for name in ("name", "zeta", "cost"):
         if name not in row:
             raise ConfigError(f"{key}.{name} is missing: a fidelity has a name, a zeta and a cost")
@@ -278,5 +277,5 @@ def _alarm(given: Any) -> Alarm | None:
 
 def _data(given: Any) -> Data:
     table = mapping_of("data", given)
-    only("data", table, ("time", "unit", "cost_unit"))
+    only("data", table, keys.names(keys.DATA))
     return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})

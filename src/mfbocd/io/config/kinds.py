@@ -15,6 +15,7 @@ from ...belief.hazard import Hazard, Learned
 from ...belief.pruning import Prune, Resample, Threshold, TopK
 from ...models import Model
 from ...policy import POLICIES, Policy
+from .keys import PRUNE, names
 
 T = TypeVar("T")
 
@@ -152,7 +153,7 @@ def prune_of(given: Any) -> tuple[Prune, ...] | None:
     if given is False:
         return None
     table = mapping_of("prune", given)
-    only("prune", table, ("threshold", "resample", "top_k", "slack"))
+    only("prune", table, names(PRUNE))
     named = [name for name in ("resample", "top_k") if name in table]
     if len(named) > 1:
         raise ConfigError("prune takes resample or top_k, not both")
