@@ -341,10 +341,10 @@ def test_river_takes_the_same() -> None:
 def test_the_segmenter_takes_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
-    noise_var = [0.1, -0.2, 0.3, 0.0]
+    noise = [0.1, -0.2, 0.3, 0.0]
     for name, (x, expected) in TABLE.items():
-        column = np.empty((len(noise_var) + 1, 1), dtype=object)
-        column[:, 0] = [*noise_var, None]
+        column = np.empty((len(noise) + 1, 1), dtype=object)
+        column[:, 0] = [*noise, None]
         column[-1, 0] = x
         if isinstance(expected, type):
             with pytest.raises((TypeError, ValueError)):

@@ -43,7 +43,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     After `fit`: `model_`; `starts_`, the first ticks; `labels_`, the number of its segment for every tick;
     `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
 
-    >>> noise_var = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
     >>> x = np.array(noise + [8.0 + e for e in noise]).reshape(-1, 1)
     >>> segmenter = Segmenter()
     >>> segmenter.fit_predict(x)

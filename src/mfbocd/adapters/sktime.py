@@ -40,7 +40,7 @@ class BOCD(BaseDetector):  # type: ignore[misc]
     --------
     >>> import pandas as pd
     >>> from mfbocd.adapters.sktime import BOCD
-    >>> noise_var = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
     >>> x = pd.Series(noise + [8.0 + e for e in noise])
     >>> detector = BOCD()
     >>> detector.fit_predict(x)

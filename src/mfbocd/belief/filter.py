@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from .._kernels.template import Report
 from .._kernels.weights import begin_tick, end_tick, endings, expectation
 from ..models import Model
-from ..models.base import Report, room_for
+from ..models.base import room_for
 from .hazard import Hazard
 from .pruning import Pruning
 

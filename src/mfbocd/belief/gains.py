@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from .._kernels.order import never_falling
+from .._kernels.template import ONE_ROW
 from .filter import Filter
 
 Array = NDArray[np.float64]
@@ -77,7 +78,7 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     if belief.model.gains is not None:
         out = np.empty((1, zeta.size))
         board = np.zeros(2, dtype=np.int64)
-        belief.model.gains(belief.state[None], belief.setup, zeta, CODE[gain], out, board)
+        belief.model.gains(belief.state[None], belief.setup, ONE_ROW, zeta, CODE[gain], out, board)
         return np.asarray(out[0])
     weight, stats = belief.predicted()
     told = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])

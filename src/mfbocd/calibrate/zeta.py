@@ -98,7 +98,7 @@ def gaussian_zeta(
     """
     told = [name for name, v in (("truth", truth), ("regimes", regimes), ("noise_var", noise_var)) if v is not None]
     if len(told) != 1:
-        raise ValueError(f"gaussian_zeta needs exactly one of truth, regimes and noise, not {told or 'none'}")
+        raise ValueError(f"gaussian_zeta needs exactly one of truth, regimes and noise_var, not {told or 'none'}")
     confidence = confidence_of(level)
     x, y = numbers("high", high), numbers("low", low)
     n = _paired(high=x, low=y)

@@ -48,8 +48,8 @@ def gaussian(
     zeta = np.array([f.zeta for f in checked(fidelities)])
     with np.errstate(divide="ignore"):
         sd = np.sqrt(model.noise_var / zeta)
-    noise_var = rng.normal(size=(ticks, zeta.size))
-    table = np.where(np.isfinite(sd), theta[:, None] + noise_var * np.where(np.isfinite(sd), sd, 0.0), np.nan)
+    noise = rng.normal(size=(ticks, zeta.size))
+    table = np.where(np.isfinite(sd), theta[:, None] + noise * np.where(np.isfinite(sd), sd, 0.0), np.nan)
     return Stream(table, theta, changes)
 
 
@@ -77,11 +77,11 @@ def bernoulli(
     theta = rng.beta(model.alpha, model.beta, size=changes.size + 1)[regime]
     zeta = np.array([f.zeta for f in checked(fidelities)])
     truth = (rng.random(ticks) < theta)[:, None]
-    noise_var = rng.random((ticks, zeta.size))
+    noise = rng.random((ticks, zeta.size))
     if low == "flip":
-        x = truth ^ (noise_var < 0.5 * (1.0 - np.sqrt(zeta)))
+        x = truth ^ (noise < 0.5 * (1.0 - np.sqrt(zeta)))
     else:
-        x = np.where(zeta == 1.0, truth, noise_var < zeta * theta[:, None])
+        x = np.where(zeta == 1.0, truth, noise < zeta * theta[:, None])
     return Stream(np.where(zeta > 0.0, x, np.nan), theta, changes)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from .._kernels import layout
+from .._kernels.template import ONE_ROW
 from ..belief.filter import Array, Filter, RunLength, Start, fresh_state
 from ..belief.gains import GAINS, FidelityGain, Gain, Gains, expected_gains
 from ..belief.hazard import Hazard, hazard_of
@@ -20,7 +21,7 @@ from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
 from .lock import alone, in_use
-from .serialization import from_bytes, to_bytes
+from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard, guards_of
 from .step import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
 
@@ -393,7 +394,7 @@ class Detector:
 
         The same bits hold on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
         """
-        return to_bytes(self)
+        return Serializer(self).write(self)
 
     @classmethod
     def from_bytes(
@@ -500,7 +501,7 @@ class Detector:
         assert self.model.advance is not None
         self.filter.make_room(len(x))
         board = np.zeros(2, dtype=np.int64)
-        self.model.advance(self.filter.state[None], self.filter.setup, x, zeta, report, board)
+        self.model.advance(self.filter.state[None], self.filter.setup, ONE_ROW, x, zeta, report, board)
         self._tick += len(x)
 
     def adopt(self, state: Array, spent: float) -> None:

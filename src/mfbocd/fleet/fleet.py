@@ -50,7 +50,7 @@ class FleetStep:
 
 
 class Crew:
-    """Threads that run the same kernel on the same board (`_kernels.share`) as the caller does.
+    """Threads that run the same kernel on the same board (`_kernels.work_queue`) as the caller does.
 
     A queue and bare threads rather than an executor: it needs no futures, and handing over takes 2 us, not 10.
     """
@@ -172,6 +172,7 @@ class Fleet:
         self.spent_by_stream = np.zeros(self.n)
         self._states = np.tile(self._like.filter.state, (self.n, 1))
         self._states[:, layout.SEED] = self.seeds
+        self._rows = np.arange(self.n)
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._cost = self.policy.cost
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
@@ -229,7 +230,7 @@ class Fleet:
             return np.array([expected_gains(self._belief(i), self._zeta, gain) for i in range(self.n)])
         out = np.empty((self.n, len(self._zeta)))
         board = np.zeros(2, dtype=np.int64)
-        job = (self._states, self._like.filter.setup, self._zeta, CODE[gain], out, board)
+        job = (self._states, self._like.filter.setup, self._rows, self._zeta, CODE[gain], out, board)
         self._crew.share(self.model.gains, job, self.n, self.threads)
         return out
 
@@ -286,7 +287,7 @@ class Fleet:
                 self._states = before
                 raise
             return
-        job = (self._states, setup, x, zeta, report, np.zeros(2, dtype=np.int64))
+        job = (self._states, setup, self._rows, x, zeta, report, np.zeros(2, dtype=np.int64))
         try:
             self._crew.share(self.model.advance, job, self.n, self.threads)
         except BaseException as error:

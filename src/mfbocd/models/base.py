@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
-Report = tuple[float, float, float, float, float, float]
-"""What a tick reports: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), changed at, how sure that is."""
 
 
 class Model(ABC):
@@ -33,8 +31,8 @@ class Model(ABC):
     """Whether some numbers of a reading may be missing (NaN) while others are there."""
     ordered: bool = True
     """Whether a reading at a higher zeta can be used as one at a lower; not where zeta is but a name."""
-    # One tick in one compiled pass, and many ticks of many streams; None sends the filter through the methods
-    # below, which every model has and which the tests hold the compiled ones to.
+    # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
+    # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None

@@ -14,10 +14,6 @@ from .._kernels.counts import grid, information, log_sum, reach, room
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_rest, excess, log1p, log_rise, stirling_rest
 from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -25,15 +21,14 @@ from .._kernels.layout import (
     JOINT,
     MAP_INDEX,
     MEAN,
-    RUN,
     STATS,
     TINY,
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.order import never_falling
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import bits_of, exp, log
+from .._kernels.template import family_kernels
 from .._kernels.weights import (
     begin,
     column,
@@ -46,8 +41,7 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, positive, predictive_of
+from .base import Array, Model, Predictive, positive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails
@@ -234,30 +228,6 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         state[MEAN] = (1.0 - h) * moment / total + h * prior
 
 
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
 @kernel
 def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
     """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
@@ -326,16 +296,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     return inner + _information(weight, a, b, zeta)
 
 
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
+_KERNELS = family_kernels(_tick, _gain)
 
 
 @kernel
@@ -382,9 +343,9 @@ class Poisson(Model):
     """
 
     columns = 2
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
 
     def __init__(self, shape: float = 1.0, rate: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.shape = positive("Poisson", "shape", shape, 1e9)
