@@ -12,14 +12,9 @@ import pytest
 
 import mfbocd as mf
 
-from ..parts import PATIENCE
+from .program import mfbocd, process
 
 pytestmark = pytest.mark.slow
-
-
-def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def demo_output(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
@@ -89,7 +84,7 @@ def test_demo_says_what_is_not_installed(tmp_path: Path) -> None:
 
 
 def test_help_version_and_usage_errors(tmp_path: Path) -> None:
-    assert "demo" in mfbocd("--help", cwd=tmp_path).stdout
+    assert "demo" in process("--help", cwd=tmp_path).stdout
     assert mfbocd("--version", cwd=tmp_path).stdout.strip() == f"mfbocd, version {mf.__version__}"
     bad = mfbocd("demo", "--budget", "0.5", cwd=tmp_path)
     assert bad.returncode == 2
