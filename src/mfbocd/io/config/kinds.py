@@ -15,6 +15,7 @@ from ...belief.hazard import Hazard, Learned
 from ...belief.pruning import Prune, Resample, Threshold, TopK
 from ...models import Model
 from ...policy import POLICIES, Policy
+from .keys import PRUNE, names
 
 T = TypeVar("T")
 
