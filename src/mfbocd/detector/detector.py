@@ -21,7 +21,7 @@ from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
 from .lock import alone, in_use
-from .serialization import from_bytes, to_bytes
+from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard, guards_of
 from .step import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
 
@@ -394,7 +394,7 @@ class Detector:
 
         The same bits hold on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
         """
-        return to_bytes(self)
+        return Serializer(self).write(self)
 
     @classmethod
     def from_bytes(

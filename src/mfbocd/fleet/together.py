@@ -81,15 +81,16 @@ class Seat:
     True
     """
 
-    __slots__ = ("detector", "freeze", "kind", "policy")
+    __slots__ = ("detector", "kind", "policy", "serializer")
 
     def __init__(self, detector: Detector) -> None:
-        self.detector, self.freeze = detector, Serializer(detector)
+        self.detector = detector
         self.renew()
 
     def renew(self) -> None:
         """The detector's policy is another."""
         self.policy, self.kind = self.detector.policy, kind_of(self.detector)
+        self.serializer = Serializer(self.detector)
 
 
 class Mover:
@@ -155,10 +156,10 @@ class Mover:
         return [found[i] for i in range(len(seats))]
 
     def _one(self, seat: Seat, value: Any, known: Fidelity, price: float | None) -> Moved:
-        detector, numbers = seat.detector, seat.freeze.numbers
+        detector = seat.detector
         step = detector.tell(value, known, known.cost_of(), learn=price is None)
         state, addresses = detector.filter.state[None], _addresses([detector])  # it is put back where it is already
-        (likely,), (saved,) = self._told(state, [seat.freeze], np.array([numbers(detector)]), addresses)
+        (likely,), (saved,) = self._told(state, [seat], addresses)
         return Moved(step, detector.spent, likely, *decided(detector, price), saved)
 
     def _many(
@@ -188,9 +189,8 @@ class Mover:
         costs = [fidelity.cost_of() for fidelity in known]
         ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
-        learnt = None
-        if not given:
-            learnt = policy.record_costs(policies, costs) if policy.learns else np.empty((n, 0))
+        if not given and policy.learns:
+            policy.record_costs(policies, costs)
         prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
@@ -201,25 +201,20 @@ class Mover:
             else:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
             chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
-        freezers = [seat.freeze for seat in seats]
-        same = [freeze.policy for freeze in freezers] == policies  # of what has no == of its own: the same objects
-        numbers = None if learnt is None or not same else np.column_stack([spent, learnt])
-        if numbers is None or {f.width for f in freezers} != {numbers.shape[1]} or not np.isfinite(numbers).all():
-            numbers = np.array([freeze.numbers(d) for freeze, d in zip(freezers, detectors, strict=True)])
-        likely, saved = self._told(states, freezers, numbers, addresses)
+        likely, saved = self._told(states, seats, addresses)
         if like.weighed is None:
             chosen = [detector.choose() for detector in detectors]
         steps = map(_step, zip(*_columns(ticks, known, values, costs, report[0]), strict=False))
         return list(map(_moved, zip(steps, spent, likely, gains, chosen, prices, saved, strict=True)))
 
     def _told(
-        self, states: Array, freezers: Sequence[Serializer], numbers: Array, addresses: Numbers
+        self, states: Array, seats: Sequence[Seat], addresses: Numbers
     ) -> tuple[list[list[list[float]]], list[bytes]]:
         """The likely run lengths of each state and its detector as bytes; it is put back to its address."""
         n = len(states)
-        checks = np.array([freeze.check for freeze in freezers], dtype=np.uint64)
+        numbers, checks = np.empty((n, 0)), np.zeros(n, dtype=np.uint64)
         self._length, self._share = _room(self._length, n * self.rows), _room(self._share, n * self.rows)
-        self._saved = _room(self._saved, states.size + numbers.size + n)
+        self._saved = _room(self._saved, states.size + n)
         self._ends, self._stops = _room(self._ends, n), _room(self._stops, n)
         length, share, ends, saved, stops = self._length, self._share, self._ends, self._saved, self._stops
         tell(states, self.least, self.rows, length, share, ends, numbers, checks, _CRC, saved, stops, addresses)
@@ -227,10 +222,7 @@ class Mover:
         shares = (share[: places[-1]] / SCALE).tolist()
         pairs = list(map(list, zip(length[: places[-1]].tolist(), shares, strict=True)))
         likely = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
-        places = (8 * stops[:n]).tolist()
-        data = saved.astype("<u8", copy=False).data.cast("B")
-        parts = zip(freezers, [0, *places], places, strict=False)
-        return likely, [b"".join((freeze.begin, data[low : high - 4])) for freeze, low, high in parts]
+        return likely, [seat.serializer.write(seat.detector) for seat in seats]
 
 
 def decided(detector: Detector, given: float | None = None) -> tuple[list[float], Fidelity, float | None]:

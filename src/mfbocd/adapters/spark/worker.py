@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._kernels import layout
 from ...belief.filter import fresh_state
 from ...belief.hazard import Learned
 from ...belief.serialization import unpack as unpack_blob
@@ -109,7 +108,6 @@ class Worker:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
         self.fresh = self.config.detector(self.observers)
         self._rule: tuple[float | None, Net | None] = (None, None)
-        self._room = int(self.fresh.filter.state[layout.CAP])
 
     def follow(
         self, key: Any, rows: list[Given], record: bytes | None, price: float | None = None
@@ -185,9 +183,7 @@ class Worker:
             detector.adopt(fresh_state(detector.model, detector.filter.setup, detector.seed), 0.0)
             return detector
         self._same(kept, detector)
-        facts, arrays = unpack_blob(kept.blob)
-        detector.seed = facts["seed"]
-        restore(detector, facts, arrays, self._room)
+        restore(detector, *unpack_blob(kept.blob))
         return detector
 
     def _same(self, kept: Record, detector: Detector) -> None:
