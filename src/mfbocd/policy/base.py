@@ -6,12 +6,12 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.random import uniform
+from .._kernels.random import uniforms
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
 from ..models.base import finite
@@ -44,6 +44,8 @@ class Policy(ABC):
     """Whether some cost is a function of the raw input."""
     shared: bool = False
     """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
+    rowwise: ClassVar[bool] = False
+    """Whether `pick` decides every stream by its own gains, costs and draw alone."""
     learns: bool
     """Whether what was paid must be told."""
 
@@ -72,14 +74,20 @@ class Policy(ABC):
         """`pick` for one stream at a tick, where no cost is a function."""
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
-    @property
-    def is_net_gain(self) -> bool:
-        """Whether the pick is `largest_net` at `price`, so that those of many streams can be made at once."""
-        return False
-
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
         """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
         return None
+
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices | None:
+        """Choices of streams whose coming ticks are `ticks`, (m,), if they depend on nothing observed; else None."""
+        found = np.empty(len(seeds), dtype=np.int64)
+        for tick in np.unique(ticks).tolist():
+            here = ticks == tick
+            planned = self.schedule(seeds[here].tolist(), tick, 1)
+            if planned is None:
+                return None
+            found[here] = planned[0]
+        return found
 
     def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
         """Index of the fidelity one stream should read at the coming tick."""
@@ -101,20 +109,6 @@ class Policy(ABC):
 
     def record_cost(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
         """Called after every tick with what each stream paid, for policies that learn."""
-
-    @classmethod
-    def record_costs(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
-        """`paid` for many streams, each with a policy of its own; those are `alike`.
-
-        Their `state` (n, m) where it is plain numbers.
-        """
-        for policy, cost in zip(policies, costs, strict=True):
-            policy.record_cost((cost,))
-        return None
-
-    def batch_key(self) -> tuple[Any, ...]:
-        """What policies of a class must have equal to decide and pay together, beside gain and fidelities."""
-        return ()
 
     def for_one_stream(self) -> Policy:
         """This policy for one stream taken out of the fleet that shared it."""
@@ -159,15 +153,17 @@ def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) ->
     return index
 
 
-def largest_nets(gains: Array, costs: Array, prices: Sequence[float | None]) -> list[int]:
-    """`largest_net` for many streams with gains (n, J) and the same costs (J,)."""
-    found: list[int] = (gains - np.array(prices, dtype=float)[:, None] * costs).argmax(axis=1).tolist()
+def largest_nets(gains: Array, costs: Array, price: float | Array) -> Choices:
+    """`largest_net` for many streams with gains and costs (n, J), at one price or at one each, shape (n,)."""
+    each = price if isinstance(price, float) else price[:, None]
+    found: Choices = (gains - each * costs).argmax(axis=1)
     return found
 
 
-def draw_uniform(seeds: Sequence[int], tick: int) -> Array:
-    """One draw a stream for the coming tick."""
-    return np.array([uniform(seed, tick, _SALT) for seed in seeds])
+def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
+    """One draw per stream for the coming tick, which may differ from stream to stream."""
+    seed = np.asarray(seeds, dtype=np.int64)
+    return uniforms(seed, np.broadcast_to(np.asarray(tick, dtype=np.int64), seed.shape).copy(), _SALT)
 
 
 def numbers_of(

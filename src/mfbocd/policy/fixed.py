@@ -47,6 +47,10 @@ class Always(Policy):
         """The same index everywhere."""
         return np.full((ticks, len(seeds)), self._index, dtype=np.int64)
 
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
+        """The same index everywhere."""
+        return np.full(len(seeds), self._index, dtype=np.int64)
+
     def spec(self) -> dict[str, Any]:
         """The name."""
         return {"name": self.name}
@@ -89,6 +93,10 @@ class Random(Policy):
         """The same draws, for many streams and ticks."""
         drawn = [draw_uniform(seeds, tick) for tick in range(first, first + ticks)]
         return self.pick(np.empty(0), np.empty(0), np.array(drawn).reshape(ticks, len(seeds)))
+
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
+        """The same draws as `schedule`."""
+        return self.pick(np.empty(0), np.empty(0), draw_uniform(seeds, ticks))
 
     def spec(self) -> dict[str, Any]:
         """The probabilities."""
