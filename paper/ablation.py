@@ -198,7 +198,7 @@ def given_choices(
     planned = np.stack(choices, axis=1)
 
     def choose(fleet: Fleet) -> Choices:
-        return np.asarray(planned[fleet.ticks])
+        return np.asarray(planned[fleet.ticks[0]])
 
     return _measured(setting, follow(_family(setting, engine), choose, drawn, seed))
 

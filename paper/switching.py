@@ -91,13 +91,13 @@ def within_budgets(per_tick: Array, ways: Pair, tables: Array) -> Choices:
     fleet = _fleet(ways, tables, Always())
     own = [Budget(amount).bind(fleet.fidelities) for amount in per_tick]
     for policy in own:
-        policy.initialize(fleet.detector(0).filter)
+        policy.initialize(fleet.extract(0).filter)
     return _followed(fleet, tables, own)
 
 
 def _followed(fleet: Fleet, tables: Array, own: Sequence[Policy] | None) -> Choices:
     """The choices of the fleet's policy, or of each stream's own."""
-    rows = np.arange(fleet.n)
+    rows = np.arange(len(fleet))
     costs = np.array([f.cost_of() for f in fleet.fidelities])
     made = np.empty(tables.shape[:2], dtype=np.int64)
     for t, readings in enumerate(tables):
@@ -152,5 +152,5 @@ def _fleet(ways: Pair, tables: Array, policy: Policy) -> Fleet:
 
 def _weights(fleet: Fleet, count: int) -> Array:
     """The filtered posteriors, (n, count), oldest regime first: exact, so all streams hold the same births."""
-    weight = fleet._states[:, layout.HEAD : layout.HEAD + count]
+    weight = fleet._rows.states[:, layout.HEAD : layout.HEAD + count]
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))

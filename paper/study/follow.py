@@ -69,7 +69,7 @@ def follow(
     else:
         own = [p.bind(family.fidelities) for p in policy]
         for p in own:
-            p.initialize(tested.detector(0).filter)
+            p.initialize(tested.extract(0).filter)
         choose = partial(_each, own=own)
     means = np.empty((2, ticks, n))
     l1 = np.zeros(n)
@@ -84,7 +84,7 @@ def follow(
         if t < first:
             continue
         low += choice == 0
-        weights = [f._states[:, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
+        weights = [f._rows.states[:, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
         a, b = (w / w.sum(axis=1, keepdims=True) for w in weights)  # exact: the same births in the same order
         l1 += np.abs(a - b).sum(axis=1)
         for i in np.flatnonzero(step.alarm):

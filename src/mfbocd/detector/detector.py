@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from threading import RLock
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
-from .lock import alone, in_use
+from .lock import OneThread, alone, in_use
 from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard, guards_of
 from .step import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
@@ -28,7 +27,7 @@ from .step import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed
 OnError = Literal["raise", "fallback"]
 
 
-class Detector:
+class Detector(OneThread):
     """Multi-fidelity Bayesian online changepoint detection of one stream.
 
     Parameters
@@ -88,7 +87,7 @@ class Detector:
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
-        self._lock = RLock()
+        self._renew()
         self.model = model
         self.fidelities = checked(fidelities)
         model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
@@ -480,20 +479,6 @@ class Detector:
     def twin(self) -> Self:
         """`copy.copy` of this detector."""
         return copy.copy(self)
-
-    @alone
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        other = object.__new__(type(self))
-        memo[id(self)] = other
-        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = RLock()
 
     @alone
     def advance(self, x: Array, zeta: Array, report: Array) -> None:

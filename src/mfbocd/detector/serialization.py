@@ -174,17 +174,17 @@ _DAMAGE = (
 )
 
 
-def _refusing(load: Callable[P, T]) -> Callable[P, T]:
+def refusing(load: Callable[P, T]) -> Callable[P, T]:
     """Turn any error that inconsistent facts lead to into a ValueError: the checksum of such bytes may be right."""
 
     @wraps(load)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return load(*args, **kwargs)
         except _DAMAGE as error:
             raise ValueError(f"the saved detector is damaged: {type(error).__name__}: {error}") from error
 
-    return refusing
+    return guarded
 
 
 def from_bytes(
@@ -199,7 +199,7 @@ def from_bytes(
     return _build(cls, facts, arrays, observers, costs, model)
 
 
-@_refusing
+@refusing
 def _build(
     cls: Any,
     facts: Mapping[str, Any],
@@ -258,7 +258,7 @@ class Saved(NamedTuple):
     """The state (`_kernels.layout`)."""
 
 
-@_refusing
+@refusing
 def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Saved:
     """Return the state that bytes contain, checked.
 
@@ -294,7 +294,7 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
 
 
-@_refusing
+@refusing
 def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Make a detector continue where another of the same configuration was saved.
 

@@ -57,6 +57,10 @@ class Autoregressive(Lagged):
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
 
+    def rescaled(self, offset: float, scale: float) -> Autoregressive:
+        """As for any model; coefficients of lags have no unit."""
+        return type(self)(**(self.spec() | {"mean": offset + scale * self.mean} | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}

@@ -297,6 +297,11 @@ class Gaussian(Model):
         """Prior mean, noise standard deviation, prior count."""
         return np.array([self.mean, math.sqrt(self.noise_var), self.noise_var / self.var])
 
+    def rescaled(self, offset: float, scale: float) -> Gaussian:
+        """As for any model; variances grow with the square of the scale."""
+        square = scale * scale
+        return type(self)(offset + scale * self.mean, square * self.var, square * self.noise_var)
+
     def spec(self) -> dict[str, Any]:
         """The three arguments."""
         return {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

@@ -166,6 +166,11 @@ class GaussianProcess(Lagged):
             )
         return waves, share
 
+    def rescaled(self, offset: float, scale: float) -> GaussianProcess:
+        """As for any model; lengths are in units of the readings too."""
+        place = {"mean": offset + scale * self.mean, "length": scale * self.length, "reach": scale * self.reach}
+        return type(self)(**(self.spec() | place | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         prior = {"order": self.order, "mean": self.mean, "length": self.length, "count": self.count.tolist()}

@@ -99,6 +99,11 @@ class Regression(Model):
         """What `spec` tells of the noise."""
         return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
 
+    def _rescaled_noise(self, scale: float) -> dict[str, float]:
+        """What of `_noise` changes with the unit of the readings."""
+        name = "scale" if self.noise_var is None else "noise_var"
+        return {name: scale * scale * self._noise()[name]}
+
     def _counts(self) -> float | list[float]:
         """What `spec` tells of the counts."""
         same = bool((self._count == self._count[0]).all())

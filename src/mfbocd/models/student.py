@@ -124,6 +124,12 @@ class StudentT(Lattice):
         theta = rng.normal(self.mean, math.sqrt(self.var))
         return np.asarray(theta + self._unit * rng.standard_t(self.degrees, ticks))
 
+    def rescaled(self, offset: float, scale: float) -> StudentT:
+        """As for any model; the grid of levels moves along."""
+        square = scale * scale
+        prior = offset + scale * self.mean, square * self.var, square * self.noise_var
+        return type(self)(*prior, self.degrees, self.points)
+
     def spec(self) -> dict[str, Any]:
         """The five arguments."""
         prior = {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

@@ -56,6 +56,11 @@ class Trend(Regression):
         age = np.arange(ticks)
         return self.level + self.slope * age + self._unit * (level + slope * age + sd * rng.normal(size=ticks))
 
+    def rescaled(self, offset: float, scale: float) -> Trend:
+        """As for any model; a slope has no offset."""
+        line = {"level": offset + scale * self.level, "slope": scale * self.slope}
+        return type(self)(**(self.spec() | line | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}

@@ -165,9 +165,21 @@ class Config:
         arguments["policy"].shared = shared
         return Detector(**(arguments | overrides))
 
-    def fleet(self, n: int, **overrides: Any) -> Fleet:
-        """So many streams of this kind."""
-        return Fleet(n, **(self._arguments({}) | overrides))
+    def fleet(self, n: int, *, shared: bool = False, **overrides: Any) -> Fleet:
+        """Return a fleet of n streams before their first tick.
+
+        Parameters
+        ----------
+        n : int
+            How many streams.
+        shared : bool, default False
+            Whether the budget may be more than these streams can spend, because it is for others too.
+        **overrides
+            Arguments of `Fleet`, instead of those of this config.
+        """
+        arguments = self._arguments({})
+        arguments["policy"].shared = shared
+        return Fleet(n, **(arguments | overrides))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: `parse` of them is this config again."""
