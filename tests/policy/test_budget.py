@@ -285,7 +285,7 @@ def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
     """The budget of a group whose streams choose ahead of one another."""
     one = Config.parse(config).detector(shared=True)
     assert isinstance(one.policy, mf.Budget)
-    return SharedBudget(one.policy, one.fidelities, one.filter, streams)
+    return SharedBudget(one.policy, one.fidelities, one._filter, streams)
 
 
 @pytest.mark.slow
