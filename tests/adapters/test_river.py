@@ -176,8 +176,8 @@ def test_a_clone_has_seen_nothing() -> None:
         ({"warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
         ({"hazard": 2.0}, "hazard"),
         ({"threshold": 0.0}, r"Alarm.threshold must lie in \(0, 1\], not 0.0"),
-        ({"within": 0}, "Alarm.within must be at least 1, not 0"),
-        ({"seed": -1}, "seed must lie in"),
+        ({"within": 0}, "Alarm.within must be a whole number of at least 1, not 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:

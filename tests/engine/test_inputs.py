@@ -22,7 +22,7 @@ from mfbocd.adapters import frames
 from mfbocd.adapters.series import series_of, smooth_series
 from mfbocd.calibrate.arguments import numbers
 from mfbocd.calibrate.noise import finite_values
-from mfbocd.cli.child import ChildError, _answer
+from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
 from mfbocd.trace.hindsight import hindsight
 
@@ -458,14 +458,14 @@ def test_a_child_process_says_numbers_and_null() -> None:
     for text, expected in JSON.items():
         line = f'{{"x": {text}}}'.encode()
         if expected is TypeError and text != "[1]":
-            with pytest.raises(ChildError):
-                _answer(line)
+            with pytest.raises(SensorError):
+                parse_response(line)
         elif not isinstance(expected, type):
-            found = _answer(line)
+            found = parse_response(line)
             assert found is not None
             assert found["x"] == (None if expected is MISSING else pytest.approx(expected, rel=1e-15))
-    with pytest.raises(ChildError):
-        _answer(b'{"x": [true]}')
+    with pytest.raises(SensorError):
+        parse_response(b'{"x": [true]}')
 
 
 def test_nothing_is_said_on_the_way() -> None:

@@ -294,7 +294,7 @@ def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> No
         for t in range(rounds):
             for i, detector in enumerate(streams):
                 way = chosen[i]
-                detector.tell(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
+                detector._apply(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
                 shared.record_cost(way.cost_of())
                 chosen[i] = decided(detector, shared.price)[1]
             owed.append(sum(d.spent for d in streams) - target * (t + 1))

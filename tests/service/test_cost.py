@@ -92,7 +92,7 @@ def test_the_estimate_is_no_less_than_the_state(kind: str, prune: Any) -> None:
             config["prune"] = prune
         detector = Config.parse(config).detector()
         state = cost(config, LIMITS.state).state
-        needed = detector.filter.state.nbytes + detector.hazard.table.nbytes
+        needed = detector._filter.state.nbytes + detector.hazard.table.nbytes
         assert needed <= state <= 1.2 * needed + 1000
 
 

@@ -245,33 +245,3 @@ class Network(ABC):
         dict[str, numpy.ndarray]
             The outputs by name, in their own units.
         """
-
-
-def thread_count(owner: str, threads: int) -> int:
-    """Return a number of threads after a check.
-
-    Parameters
-    ----------
-    owner : str
-        Name of the class, for the error message.
-    threads : int
-        The number.
-
-    Returns
-    -------
-    int
-        The number.
-
-    Raises
-    ------
-    ValueError
-        If it is not an integer of at least 1.
-
-    Examples
-    --------
-    >>> thread_count("OnnxObserver", 2)
-    2
-    """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"{owner}.threads must be a whole number of at least 1, not {threads!r}")
-    return threads

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .network import After, Before, Network, Port, Tensor, thread_count
+from ..inputs.arguments import whole
+from .network import After, Before, Network, Port, Tensor
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -77,7 +78,7 @@ class OnnxObserver(Network):
         except ImportError as error:
             raise ImportError("OnnxObserver needs onnxruntime: pip install 'mfbocd[onnx]'") from error
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = thread_count("OnnxObserver", threads)
+        options.intra_op_num_threads = whole("OnnxObserver", "threads", threads, 1)
         options.inter_op_num_threads = 1
         chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
         available = onnxruntime.get_available_providers()

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..models.base import finite, positive
+from ..inputs.arguments import finite, positive, whole
 
 
 class Recurrent:
@@ -68,16 +68,14 @@ class Recurrent:
         for name, function in (("observe", observe), ("reset", reset)):
             if not callable(function) and not (name == "reset" and function is None):
                 raise TypeError(f"Recurrent.{name} must be callable, not {function!r}")
-        if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 0:
-            raise ValueError(f"Recurrent.warmup must be a whole number of at least 0, not {warmup!r}")
         if finite("Recurrent", "warmup_cost", warmup_cost) < 0.0:
             raise ValueError(f"Recurrent.warmup_cost must be at least 0, not {warmup_cost!r}")
         self.observe = observe
-        self.warmup = warmup
+        self.warmup = whole("Recurrent", "warmup", warmup, 0)
         self.cost = positive("Recurrent", "cost", cost)
         self.warmup_cost = float(warmup_cost)
         self.reset = reset
-        self._missed_inputs: deque[Any] = deque(maxlen=warmup)
+        self._missed_inputs: deque[Any] = deque(maxlen=self.warmup)
         self._gap = 0  # inputs since the last reading, including those no longer stored
         self._warm = 0  # consecutive inputs the memory has seen, up to `warmup`
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..belief.hazard import Hazard, hazard_of
 from ..detector.detector import Detector
 from ..detector.step import Alarm, Step, seed_of
+from ..inputs.arguments import whole
 from ..inputs.readings import number
 from ..models import Model
 from .series import model_for
@@ -20,8 +21,6 @@ try:
 except ImportError as error:
     raise ImportError("mfbocd.adapters.river needs river: pip install 'mfbocd[river]'") from error
 
-_HINT = "pass a model to avoid the warm-up"
-
 
 class _Stream:
     """Readings of one feature: the first `warmup` are stored to estimate a model, and then passed to its detector."""
@@ -29,10 +28,8 @@ class _Stream:
     def __init__(
         self, model: Model | None, hazard: float | Hazard, alarm: Alarm | None, warmup: int, seed: int
     ) -> None:
-        if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 2:
-            raise ValueError(f"warmup must be a whole number of at least 2, not {warmup!r}: {_HINT}")
         self._setup = (hazard_of(hazard), alarm, seed_of(seed))
-        self._warmup = warmup
+        self._warmup = whole("", "warmup", warmup, 2)
         self._estimated = model is None
         self._stored: list[float] = []
         self.detector = None if model is None else self._new_detector(model)
@@ -87,7 +84,7 @@ class _Stream:
             return None
         if not self.possible(x):
             return 0.0
-        weight, stats = self.detector.filter.predicted()
+        weight, stats = self.detector._filter.predicted()
         cdf = self.detector.model.predictive_cdf
         below = float(cdf(stats, x) @ weight)
         above = 1.0 - float(cdf(stats, math.nextafter(x, -math.inf)) @ weight)  # P(X >= x), also for discrete x

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .network import After, Before, Network, Port, Tensor, thread_count
+from ..inputs.arguments import whole
+from .network import After, Before, Network, Port, Tensor
 
 
 class TfliteObserver(Network):
@@ -65,7 +66,7 @@ class TfliteObserver(Network):
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as error:
             raise ImportError("TfliteObserver needs ai-edge-litert: pip install 'mfbocd[tflite]'") from error
-        count = thread_count("TfliteObserver", threads)
+        count = whole("TfliteObserver", "threads", threads, 1)
         if isinstance(model, bytes):
             self.interpreter = Interpreter(model_content=model, num_threads=count)
         elif isinstance(model, str | PathLike):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..inputs.arguments import whole
 from ..trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -70,9 +71,7 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
     if trace.posterior is None:
         raise ValueError("trace.posterior is None: use run(..., posterior=True)")
     ticks = len(trace)
-    if lengths is not None and (isinstance(lengths, bool) or not isinstance(lengths, int) or lengths < 1):
-        raise ValueError(f"lengths must be a whole number of at least 1, not {lengths!r}")
-    kept = trace.posterior[:, :lengths]
+    kept = trace.posterior[:, : None if lengths is None else whole("", "lengths", lengths, 1)]
     names = np.array([*trace.fidelities, ""])  # -1, nothing read, selects the last
     coordinates: dict[str, Any] = {
         "tick": np.arange(trace.first, trace.first + ticks),

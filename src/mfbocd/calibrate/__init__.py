@@ -13,7 +13,7 @@ from .cost import (
 )
 from .evidence import Fitted, fit
 from .price import Tuned, average_spend, price_for, tune, weights_for
-from .threshold import Threshold, threshold_fnr_fpr
+from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "Fitted",
     "ShadowGuard",
     "ShadowWarning",
-    "Threshold",
+    "ThresholdEstimate",
     "Tuned",
     "ZetaEstimate",
     "alarm_for",

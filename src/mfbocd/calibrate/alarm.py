@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..belief.hazard import Hazard
 from ..detector.step import Alarm
 from ..fleet.fleet import Fleet
+from ..inputs.arguments import positive
 from ..models import Model
-from ..models.base import positive
 from .arguments import CalibrationError
 
 Array = NDArray[np.float64]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..inputs.arguments import finite
 from ..inputs.readings import cells
 from ..inputs.readings import numbers as numbers_of
-from ..models.base import finite
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..detector.detector import Detector
-from ..models.base import positive
+from ..inputs.arguments import positive, whole
 from .arguments import confidence_of
 
 if TYPE_CHECKING:
@@ -129,8 +129,8 @@ def measured_time(
     inputs = list(raws)
     if not inputs:
         raise ValueError("raws must hold at least one input, not none")
-    rank = _rank(_whole("repeats", repeats, 1), confidence_of(level))
-    for _ in range(_whole("warmup", warmup, 0)):
+    rank = _rank(whole("", "repeats", repeats, 1), confidence_of(level))
+    for _ in range(whole("", "warmup", warmup, 0)):
         for raw in inputs:
             observe(raw)
     passes = []
@@ -179,9 +179,9 @@ def decision_time(detector: Detector, *, calls: int = 20, repeats: int = 9, leve
     """
 
     def choose(_: object) -> int:
-        return detector.policy.choose(detector.filter, detector.seed)
+        return detector.policy.choose(detector._filter, detector.seed)
 
-    return measured_time(choose, range(_whole("calls", calls, 1)), repeats=repeats, level=level)
+    return measured_time(choose, range(whole("", "calls", calls, 1)), repeats=repeats, level=level)
 
 
 def _rank(repeats: int, level: float) -> int:
@@ -196,12 +196,6 @@ def _rank(repeats: int, level: float) -> int:
         least = math.ceil(1.0 - math.log2(1.0 - level))
         raise ValueError(f"repeats must be at least {least} for an interval of level {level:g}, not {repeats}")
     return rank
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return value
 
 
 # --- decision --------------------------------------------------------------------------------------------------
@@ -259,9 +253,9 @@ def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind
     """
     if kind not in ("bernoulli", "bernoulli-whole"):
         raise ValueError(f"kind must be 'bernoulli' or 'bernoulli-whole', not {kind!r}")
-    t = _whole("hypotheses", hypotheses, 0)
+    t = whole("", "hypotheses", hypotheses, 0)
     each = 32 * t + 1 if kind == "bernoulli" else 43 * t + 3
-    return each * _whole("fidelities", fidelities, 1)
+    return each * whole("", "fidelities", fidelities, 1)
 
 
 # --- a network's operations ------------------------------------------------------------------------------------

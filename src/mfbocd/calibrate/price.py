@@ -14,9 +14,9 @@ from ..belief.gains import Gain
 from ..belief.hazard import Hazard
 from ..detector.detector import Detector
 from ..fleet.fleet import Fleet
+from ..inputs.arguments import positive
 from ..inputs.readings import floats
 from ..models import Model
-from ..models.base import positive
 from ..policy import InformationRate, Net, Policy
 from ..policy.fidelity import Fidelity, checked
 from ..trace.run import run

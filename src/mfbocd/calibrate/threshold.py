@@ -1,4 +1,4 @@
-"""Threshold that turns a score into zeros and ones."""
+"""ThresholdEstimate that turns a score into zeros and ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .arguments import CalibrationError, binary_values, numbers
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdEstimate:
     """A threshold on a score, with its error rates on the held-out scores.
 
     Attributes
@@ -30,7 +30,7 @@ class Threshold:
 
     Examples
     --------
-    >>> cut = Threshold(value=0.5, fnr=0.1, fpr=0.12, auc=0.95, eer=0.11)
+    >>> cut = ThresholdEstimate(value=0.5, fnr=0.1, fpr=0.12, auc=0.95, eer=0.11)
     >>> cut(0.7), cut(0.2)
     (1.0, 0.0)
     """
@@ -57,7 +57,7 @@ class Threshold:
         return 1.0 if score >= self.value else 0.0
 
 
-def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
+def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> ThresholdEstimate:
     """Find the threshold at which the false negative rate equals the false positive rate, the paper's choice.
 
     Both rates are step functions of the threshold, constant between neighbouring scores, one rising and one falling.
@@ -74,7 +74,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
 
     Returns
     -------
-    Threshold
+    ThresholdEstimate
         The threshold and its error rates.
 
     Raises
@@ -87,7 +87,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
     Examples
     --------
     >>> threshold_fnr_fpr([0.1, 0.2, 0.6, 0.4, 0.8, 0.9], [0, 0, 0, 1, 1, 1])
-    Threshold(value=0.5, fnr=0.333..., fpr=0.333..., auc=0.888..., eer=0.333...)
+    ThresholdEstimate(value=0.5, fnr=0.333..., fpr=0.333..., auc=0.888..., eer=0.333...)
     """
     score, label = numbers("scores", scores), binary_values("labels", labels)
     if score.shape != label.shape:
@@ -119,7 +119,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> Threshold:
             value = _between(float(values[at - 1]), float(values[at]))
         else:
             value = math.nextafter(float(values[-1]), math.inf)
-    return Threshold(value, float(fnr[at]), float(fpr[at]), auc, float(eer))
+    return ThresholdEstimate(value, float(fnr[at]), float(fpr[at]), auc, float(eer))
 
 
 def _between(below: float, above: float) -> float:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..models.base import positive
+from ..inputs.arguments import positive
 from .arguments import CalibrationError, binary_values, confidence_of, numbers, require_count, same_length
 from .quantiles import chi_square, student
 

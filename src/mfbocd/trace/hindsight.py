@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..detector.detector import Detector
-from ..detector.step import Step, level_of
+from ..detector.step import Step
+from ..inputs.arguments import probability, whole
 from .log_hazard import LogHazard
 from .run import run_each
 from .trace import Trace
@@ -89,16 +90,14 @@ class Hindsight:
     """
 
     def __init__(self, detector: Detector, live: int = LIVE) -> None:
-        if isinstance(live, bool) or not isinstance(live, int) or live < 4:
-            raise ValueError(f"live must be a whole number of at least 4, not {live!r}")
-        self.live = live
+        self.live = whole("", "live", live, 4)
         self.exact = True
         """Whether every history was considered: no hypothesis was dropped."""
         self.trace: Trace | None = None
         """The detector's steps, if `hindsight` ran it."""
         self._model = detector.model
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
-        self._missing = detector.nothing
+        self._missing = detector._no_reading
         self._hazard = LogHazard(detector.hazard)
         # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
         # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
@@ -245,8 +244,7 @@ class Hindsight:
         ValueError
             If `lag` is not an integer of at least 0.
         """
-        if isinstance(lag, bool) or not isinstance(lag, int) or lag < 0:
-            raise ValueError(f"lag must be a whole number of at least 0, not {lag!r}")
+        lag = whole("", "lag", lag, 0)
         out = np.zeros(len(self))
         for t in range(1, len(self)):
             out[t] = self._marginals(min(t + lag, len(self) - 1), t)[t]
@@ -303,7 +301,7 @@ class Hindsight:
         ValueError
             If `level` is not in (0, 1).
         """
-        tail = 0.5 * (1.0 - level_of(level))
+        tail = 0.5 * (1.0 - probability("", "level", level))
         found, smoothed = self.segmentation(), self.smoothed
         out = []
         for change, (low, high) in zip(found, _windows(found, len(self)), strict=True):

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..belief.gains import Gain, expected_gains
 from ..detector.detector import Detector
-from ..detector.step import Step, level_of
+from ..detector.step import Step
+from ..inputs.arguments import probability
 from ..models import Bernoulli
 from .trace import Detail, Trace
 
@@ -57,12 +58,12 @@ class Recorder:
 
     def __init__(self, detector: Detector, level: float = 0.9, ticks: int = 0) -> None:
         self.detector = detector
-        self.level = level_of(level)
+        self.level = probability("", "level", level)
         self.steps: list[Step] = []
         self._gain: Gain = detector.policy.gain or "joint"
         self._gains: list[Array] = []
         self._best = max(detector.fidelities, key=lambda f: f.zeta)
-        self._last_alarm = int(detector.filter.state[layout.FIRED])
+        self._last_alarm = int(detector._filter.state[layout.FIRED])
         self._began: list[tuple[int, int]] = []
         self._rows: list[tuple[int, float, float, Array]] = []
         self._stride = 1
@@ -72,7 +73,7 @@ class Recorder:
 
     def before_tick(self) -> None:
         """Record the expected gain of every fidelity; call it before each tick."""
-        self._gains.append(expected_gains(self.detector.filter, self.detector.policy.zeta, self._gain))
+        self._gains.append(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
 
     def after_tick(self, step: Step) -> None:
         """Record a step and the detector's state after it.
@@ -132,7 +133,7 @@ class Recorder:
         if isinstance(self.detector.model, Bernoulli):
             # In closed form: bisection towards an end that is exactly 0 takes a thousand steps.
             tail = 0.5 * (1.0 - self.level)
-            zero = 1.0 - self.detector.filter.predictive(self._best.zeta)[0]
+            zero = 1.0 - self.detector._filter.predictive(self._best.zeta)[0]
             return float(tail > zero), float(1.0 - tail > zero)
         return self.detector.interval(self.level, self._best)
 

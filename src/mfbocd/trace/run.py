@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..detector.detector import Detector
 from ..detector.lock import using
-from ..detector.step import Step, readings, told
+from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
 from .recorder import Recorder
 from .trace import Change, Trace, costs_of
@@ -96,7 +96,7 @@ def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.in
     report = np.empty((ticks, layout.FIELDS, 1))
     for start in range(0, ticks, CHUNK):
         part = slice(start, min(start + CHUNK, ticks))
-        detector.advance(applied[part, None], zeta[part, None], report[part])
+        detector._advance(applied[part, None], zeta[part, None], report[part])
     # summed in order, so that the total has the same bits as tick by tick
     detector.spent = float(np.add.accumulate(np.append(detector.spent, cost))[-1])
     return Trace(
@@ -106,7 +106,7 @@ def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.in
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
-        **told(report[:, :, 0].T.copy()),
+        **report_fields(report[:, :, 0].T.copy()),
     )
 
 
@@ -186,11 +186,11 @@ def run_each(
 def _rollback_on_error(detector: Detector, work: Callable[[], Trace]) -> Trace:
     """Do the work while holding the detector's lock; if it raises, restore the detector's state."""
     with using(detector):
-        before, spent, policy_state = detector.filter.state.copy(), detector.spent, detector.policy.state()
+        before, spent, policy_state = detector._filter.state.copy(), detector.spent, detector.policy.state()
         try:
             return work()
         except BaseException:
-            detector.adopt(before, spent)
+            detector._adopt(before, spent)
             detector.policy.restore(policy_state)
             raise
 
