@@ -20,7 +20,7 @@ import pytest
 import mfbocd as mf
 from mfbocd.adapters import frames
 from mfbocd.adapters.series import series_of, smooth_series
-from mfbocd.calibrate.arguments import numbers
+from mfbocd.calibrate.checks import numbers
 from mfbocd.calibrate.noise import finite_values
 from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
