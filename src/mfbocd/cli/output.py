@@ -1,4 +1,4 @@
-"""Steps as JSON Lines, and what they come to: what `detect` and `drive` print."""
+"""The output of `detect` and `drive`: steps as JSON Lines, and a summary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,30 @@ if TYPE_CHECKING:
 
 Time = str | int | float | None
 
-SHOWN = 20
-"""Changes the summary lists."""
-MANY = 25
-"""Fewer ticks a change than this are hardly changes: the noise is set too small, or readings resemble the last."""
+MAX_LISTED = 20
+"""Changes listed in the summary."""
+SUSPICIOUS_SPACING = 25
+"""With fewer ticks per change than this, most changes are probably noise or drift: the summary suggests a remedy."""
 
 
-class Steps:
-    """Writes a JSON object for each step and keeps the little a summary needs, however long the stream."""
+class StepWriter:
+    """Write one JSON object per step, and collect what the summary needs in constant memory.
+
+    Parameters
+    ----------
+    out : text file
+        Where the JSON Lines go.
+    config : Config
+        Supplies the unit of the costs.
+    detector : Detector
+        The detector before its first step of this run.
+    timed : bool
+        Whether every step has a timestamp, even if it is null.
+    alarms : bool, default False
+        Write only the steps that raise an alarm.
+    live : bool, default True
+        Flush after every line.
+    """
 
     def __init__(
         self,
@@ -43,8 +59,8 @@ class Steps:
         self._changes: list[str] = []
         self._count = 0
 
-    def add(self, step: Step, time: Time = None) -> None:
-        """Write a step, unless only alarms are wanted and it is none."""
+    def write(self, step: Step, time: Time = None) -> None:
+        """Write a step; with `alarms`, only if it raises one."""
         record: dict[str, Any] = {"tick": step.tick}
         timed = self.timed or time is not None
         self._times.append(time)
@@ -61,59 +77,60 @@ class Steps:
             "changed_at": step.changed_at,
         }
         if timed:
-            record["changed_at_time"] = self._time_of(step)
+            record["changed_at_time"] = self._change_time(step)
         record["confidence"] = step.confidence
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
         if step.alarm:
             self._count += 1
-            if self._count <= SHOWN:
-                self._changes.append(self._told(step, time))
+            if self._count <= MAX_LISTED:
+                self._changes.append(self._describe(step, time))
         if step.alarm or not self.alarms:
             self._out.write(self._encode(record) + "\n")
             if self.live:
                 self._out.flush()
 
-    def _time_of(self, step: Step) -> Time:
-        """The timestamp of the tick a regime began at, if it is one of the last."""
+    def _change_time(self, step: Step) -> Time:
+        """Return the timestamp of the tick at which the regime began, if it is among the last ones."""
         if step.changed_at is None or step.tick - step.changed_at >= len(self._times):
             return None
         return self._times[-1 - (step.tick - step.changed_at)]
 
-    def _told(self, step: Step, time: Time) -> str:
-        began = self._time_of(step)
-        when = f"tick {step.changed_at}" + (f" ({began})" if began is not None else "")
-        seen = f"tick {step.tick}" + (f" ({time})" if time is not None else "")
-        sure = min(step.confidence or 0.0, 0.999)  # never quite sure, and no rounding to it
-        return f"  at {when}, noticed at {seen}, {100 * sure:.1f} % sure"
+    def _describe(self, step: Step, time: Time) -> str:
+        began = self._change_time(step)
+        changed = f"tick {step.changed_at}" + (f" ({began})" if began is not None else "")
+        detected = f"tick {step.tick}" + (f" ({time})" if time is not None else "")
+        confidence = min(step.confidence or 0.0, 0.999)  # never print 100 %, which rounding would do
+        return f"  at {changed}, detected at {detected}, confidence {100 * confidence:.1f} %"
 
     def summary(self) -> str:
-        """What was found and what it cost."""
+        """Return the changes found and the costs, as text."""
         detector, data = self._detector, self._config.data
         ticks, spent = detector.ticks - self._first, detector.spent - self._spent
         if ticks == 0:
             return "No ticks."
         lines = [f"{_count(ticks, 'tick')}, {_count(self._count, 'change')} found" + (":" if self._count else ".")]
         lines += self._changes
-        if self._count > SHOWN:
-            lines.append(f"  ... and {self._count - SHOWN} more")
-        if self._count > 3 and ticks < MANY * self._count:
-            larger = "A larger `noise`" if "noise_var" in self._config.model else "A gaussian with a large `noise`"
+        if self._count > MAX_LISTED:
+            lines.append(f"  ... and {self._count - MAX_LISTED} more")
+        if self._count > 3 and ticks < SUSPICIOUS_SPACING * self._count:
+            known = "noise_var" in self._config.model
+            remedy = "a larger noise_var" if known else "a gaussian model with a large noise_var"
             lines.append(
-                f"That is a change every {ticks / self._count:.0f} ticks. If there are not so many: readings that "
-                f"drift or swing look like changes. {larger} in a config bridges them (mfbocd init --from)."
+                f"That is one change every {ticks / self._count:.0f} ticks. If that is too many: drifting or "
+                f"oscillating readings look like changes; use {remedy} (see mfbocd init --from)."
             )
         if self._missing:
             lines.append(f"{_count(self._missing, 'reading')} missing.")
         if len(detector.fidelities) > 1:
             unit = f" {data.cost_unit}" if data.cost_unit else ""
-            read = ", ".join(f"{name} {count}" for name, count in self._readings.items())
-            lines.append(f"Readings: {read}. Spent {spent:g}{unit}, {spent / ticks:.3g} a tick;")
-            dearest = max(detector.fidelities, key=lambda f: f.cost_of())
-            alone = dearest.cost_of() * ticks
+            readings = ", ".join(f"{name} {count}" for name, count in self._readings.items())
+            lines.append(f"Readings: {readings}. Spent {spent:g}{unit}, {spent / ticks:.3g} per tick;")
+            expensive = max(detector.fidelities, key=lambda f: f.cost_of())
+            alone = expensive.cost_of() * ticks
             saved = 100 * (1.0 - spent / alone)
-            lines.append(f"{dearest.name} at every tick would have cost {alone:g}{unit} ({saved:.0f} % saved).")
+            lines.append(f"{expensive.name} at every tick would have cost {alone:g}{unit} ({saved:.0f} % saved).")
         return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""How a command ends: errors in one plain line, exit codes 1 and 2, and a quiet end when the reader has gone."""
+"""Shared by all commands: argument types, options, status messages and error handling."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 DATA = click.Path(exists=True, dir_okay=False, allow_dash=True)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
+format_option = click.option(
+    "--format",
+    type=click.Choice(["csv", "jsonl", "parquet", "arrow"]),
+    help="Format of the table. Default: from the file name or the first bytes.",
+)
+force_option = click.option("--force", is_flag=True, help="Overwrite an existing file.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print no status messages, only errors.")
+
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """Say what went wrong without a traceback: 2 for what the user asked, 1 for what happened while it ran."""
+def handle_errors() -> Iterator[None]:
+    """Report expected errors in one line: exit code 2 for a bad configuration, 1 for a failed run."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends; there is nobody left to tell.
+        # The reader closed the pipe. The interpreter flushes stdout once more at exit, which must not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from None
     except (ValueError, TypeError, ImportError, OSError, ArithmeticError) as error:
@@ -36,13 +44,13 @@ def plainly() -> Iterator[None]:
 
 
 def write_new(path: Path, text: str, *, force: bool) -> None:
-    """Write a file that is not there yet, or any with --force."""
+    """Write a text file; an existing file is overwritten only with `force`."""
     if path.exists() and not force:
-        raise click.UsageError(f"{path} is there already; --force writes over it")
+        raise click.UsageError(f"{path} already exists; use --force to overwrite it")
     path.write_text(text, encoding="utf-8")
 
 
-def say(text: str, *, quiet: bool = False) -> None:
-    """Talk, which goes to stderr."""
+def status(text: str, *, quiet: bool = False) -> None:
+    """Print a status message on stderr."""
     if not quiet:
         click.echo(text, err=True)
