@@ -20,6 +20,8 @@ from paper.streams.follow import follow
 from paper.streams.tuning import HELD_OUT, reach, share_low
 from paper.targets import ablation_bernoulli, ablation_gaussian, policies
 
+from .helpers import missing
+
 pytestmark = pytest.mark.slow
 
 GAUSSIAN_TARGET = ablation_gaussian.ablation_gaussian
@@ -167,6 +169,7 @@ def test_a_target_writes_page_figures_and_the_same_bytes_again(tmp_path, monkeyp
     assert {row["engine"] for row in table} == {LIBRARY, PUBLISHED, CORRECTED}
     assert len(table) == 3 * (2 + 2 * 2 * 2)
     assert result.sections[0][0] == "The mistake in the published update"
+    assert missing(GAUSSIAN_TARGET, result) == []
     other = GAUSSIAN_TARGET.run(options(tmp_path / "other", seed=4, as_published=True))
     assert {row.engine for row in other.rows} == {"as published"}
     assert len(other.sections) == 2  # nothing to compare the mistake with
@@ -246,6 +249,7 @@ def test_the_bernoulli_page_holds_every_engine(tmp_path, monkeypatch):
     titles = [title for title, _ in result.sections]
     assert titles[1] == "The paper's predictive in the library"
     assert PAPER in result.sections[0][1]
+    assert missing(BERNOULLI_TARGET, result) == []
     only = BERNOULLI_TARGET.run(options(tmp_path / "published", as_published=True))
     assert list(dict.fromkeys(row.engine for row in only.rows)) == [PUBLISHED, "as published, T = 200"]
 
@@ -319,5 +323,6 @@ def test_the_policies_target_on_two_kinds_of_stream(tmp_path, monkeypatch):
     assert result.headline.startswith("The paper's rule ")
     write(POLICIES, result, asked)
     assert (tmp_path / "policies.pdf").exists()
+    assert [line[:11] for line in missing(POLICIES, result)] == ["- Streams. "]  # of one kind only
     again = POLICIES.run(options(tmp_path / "again", quick=True, trials=3))
     assert [str(r.ours) for r in again.rows] == [str(r.ours) for r in result.rows]
