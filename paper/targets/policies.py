@@ -98,7 +98,7 @@ def rate_as_published(family: Family, weight: float) -> Chooser:
     rates = np.array([1.0, weight]) / np.array([f.cost_of() for f in family.fidelities])
 
     def choose(fleet: Fleet) -> NDArray[np.int64]:
-        gains = np.array([published.gains(fleet._belief(i), zeta) for i in range(fleet.n)])
+        gains = np.array([published.gains(fleet._belief(i), zeta) for i in range(len(fleet))])
         return np.asarray((gains * rates).argmax(axis=1), dtype=np.int64)
 
     return choose

@@ -198,14 +198,14 @@ def test_a_bad_reading_changes_nothing() -> None:
     one, fleet = detector("skip"), mf.Fleet(2, GAUSSIAN, missing="skip")
     one.update(0.5)
     fleet.update([0.5, 0.5])
-    before, states = one.to_bytes(), fleet.detector(1).to_bytes()
+    before, states = one.to_bytes(), fleet.extract(1).to_bytes()
     for x, expected in TABLE.values():
         if isinstance(expected, type):
             for act in (lambda x: one.update(x), lambda x: mf.run(one, [0.5, x]), lambda x: fleet.update([0.5, x])):
                 with pytest.raises(expected):
                     act(x)
     assert one.to_bytes() == before
-    assert fleet.detector(1).to_bytes() == states
+    assert fleet.extract(1).to_bytes() == states
 
 
 @pytest.mark.parametrize("missing", ["raise", "skip"])

@@ -229,13 +229,15 @@ class Config:
         arguments["policy"].shared = shared
         return Detector(**(arguments | overrides))
 
-    def fleet(self, n: int, **overrides: Any) -> Fleet:
+    def fleet(self, n: int, *, shared: bool = False, **overrides: Any) -> Fleet:
         """Return a fleet of streams with this configuration.
 
         Parameters
         ----------
         n : int
             Number of streams.
+        shared : bool, default False
+            Whether the budget may exceed what these streams can spend, because other streams share it.
         **overrides : Any
             Arguments of `Fleet` that replace those of the configuration.
 
@@ -244,7 +246,9 @@ class Config:
         Fleet
             The fleet, before its first tick.
         """
-        return Fleet(n, **(self._arguments({}) | overrides))
+        arguments = self._arguments({})
+        arguments["policy"].shared = shared
+        return Fleet(n, **(arguments | overrides))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain JSON values; `parse` restores it.
