@@ -209,7 +209,7 @@ def test_what_a_given_model_refuses_changes_nothing() -> None:
         surprise.learn_one({"a": 1, "b": 0.5})
     assert pickle.dumps(surprise) == before
     assert surprise.score_one({"a": 0.5}) == 1.0
-    with pytest.raises(ValueError, match="model must have one number a reading, not 2"):
+    with pytest.raises(ValueError, match="model must have one number per reading, not 2"):
         BOCD(mf.MultivariateGaussianUnknown([0, 0]))
 
 
