@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inputs.arguments import finite
+from ..inputs.arguments import probability, whole
 from ..inputs.readings import cells
 from ..inputs.readings import numbers as numbers_of
 
@@ -133,11 +133,9 @@ def require_count(n: int, least: int, what: str) -> None:
     CalibrationError
         If there are too few.
     ValueError
-        If `least` is not an integer of at least 3.
+        If `least` is below 3.
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 3:
-        raise ValueError(f"least must be a whole number of at least 3, not {least!r}")
-    if n < least:
+    if n < whole("", "least", least, 3):
         raise CalibrationError(f"{n} {what} are too few for zeta: at least {least} are needed")
 
 
@@ -164,6 +162,4 @@ def confidence_of(level: float) -> float:
     >>> confidence_of(0.95)
     0.95
     """
-    if not 0.0 < finite("calibrate", "level", level) < 1.0:
-        raise ValueError(f"level must lie in (0, 1), not {level!r}")
-    return float(level)
+    return probability("", "level", level)
