@@ -18,6 +18,7 @@ from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..detector.detector import Detector
 from ..detector.lock import alone
 from ..detector.step import Alarm, Missing, report_fields, seed_of
+from ..inputs.arguments import whole
 from ..models import Model
 from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of
 from ..policy.own import OwnPolicies
@@ -94,12 +95,9 @@ class Fleet(StreamSet):
         scale: float | Sequence[float] | Array = 1.0,
         share_policy: bool = True,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise ValueError(f"n must be a whole number of at least 0, not {n!r}")
-        if n >= 2**53:
-            raise ValueError("n must be below 2**53: a fleet is memory")
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, not {threads!r}")
+        n = whole("", "n", n, 0)
+        if threads is not None:
+            threads = whole("", "threads", threads, 1)
         self._renew()
         self._broken: str | None = None
         given = policy.policy if isinstance(policy, SharedBudget) else policy
@@ -114,10 +112,10 @@ class Fleet(StreamSet):
         self.model, self.missing, self.share_policy = model, missing, bool(share_policy)
         self.fidelities = self._like.fidelities
         self.threads = threads or (os.cpu_count() or 1)
-        seed_of(self._like.seed + max(int(n), 1) - 1)
-        self._rows = Rows(model, self._filter.state, int(n), self._like.seed)
-        self._names = Names(int(n), names)
-        self._added = int(n)  # streams there ever were: the next default name and seed
+        seed_of(self._like.seed + max(n, 1) - 1)
+        self._rows = Rows(model, self._filter.state, n, self._like.seed)
+        self._names = Names(n, names)
+        self._added = n  # streams there ever were: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._own: OwnPolicies | None = None
@@ -129,16 +127,16 @@ class Fleet(StreamSet):
                 raise ValueError("a SharedBudget is one policy of many streams: share_policy=False contradicts it")
             self._shared = policy
         elif not share_policy:
-            self._own = OwnPolicies(self._like.policy, int(n))
+            self._own = OwnPolicies(self._like.policy, n)
         elif isinstance(self._like.policy, Budget):
             budget = policy if isinstance(policy, Budget) else policy_of(None, self.fidelities)
             assert isinstance(budget, Budget)
-            self._shared = SharedBudget(budget, self.fidelities, self._filter, max(int(n), 1), lockstep=True)
+            self._shared = SharedBudget(budget, self.fidelities, self._filter, max(n, 1), lockstep=True)
             self._follows = True
         else:
-            self._policy = policy_of(policy, self.fidelities).bind(self.fidelities, max(int(n), 1))
+            self._policy = policy_of(policy, self.fidelities).bind(self.fidelities, max(n, 1))
             self._policy.initialize(self._filter)
-        for row, units in enumerate(units_of(int(n), offset, scale)):
+        for row, units in enumerate(units_of(n, offset, scale)):
             if units != (0.0, 1.0):
                 self._rows.set(row, self._fresh_state(units), int(self._rows.seed[row]), 0.0, units)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
-from ..inputs.arguments import positive, probability
+from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
@@ -329,9 +329,7 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
     if not isinstance(cap, (tuple, list)) or len(cap) != 2:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
-    if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
-        raise ValueError(f"Budget.cap must look at a whole number of ticks of at least 1, not {ticks!r}")
-    return positive("Budget", "cap", amount), ticks
+    return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
 
 
 def _all(streams: int) -> str:

@@ -7,9 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..belief.filter import Filter
+from ..inputs.arguments import whole
 from .base import Array, Choices, largest_nets
 from .budget import Budget
 from .fidelity import Fidelity
@@ -81,7 +80,7 @@ class SharedBudget:
         self.lockstep = lockstep
         self.policy = type(budget)(**budget.spec())
         self.policy.shared = budget.shared
-        self.policy = self.policy.bind(fidelities, streams_of(streams))
+        self.policy = self.policy.bind(fidelities, whole("", "streams", streams, 1))
         self.policy.initialize(belief)
         self._belief = belief
         self.spent = 0.0
@@ -112,7 +111,7 @@ class SharedBudget:
 
     @streams.setter
     def streams(self, streams: int) -> None:
-        if streams_of(streams) == self.streams:
+        if whole("", "streams", streams, 1) == self.streams:
             return
         self.policy = self.policy.resized(streams, self._belief)
         self.price = self.policy.price
@@ -199,10 +198,3 @@ class SharedBudget:
         self.policy = policy if before == streams else policy.resized(streams, self._belief)
         self.spent, self.readings = float(spent), readings
         self.price = self.policy.price
-
-
-def streams_of(streams: int) -> int:
-    """A number of streams that can share a budget."""
-    if isinstance(streams, bool) or not isinstance(streams, (int, np.integer)) or streams < 1:
-        raise ValueError(f"streams must be a whole number of at least 1, not {streams!r}")
-    return int(streams)
