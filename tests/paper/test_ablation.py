@@ -291,7 +291,7 @@ def test_only_the_gain_differs_in_the_rule_as_published():
     for i, stream in enumerate(drawn):
         detector = mf.Detector(family.model, family.fidelities, family.hazard, policy=mf.Always("high"), prune=None)
         for x, j in zip(stream.table, [c[i] for c in chosen], strict=True):
-            told = published.gains(detector.filter, np.array([0.5, 1.0]))
+            told = published.gains(detector._filter, np.array([0.5, 1.0]))
             assert j == int(told[1] * 1.2 / 2.0 > told[0])
             detector.update(x[j], family.fidelities[j])
         assert scores.low[i] == np.mean([c[i] == 0 for c in chosen])

@@ -1,4 +1,4 @@
-"""`mfbocd state`: look into a service's store, and take streams out of it and in."""
+"""`mfbocd state`: list, show, export and import the streams of a service."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @click.group()
 def state() -> None:
-    """Streams a service keeps: list, show, take out, take in."""
+    """List, show, export and import the streams of a service."""
 
 
 @contextmanager
-def _opened(db: str) -> Iterator[Store]:
+def _open(db: str) -> Iterator[Store]:
     from ..service.errors import RequestError
-    from ..service.store.open import open_store
+    from ..service.store import open_store
 
     store = open_store(db)
     try:
@@ -40,8 +40,8 @@ def _opened(db: str) -> Iterator[Store]:
 @click.option("--search", default="", help="Part of a name or an id.")
 @DB
 def ls(search: str, db: str) -> None:
-    """One line a stream: id, ticks, spend, alarms, name."""
-    with plainly(), _opened(db) as store:
+    """One line per stream: id, ticks, spend, alarms, name."""
+    with plainly(), _open(db) as store:
         offset = 0
         while rows := store.streams(search, "created", 1000, offset)[0]:
             for row in rows:
@@ -54,7 +54,7 @@ def ls(search: str, db: str) -> None:
 @DB
 def show(stream: str, db: str) -> None:
     """A stream as JSON."""
-    with plainly(), _opened(db) as store:
+    with plainly(), _open(db) as store:
         row = store.stream(stream)
         if row is None:
             raise ValueError(f"there is no stream {stream!r}")
@@ -65,11 +65,11 @@ def show(stream: str, db: str) -> None:
 @click.argument("streams", nargs=-1)
 @DB
 def export(streams: tuple[str, ...], db: str) -> None:
-    """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
-    with plainly(), _opened(db) as store:
-        from ..service.transfer import exported
+    """Write streams with their states and steps to stdout as lines of JSON; all streams by default."""
+    with plainly(), _open(db) as store:
+        from ..service.transfer import export_streams
 
-        for line in exported(store, streams):
+        for line in export_streams(store, streams):
             sys.stdout.write(line + "\n")
 
 
@@ -77,9 +77,9 @@ def export(streams: tuple[str, ...], db: str) -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @DB
 def import_(file: IO[str], db: str) -> None:
-    """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
-    with plainly(), _opened(db) as store:
-        from ..service.transfer import imported
+    """Import what `export` wrote ("-" is stdin). A stream that exists is refused."""
+    with plainly(), _open(db) as store:
+        from ..service.transfer import import_streams
 
-        taken = imported(store, file)
-        say(f"{len(taken)} streams taken in.")
+        imported = import_streams(store, file)
+        say(f"{len(imported)} streams imported.")

@@ -1,4 +1,4 @@
-"""`mfbocd token`: who may ask a service that others can reach."""
+"""`mfbocd token`: access tokens of a service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .serve import DB
 
 @click.group()
 def token() -> None:
-    """Tokens a service asks for where it can be reached from elsewhere. Only their hashes are kept."""
+    """Access tokens, which a service requires if other machines can reach it. Only hashes are stored."""
 
 
 @token.command()
@@ -18,26 +18,26 @@ def token() -> None:
 @click.option("--scope", type=click.Choice(["read", "write"]), default="write", show_default=True)
 @DB
 def add(name: str, scope: str, db: str) -> None:
-    """Make a token and print it: it is shown this once."""
+    """Create a token and print it. It is shown only once."""
     with plainly():
         from ..service.auth import add_token
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
             click.echo(add_token(store, name, scope))
         finally:
             store.close()
-        say(f"Token {name!r} may {scope}. Send it as `Authorization: Bearer ...`; it is not shown again.")
+        say(f"Token {name!r} has scope {scope}. Send it as `Authorization: Bearer ...`; it is not shown again.")
 
 
 @token.command()
 @click.argument("name")
 @DB
 def revoke(name: str, db: str) -> None:
-    """Make a token worthless, within seconds."""
+    """Revoke a token; it is refused within seconds."""
     with plainly():
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
@@ -51,9 +51,9 @@ def revoke(name: str, db: str) -> None:
 @token.command()
 @DB
 def ls(db: str) -> None:
-    """Names and scopes."""
+    """List names and scopes."""
     with plainly():
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:

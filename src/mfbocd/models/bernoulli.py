@@ -26,7 +26,8 @@ from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 
 @kernel
@@ -240,6 +241,7 @@ class Bernoulli(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 1000.0)
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)

@@ -40,7 +40,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
 _NEAR = 1e-100
@@ -244,6 +245,7 @@ class Gamma(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"

@@ -37,7 +37,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive
+from .base import Array, Model
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -246,6 +247,7 @@ class Gaussian(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 500.0)
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)

@@ -41,7 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -300,6 +301,7 @@ class GaussianUnknown(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self,
