@@ -36,8 +36,8 @@ MODULES = (
 )
 """Documented modules, beside the names of `mfbocd` itself."""
 
-PENDING = {"adapters", "belief", "calibrate", "datasets", "detector", "fleet", "inputs", "io", "report", "trace"}
-"""Packages whose docstrings are not yet numpydoc; to be emptied."""
+PENDING = ("mfbocd.adapters.spark", "mfbocd.fleet")
+"""Where docstrings are not yet numpydoc; to be emptied."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,} *$", re.MULTILINE)
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*) : \S.*")
@@ -103,6 +103,8 @@ def problems(name: str, thing: Callable[..., Any], inherited: Any = None) -> Ite
 
 def parameters_of(thing: Callable[..., Any]) -> list[str]:
     """The parameters a caller passes."""
+    if getattr(thing, "_is_protocol", False):  # its __init__ is typing's
+        return []
     if isinstance(thing, type) and not hasattr(thing, "_fields"):  # a named tuple has no __init__ of its own
         owner = next(c for c in thing.__mro__ if "__init__" in vars(c))
         if not ours(owner):
@@ -176,7 +178,7 @@ def all_problems() -> dict[str, list[str]]:
         if isinstance(thing, type):
             labelled += members(thing)
         for label, member, inherited in labelled:
-            if label in seen:
+            if label in seen or label.startswith(PENDING):
                 continue
             seen.add(label)
             package = found.setdefault(label.split(".")[1], [])
@@ -190,8 +192,6 @@ def all_problems() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("package", [m.name for m in pkgutil.iter_modules(mf.__path__) if not m.name.startswith("_")])
 def test_docstrings_are_numpydoc_and_agree_with_the_signatures(package: str) -> None:
-    if package in PENDING:
-        pytest.skip("not yet numpydoc")
     found = all_problems().get(package, [])
     assert not found, "\n".join(found)
 

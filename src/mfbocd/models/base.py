@@ -45,6 +45,8 @@ class Model(ABC):
         Compiled kernel for many ticks of many streams.
     gains : callable or None
         Compiled kernel for the gains of many streams.
+    operations : tuple of (float, float)
+        Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (for `cost_bound`).
 
     Notes
     -----
@@ -72,7 +74,6 @@ class Model(ABC):
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
     operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
-    """Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (`cost_bound`)."""
 
     @abstractmethod
     def prior(self) -> Array:
@@ -418,13 +419,18 @@ class Model(ABC):
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """What a hypothesis needs at most, found without building the model.
+        """Return an upper bound of the memory and time per hypothesis, without building the model.
 
         Parameters
         ----------
         arguments : mapping
-            The constructor's arguments as plain values, not yet checked. What is wrong in them may raise a
-            LookupError, TypeError, ValueError, ArithmeticError or AttributeError.
+            The constructor's arguments as plain values, not yet checked. Wrong values may raise a LookupError,
+            TypeError, ValueError, ArithmeticError or AttributeError.
+
+        Returns
+        -------
+        CostBound
+            Number of statistics, and operations per tick and per gain.
         """
         return CostBound(cls.columns, *cls.operations)
 
