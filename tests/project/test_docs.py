@@ -136,10 +136,3 @@ def test_every_family_and_policy_is_in_the_docs() -> None:
     assert [name for name in families if name not in reference] == []
     readme = (ROOT / "README.md").read_text()
     assert [name for name in families if f"`{name}`" not in readme] == []
-
-
-def test_docstrings_become_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    import mkdocs_docstrings
-
-    assert doctest.testmod(mkdocs_docstrings) == (0, 1)
