@@ -37,7 +37,7 @@ MODULES = (
 )
 """Documented modules, beside the names of `mfbocd` itself."""
 
-PENDING = ("mfbocd.adapters.spark", "mfbocd.fleet")
+PENDING = ("mfbocd.adapters.spark",)
 """Where docstrings are not yet numpydoc; to be emptied."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,} *$", re.MULTILINE)

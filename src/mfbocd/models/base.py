@@ -437,19 +437,24 @@ class Model(ABC):
     def rescaled(self, offset: float, scale: float) -> Model:
         """Return the model of offset + scale * x, where this one is the model of x.
 
-        Its statistics are the same, since they are standardised: a state of the one continues in the other.
+        Both have the same statistics, because these are standardized, so a state of one can continue in the other.
 
         Parameters
         ----------
         offset : float
-            What is added to a reading.
+            Added to a reading, after scaling.
         scale : float
-            What a reading is multiplied by, positive.
+            Factor of a reading, positive.
+
+        Returns
+        -------
+        Model
+            The model in the other units.
 
         Raises
         ------
         ValueError
-            If the family is not one of location and scale.
+            If the family is not a location-scale family.
         """
         raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit to change")
 
