@@ -196,3 +196,13 @@ def test_every_family_and_policy_is_in_the_docs() -> None:
     assert [name for name in families if name not in reference] == []
     readme = (ROOT / "README.md").read_text()
     assert [name for name in families if f"`{name}`" not in readme] == []
+
+
+def test_the_reference_has_every_method_of_the_main_classes() -> None:
+    import mfbocd as mf
+
+    page = (ROOT / "docs" / "reference" / "detector.md").read_text()
+    for kind in (mf.Detector, mf.Fleet):
+        inherits = any(base.__module__.startswith("mfbocd") for base in kind.__mro__[1:])
+        entry = page.partition(f"::: mfbocd.{kind.__name__}\n")[2].partition(":::")[0]
+        assert not inherits or "inherited_members: true" in entry
