@@ -368,18 +368,24 @@ class Fleet(StreamSet):
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
-        own.spent[rows] += cost
-        if self._own is not None:
-            self._own.record(rows, cost)
-        elif self._shared is not None:
-            self._shared.record(float(np.sum(cost)) if m != 1 else float(cost[0]), m)
-        elif self._policy.learns and m:
-            self._policy.record_cost(cost)
+        self._pay(rows, cost)
         reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self._means(rows)
         names = tuple(self._index)
         return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
+
+    def _pay(self, rows: Choices, cost: Array) -> None:
+        """Count what readings cost, and let the policy learn from it."""
+        with np.errstate(over="ignore"):  # a sum that is infinite cannot be saved: that is soon enough
+            self._rows.spent[rows] += cost
+            total = float(cost.sum())
+        if self._own is not None:
+            self._own.record(rows, cost)
+        elif self._shared is not None:
+            self._shared.record(total, len(rows))
+        elif self._policy.learns and len(rows):
+            self._policy.record_cost(cost)
 
     def _run(self, rows: Choices, x: Array, zeta: Array, report: Array) -> None:
         """Let the kernel, or the methods of the model, move the states: x and zeta (1, m), `report` is filled."""

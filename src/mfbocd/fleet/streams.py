@@ -93,7 +93,8 @@ class StreamSet(OneThread):
     @property
     def spent(self) -> float:
         """Total cost of all readings."""
-        return float(self._rows.spent[: len(self)].sum())
+        with np.errstate(over="ignore"):
+            return float(self._rows.spent[: len(self)].sum())
 
     @property
     def spent_by_stream(self) -> Array:
