@@ -292,8 +292,7 @@ def test_states_that_do_not_fit_are_refused(folder: Path) -> None:
     (folder / "mf.toml").write_text(WALK.replace("zeta = 0.1", "zeta = 0.2"))
     done = drive("--state", "s", *sensor(9), cwd=folder)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "s was saved under another config: model, fidelities, hazard" in done.stderr
-    assert "for its 3 ticks" in done.stderr
+    assert "s was saved with another configuration, and its 3 ticks are only valid with" in done.stderr
     (folder / "mf.toml").write_text(WALK + '[data]\nunit = "m"\n')  # which bears on no decision
     assert drive("--state", "s", "--ticks", "1", *sensor(9), cwd=folder).returncode == 0
     for data, said in ((b"rubbish", "is not a state"), (saved[:-5], "truncated"), (b"", "is not a state")):

@@ -259,7 +259,9 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
-        return manage.add_stream(engine, stream=stream, name=stream, observers={}, known={}, most=100, **given)
+        return manage.add_stream(
+            engine, stream=stream, name=stream, observers={}, available={}, max_streams=100, **given
+        )
 
     manage.add_group(engine, group="g", name="g", config=config_of(70.0))
     assert add("one", group="g", config=None)["next"]["fidelity"] == "high"
@@ -292,7 +294,7 @@ def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> No
         for t in range(rounds):
             for i, detector in enumerate(streams):
                 way = chosen[i]
-                detector.tell(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
+                detector._apply(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
                 shared.record_cost(way.cost_of())
                 chosen[i] = decided(detector, shared.price)[1]
             owed.append(sum(d.spent for d in streams) - target * (t + 1))

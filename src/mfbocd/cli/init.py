@@ -32,7 +32,7 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
       mfbocd detect walk.csv -c mf.toml
     """
     with handle_errors():
-        from ..calibrate.draft import guess_config, survey, template
+        from ..calibrate.draft import classify_columns, guess_config, template
         from ..io.tables import open_table
 
         if data is None:
@@ -55,7 +55,7 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
                             f"no column {name!r}; expected one of {', '.join(table.columns)}",
                             param_hint=option,
                         )
-                config, notes = guess_config(survey(chunks, table.columns, time=time), best)
+                config, notes = guess_config(classify_columns(chunks, table.columns, time=time), best)
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)

@@ -85,28 +85,28 @@ def serve(
             import uvicorn
 
             from ..service.app import create_app
-            from ..service.server import Server, listen, reached
+            from ..service.server import Server, listen, public_url
         except ImportError as error:
             raise ImportError(f"serving needs FastAPI and uvicorn: pip install 'mfbocd[serve]' ({error})") from None
         from ..service.auth import is_loopback
         from ..service.settings import Settings
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-        here = is_loopback(host)
-        settings = Settings.load(path, rate=rate if rate is not None or here else 1000.0)
-        beside = None
+        local = is_loopback(host)
+        settings = Settings.load(path, rate=rate if rate is not None or local else 1000.0)
+        component = None
         if mqtt is not None:
             from ..service.mqtt import bridge
 
-            beside = bridge(mqtt)
+            component = bridge(mqtt)
         socket = listen(host, port)
         port = socket.getsockname()[1]
         shown = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-        store = open_store(db, keep=keep, worker=advertise or reached(host, port), lease=lease, alone=True)
+        store = open_store(db, keep=keep, worker=advertise or public_url(host, port), lease=lease, exclusive=True)
         try:
-            if not here and not store.tokens():
+            if not local and not store.tokens():
                 raise click.UsageError(
                     f"{host} is not a loopback address, so requests need a token, and the store has none; "
                     "create one with `mfbocd token add NAME`"
@@ -114,7 +114,7 @@ def serve(
         except BaseException:
             store.close()
             raise
-        app = create_app(lambda: store, settings, tokens=not here, beside=beside)
+        app = create_app(lambda: store, settings, tokens=not local, component=component)
         server = Server(
             uvicorn.Config(
                 app,
@@ -125,8 +125,8 @@ def serve(
                 timeout_graceful_shutdown=10,
             )
         )
-        server.said = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
-        with suppress(KeyboardInterrupt):  # raised again after an orderly end
+        server.on_started = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly shutdown
             server.run(sockets=[socket])
         if not server.started:
             raise click.ClickException("the service could not start; see the messages above")

@@ -26,9 +26,9 @@ def state() -> None:
 
 
 @contextmanager
-def _opened(db: str) -> Iterator[Store]:
+def _open(db: str) -> Iterator[Store]:
     from ..service.errors import RequestError
-    from ..service.store.open import open_store
+    from ..service.store import open_store
 
     store = open_store(db)
     try:
@@ -44,7 +44,7 @@ def _opened(db: str) -> Iterator[Store]:
 @DB
 def ls(search: str, db: str) -> None:
     """List streams: id, ticks, cost, alarms and name, separated by tabs."""
-    with handle_errors(), _opened(db) as store:
+    with handle_errors(), _open(db) as store:
         offset = 0
         while rows := store.streams(search, "created", 1000, offset)[0]:
             for row in rows:
@@ -57,7 +57,7 @@ def ls(search: str, db: str) -> None:
 @DB
 def show(stream: str, db: str) -> None:
     """Print a stream as JSON, with its configuration."""
-    with handle_errors(), _opened(db) as store:
+    with handle_errors(), _open(db) as store:
         row = store.stream(stream)
         if row is None:
             raise ValueError(f"there is no stream {stream!r}")
@@ -72,10 +72,10 @@ def export(streams: tuple[str, ...], db: str) -> None:
 
     STREAMS are ids. Default: all streams.
     """
-    with handle_errors(), _opened(db) as store:
-        from ..service.transfer import exported
+    with handle_errors(), _open(db) as store:
+        from ..service.transfer import export_streams
 
-        for line in exported(store, streams):
+        for line in export_streams(store, streams):
             sys.stdout.write(line + "\n")
 
 
@@ -87,8 +87,8 @@ def import_(file: IO[str], db: str) -> None:
 
     A stream whose id already exists is an error; the streams before it stay imported.
     """
-    with handle_errors(), _opened(db) as store:
-        from ..service.transfer import imported
+    with handle_errors(), _open(db) as store:
+        from ..service.transfer import import_streams
 
-        taken = imported(store, file)
-        status(f"Imported {len(taken)} {'stream' if len(taken) == 1 else 'streams'}.")
+        imported = import_streams(store, file)
+        status(f"Imported {len(imported)} {'stream' if len(imported) == 1 else 'streams'}.")

@@ -26,7 +26,7 @@ def add(name: str, scope: str, db: str) -> None:
     """Create a token and print it. It cannot be printed again."""
     with handle_errors():
         from ..service.auth import add_token
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
@@ -42,7 +42,7 @@ def add(name: str, scope: str, db: str) -> None:
 def revoke(name: str, db: str) -> None:
     """Revoke a token. Running services reject it within two seconds."""
     with handle_errors():
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
@@ -58,7 +58,7 @@ def revoke(name: str, db: str) -> None:
 def ls(db: str) -> None:
     """List tokens: name and scope, separated by a tab."""
     with handle_errors():
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:

@@ -78,7 +78,7 @@ def _configs(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None)
     for path in paths:
         yield str(path), Config.load(path)
     if db is not None:
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:

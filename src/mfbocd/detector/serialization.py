@@ -14,6 +14,7 @@ header, begin with the same bytes.
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -24,10 +25,10 @@ from zlib import crc32
 
 from .. import models
 from .._kernels import layout
-from ..belief.filter import Array, check_saved, state_of
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
+from ..belief.state import Array, check_saved, state_of
 from ..models import Model
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
@@ -131,7 +132,7 @@ class Serializer:
     def write(self, detector: Any) -> bytes:
         """Return the bytes of a detector of this configuration: `Detector.to_bytes`."""
         numbers = self.numbers(detector.spent, detector.policy.state())
-        return self(numbers, detector.filter.state)
+        return self(numbers, detector._filter.state)
 
 
 def _configuration(detector: Any) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "missing": detector.missing,
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
-        "columns": int(detector.filter.state[layout.COLUMNS]),
+        "columns": int(detector._filter.state[layout.COLUMNS]),
     }
 
 
@@ -174,17 +175,17 @@ _DAMAGE = (
 )
 
 
-def _refusing(load: Callable[P, T]) -> Callable[P, T]:
+def refusing(load: Callable[P, T]) -> Callable[P, T]:
     """Turn any error that inconsistent facts lead to into a ValueError: the checksum of such bytes may be right."""
 
     @wraps(load)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return load(*args, **kwargs)
         except _DAMAGE as error:
             raise ValueError(f"the saved detector is damaged: {type(error).__name__}: {error}") from error
 
-    return refusing
+    return guarded
 
 
 def from_bytes(
@@ -199,7 +200,7 @@ def from_bytes(
     return _build(cls, facts, arrays, observers, costs, model)
 
 
-@_refusing
+@refusing
 def _build(
     cls: Any,
     facts: Mapping[str, Any],
@@ -240,7 +241,7 @@ def _build(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
     )
-    saved, own = facts["columns"], int(detector.filter.state[layout.COLUMNS])
+    saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
         other = own - model.columns
         raise ValueError(f"the saved detector has {saved - other} statistics, {model!r} {model.columns}")
@@ -258,7 +259,7 @@ class Saved(NamedTuple):
     """The state (`_kernels.layout`)."""
 
 
-@_refusing
+@refusing
 def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Saved:
     """Return the state that bytes contain, checked.
 
@@ -289,12 +290,12 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     if at != len(numbers):
         raise ValueError(f"the saved detector is damaged: its policy has {len(numbers)} numbers, not {at}")
     live = arrays["live"].reshape(facts["columns"], -1)
-    rows = int(like.filter.state[layout.CAP])
-    check_saved(like.model, like.filter.setup, arrays["head"], live, rows)
+    rows = int(like._filter.state[layout.CAP])
+    check_saved(like.model, like._filter.setup, arrays["head"], live, rows)
     return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
 
 
-@_refusing
+@refusing
 def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Make a detector continue where another of the same configuration was saved.
 
@@ -311,7 +312,7 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
     saved = read_saved(detector, facts, arrays)
     detector.policy.restore(saved.learnt)  # the last that can fail
     detector.seed = int(saved.state[layout.SEED])
-    detector.adopt(saved.state, saved.spent)
+    detector._adopt(saved.state, saved.spent)
 
 
 class Loader:
@@ -359,6 +360,6 @@ class Loader:
             if len(self._known) >= self._most:
                 self._known.clear()
             self._known[key] = like
-        detector = like.twin()
+        detector = copy.copy(like)
         restore(detector, facts, arrays)
         return detector
