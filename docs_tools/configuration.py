@@ -25,8 +25,8 @@ A configuration describes a detector as TOML. `mfbocd detect`, `calibrate`, `dri
 `mfbocd init` writes one, and [`Config`](detector.md) loads it in Python. The HTTP API takes the same keys as JSON.
 Unknown keys and invalid values are errors that name the key.
 
-In the tables, a dash in the column "default" means that the key is optional and has no default value; its description says what
-applies without it. This page is generated from the code by `make reference`.
+In the tables, a dash in the column "default" means that the key is optional and has no default value; its description
+says what applies without it. This page is generated from the code by `make reference`.
 
 ```toml
 hazard = 0.004              # one change in 250 ticks on average
