@@ -36,9 +36,9 @@ class GroupBudget:
     """The budget of a configuration, shared by all streams of a query.
 
     `per_tick` (or `share`) is the average cost per tick of all streams together, as in a `Fleet` and in a group of
-    the service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of each
-    micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at the
-    same price.
+    the service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of
+    each micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at
+    the same price.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class GroupBudget:
     config : Config
         Configuration of the query, with several fidelities and a budget without a cap.
     streams : int
-        Number of streams that are expected, at least 1. It sets the price of the first micro-batch. From then on the
+        Expected number of streams, at least 1. It sets the price of the first micro-batch. From then on the
         streams that were seen are counted.
 
     Raises
