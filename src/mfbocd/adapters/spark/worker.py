@@ -77,12 +77,26 @@ def worker_of(job: Job) -> Worker:
 
 
 def stream_seed(seed: int, key: Any) -> int:
-    """The seed of one stream's detector: the first 53 bits of SHA-256 of the config's seed, a slash and the key.
+    """Return the seed of one stream: the first 53 bits of SHA-256 of the configuration's seed, a slash and the key.
 
-    The key is taken as text: a string as it is, a whole number in decimal, bytes in hexadecimal, a time in ISO
-    format. So it is the same in every process and in either of `detect_stream` and `detect_batch`, and streams draw
+    The key is converted to text: a string as it is, a whole number in decimal, bytes in hexadecimal, a time in ISO
+    format. So the seed is the same in every process, in `detect_stream` and in `detect_batch`, and streams draw
     independently.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of the configuration.
+    key : Any
+        Key of the stream.
+
+    Returns
+    -------
+    int
+        A seed below 2**53.
+
+    Examples
+    --------
     >>> stream_seed(0, "press 7"), stream_seed(0, "press 8"), stream_seed(1, "press 7")
     (1690845835711661, 5828069422146447, 4164798791364914)
     """
