@@ -41,7 +41,7 @@ def beta_share(a: float, b: float, x: float) -> float:
     >>> round(beta_share(2, 3, 0.4), 6)
     0.5248
     """
-    return float(beta.beta_share(float(a), float(b), float(x), 1.0 - x))
+    return float(beta.beta_cdf(float(a), float(b), float(x), 1.0 - x))
 
 
 def gamma_share(a: float, x: float) -> float:
