@@ -45,9 +45,7 @@ def _alike(pair: float, distance: float, difference: float) -> bool:
 def merge(weight: Array, mean: Array, variance: Array) -> int:
     """Merge neighbours that hardly differ, in place, keeping weight, mean and variance; returns the number left."""
     m = 0
-    inverse = (
-        0.0  # 1 / variance of the last component when it was added: a division for each would be half of the time
-    )
+    inverse = 0.0  # 1 / variance of the last component when it was added; dividing for each would double the time
     for i in range(weight.size):
         w = weight[i]
         if w < LIGHT:

@@ -151,9 +151,7 @@ def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, sha
     _, mean, var, _ = _sums(a, b, trials, zeta, trials, False, x, share)
     n = a + b
     m = n + zeta * trials
-    after = (a + zeta * mean) * (
-        b + zeta * (trials - mean)
-    ) - zeta * zeta * var  # E of the product of the two new statistics
+    after = (a + zeta * mean) * (b + zeta * (trials - mean)) - zeta * zeta * var  # E of the new a times the new b
     return a * b / (n * n * (n + 1.0)) - after / (m * m * (m + 1.0))
 
 
