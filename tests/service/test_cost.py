@@ -16,7 +16,7 @@ from mfbocd.io.config.kinds import build
 from mfbocd.io.config.size import DEPTH, cost
 from mfbocd.service.errors import RequestError
 from mfbocd.service.limits import Limits
-from mfbocd.service.manage import affordable, parsed
+from mfbocd.service.manage import check_cost, parse_config
 
 from .service import CONFIG, serving
 
@@ -92,7 +92,7 @@ def test_the_estimate_is_no_less_than_the_state(kind: str, prune: Any) -> None:
             config["prune"] = prune
         detector = Config.parse(config).detector()
         state = cost(config, LIMITS.state).state
-        needed = detector.filter.state.nbytes + detector.hazard.table.nbytes
+        needed = detector._filter.state.nbytes + detector.hazard.table.nbytes
         assert needed <= state <= 1.2 * needed + 1000
 
 
@@ -104,8 +104,8 @@ def test_usual_models_are_served(kind: str) -> None:
 
 def checked(config: Mapping[str, Any], limits: Limits = LIMITS) -> None:
     """As the service looks at a config."""
-    affordable(config, limits)
-    parsed(config)
+    check_cost(config, limits)
+    parse_config(config)
 
 
 def refusal(config: Mapping[str, Any]) -> RequestError | None:
@@ -201,7 +201,7 @@ def nested(levels: int) -> Any:
 def test_what_is_nested_too_deep_is_refused(levels: int) -> None:
     for config in ({"model": nested(levels)}, {"model": {"kind": "product", "parts": nested(levels)}}):
         with pytest.raises(RequestError, match="inside one another"):
-            parsed(config)
+            parse_config(config)
         with pytest.raises(ConfigError, match="inside one another"):
             Config.parse(config)
 

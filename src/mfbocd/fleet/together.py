@@ -18,6 +18,7 @@ from ..belief.gains import CODE, expected_gains
 from ..detector.detector import Detector
 from ..detector.serialization import Serializer
 from ..detector.step import Step
+from ..policy import Budget, Net
 from ..policy.base import Policy, largest_net, largest_nets
 from ..policy.fidelity import Fidelity
 
@@ -67,9 +68,9 @@ def kind_of(detector: Detector) -> Kind | None:
     if model.advance is None or model.dimension > 1:
         return None
     bounded = detector.pruning.most > 0
-    made = type(model), detector.filter.setup.tobytes(), detector.filter.state.size if bounded else 0
+    made = type(model), detector._filter.setup.tobytes(), detector._filter.state.size if bounded else 0
     ways = policy.zeta.tobytes(), policy.cost.tobytes()
-    return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, policy.batch_key()), Kind(bounded))
+    return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, _batch_key(policy)), Kind(bounded))
 
 
 class Seat:
@@ -81,15 +82,16 @@ class Seat:
     True
     """
 
-    __slots__ = ("detector", "freeze", "kind", "policy")
+    __slots__ = ("detector", "kind", "policy", "serializer")
 
     def __init__(self, detector: Detector) -> None:
-        self.detector, self.freeze = detector, Serializer(detector)
+        self.detector = detector
         self.renew()
 
     def renew(self) -> None:
         """The detector's policy is another."""
         self.policy, self.kind = self.detector.policy, kind_of(self.detector)
+        self.serializer = Serializer(self.detector)
 
 
 class Mover:
@@ -124,7 +126,7 @@ class Mover:
         known: Sequence[Fidelity],
         prices: Sequence[float | None] = (),
     ) -> list[Moved]:
-        """One tick of each, with a reading as `Detector.taken` gives it, at a fidelity of known cost.
+        """One tick of each, with a reading as `Detector._accept` gives it, at a fidelity of known cost.
 
         Where a price is given, the choice is the largest net gain at it, and the policy learns nothing: it is of a
         stream that shares a budget with others.
@@ -143,7 +145,7 @@ class Mover:
             elif kind.bounded:
                 alike[kind, own].append(i)
             else:
-                belief = seat.detector.filter
+                belief = seat.detector._filter
                 belief.make_room(1)
                 alike[kind, own, belief.state.size].append(i)
         for key, many in alike.items():
@@ -155,10 +157,10 @@ class Mover:
         return [found[i] for i in range(len(seats))]
 
     def _one(self, seat: Seat, value: Any, known: Fidelity, price: float | None) -> Moved:
-        detector, numbers = seat.detector, seat.freeze.numbers
-        step = detector.tell(value, known, known.cost_of(), learn=price is None)
-        state, addresses = detector.filter.state[None], _addresses([detector])  # it is put back where it is already
-        (likely,), (saved,) = self._told(state, [seat.freeze], np.array([numbers(detector)]), addresses)
+        detector = seat.detector
+        step = detector._apply(value, known, known.cost_of(), learn=price is None)
+        state, addresses = detector._filter.state[None], _addresses([detector])  # it is put back where it is already
+        (likely,), (saved,) = self._told(state, [seat], addresses)
         return Moved(step, detector.spent, likely, *decided(detector, price), saved)
 
     def _many(
@@ -171,55 +173,49 @@ class Mover:
         """Those of one kind. What is done for each takes longer than the kernels: columns all through, not rows."""
         detectors, policies = [seat.detector for seat in seats], [seat.policy for seat in seats]
         n, like, policy = len(seats), detectors[0], policies[0]
-        size, setup = like.filter.state.size, like.filter.setup
+        size, setup = like._filter.state.size, like._filter.setup
         self._states = _room(self._states, n * size)
         states = self._states[: n * size].reshape(n, size)
         addresses = _addresses(detectors)
         gather(addresses, states)
-        x = np.array([[like.nothing if value is None else value for value in values]])
+        x = np.array([[like._no_reading if value is None else value for value in values]])
         zeta = np.array([[0.0 if v is None else fidelity.zeta for fidelity, v in zip(known, values, strict=True)]])
         report = np.empty((1, layout.FIELDS, n))
         assert like.model.advance is not None
         like.model.advance(states, setup, np.arange(n), x, zeta, report, _board())
         out = np.empty((n, policy.zeta.size))
-        if like.weighed is not None:
+        if like._gain is not None:
             assert like.model.gains is not None
-            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like.weighed], out, _board())
+            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like._gain], out, _board())
         costs = [fidelity.cost_of() for fidelity in known]
-        ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
+        ticks = [detector._count_tick(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
-        learnt = None
-        if not given:
-            learnt = policy.record_costs(policies, costs) if policy.learns else np.empty((n, 0))
+        if not given and policy.learns:
+            _record(policies, costs)
         prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
-        if like.weighed is not None:
+        if like._gain is not None:
             gains = out.tolist()
-            if given or policy.is_net_gain:
-                picked = largest_nets(out, policy.cost, prices)
+            if given or isinstance(policy, Net) or (isinstance(policy, Budget) and policy.cap is None):
+                picked = largest_nets(out, policy.cost, np.array(prices, dtype=float)).tolist()
             else:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
             chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
-        freezers = [seat.freeze for seat in seats]
-        same = [freeze.policy for freeze in freezers] == policies  # of what has no == of its own: the same objects
-        numbers = None if learnt is None or not same else np.column_stack([spent, learnt])
-        if numbers is None or {f.width for f in freezers} != {numbers.shape[1]} or not np.isfinite(numbers).all():
-            numbers = np.array([freeze.numbers(d) for freeze, d in zip(freezers, detectors, strict=True)])
-        likely, saved = self._told(states, freezers, numbers, addresses)
-        if like.weighed is None:
+        likely, saved = self._told(states, seats, addresses)
+        if like._gain is None:
             chosen = [detector.choose() for detector in detectors]
         steps = map(_step, zip(*_columns(ticks, known, values, costs, report[0]), strict=False))
         return list(map(_moved, zip(steps, spent, likely, gains, chosen, prices, saved, strict=True)))
 
     def _told(
-        self, states: Array, freezers: Sequence[Serializer], numbers: Array, addresses: Numbers
+        self, states: Array, seats: Sequence[Seat], addresses: Numbers
     ) -> tuple[list[list[list[float]]], list[bytes]]:
         """The likely run lengths of each state and its detector as bytes; it is put back to its address."""
         n = len(states)
-        checks = np.array([freeze.check for freeze in freezers], dtype=np.uint64)
+        numbers, checks = np.empty((n, 0)), np.zeros(n, dtype=np.uint64)
         self._length, self._share = _room(self._length, n * self.rows), _room(self._share, n * self.rows)
-        self._saved = _room(self._saved, states.size + numbers.size + n)
+        self._saved = _room(self._saved, states.size + n)
         self._ends, self._stops = _room(self._ends, n), _room(self._stops, n)
         length, share, ends, saved, stops = self._length, self._share, self._ends, self._saved, self._stops
         tell(states, self.least, self.rows, length, share, ends, numbers, checks, _CRC, saved, stops, addresses)
@@ -227,10 +223,7 @@ class Mover:
         shares = (share[: places[-1]] / SCALE).tolist()
         pairs = list(map(list, zip(length[: places[-1]].tolist(), shares, strict=True)))
         likely = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
-        places = (8 * stops[:n]).tolist()
-        data = saved.astype("<u8", copy=False).data.cast("B")
-        parts = zip(freezers, [0, *places], places, strict=False)
-        return likely, [b"".join((freeze.begin, data[low : high - 4])) for freeze, low, high in parts]
+        return likely, [seat.serializer.write(seat.detector) for seat in seats]
 
 
 def decided(detector: Detector, given: float | None = None) -> tuple[list[float], Fidelity, float | None]:
@@ -244,16 +237,35 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     >>> [round(gain, 2) for gain in gains], chosen.name, price
     ([0.32, 1.15], 'gps', 0.01)
     """
-    policy, weighed = detector.policy, detector.weighed
+    policy, weighed = detector.policy, detector._gain
     price = _price(policy) if given is None else given
     if weighed is None:
         return [], detector.choose(), price
-    gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
+    gains = expected_gains(detector._filter, policy.zeta, weighed).tolist()
     if given is None:
         picked = policy.pick_one(gains, detector.seed, detector.ticks)
     else:
         picked = largest_net(gains, policy.costs, given)
     return gains, detector.fidelities[picked], price
+
+
+def _batch_key(policy: Policy) -> tuple[Any, ...]:
+    if isinstance(policy, Budget):
+        return policy.target, policy._unit, policy._began, policy.cap
+    return ()
+
+
+def _record(policies: Sequence[Policy], costs: Sequence[float]) -> None:
+    like = policies[0]
+    if not isinstance(like, Budget) or not like.numeric:
+        for policy, cost in zip(policies, costs, strict=True):
+            policy.record_cost((cost,))
+        return
+    budgets = [policy for policy in policies if isinstance(policy, Budget)]
+    learnt = like.learn(np.array([(p.log_price, p.debt, p.ticks) for p in budgets]), np.array(costs))
+    for p, (log_price, debt, _) in zip(budgets, learnt.tolist(), strict=True):
+        p.log_price, p.debt = log_price, debt
+        p.ticks += 1
 
 
 def _price(policy: Policy) -> float | None:
@@ -269,7 +281,7 @@ _moved: Callable[[tuple[Any, ...]], Moved] = partial(tuple.__new__, Moved)
 def _columns(
     ticks: Sequence[int], known: Sequence[Fidelity], values: Sequence[Any], costs: Sequence[float], report: Array
 ) -> list[Iterable[Any]]:
-    """The fields of steps, as `Detector.tell` fills them in."""
+    """The fields of steps, as `Detector._apply` fills them in."""
     mean, run, change, fired, changed_at, confidence = report
     names, alarm = [fidelity.name for fidelity in known], fired.astype(bool).tolist()
     when: Iterable[Any] = repeat(None)
@@ -283,7 +295,7 @@ def _columns(
 
 
 def _addresses(detectors: Sequence[Detector]) -> Numbers:
-    return np.array([detector.filter.address for detector in detectors], dtype=np.int64)
+    return np.array([detector._filter.address for detector in detectors], dtype=np.int64)
 
 
 def _board() -> Numbers:

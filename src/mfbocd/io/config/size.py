@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..._kernels import layout
-from ...belief.filter import START
 from ...belief.pruning import DEFAULT, Pruning
+from ...belief.state import START
 from ...models.cost import HUGE, cost_bound_of
 
 DEPTH = 16
