@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from mfbocd._kernels.work_queue import done, take
+from mfbocd._kernels.work_queue import mark_done, take_block
 from mfbocd.fleet.together import Mover, Seat
 from mfbocd.fleet.workers import Workers
 
@@ -195,16 +195,16 @@ class Fails:
     def __call__(self, states: Any, board: Any) -> None:
         worker = threading.current_thread().name == "mfbocd-fleet"
         if (self.who == "worker") == worker:
-            low, high = take(board, len(states))
+            low, high = take_block(board, len(states))
             assert high > low
             self.taken.set()
             raise MemoryError("no room")
         assert self.taken.wait(60)  # it has its part: who goes on now waits for that
         while True:
-            low, high = take(board, len(states))
+            low, high = take_block(board, len(states))
             if low == high:
                 return
-            done(board, high - low)
+            mark_done(board, high - low)
 
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
