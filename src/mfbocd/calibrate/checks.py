@@ -1,4 +1,4 @@
-"""Checks of held-out data and confidence levels."""
+"""Checks of held-out data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inputs.arguments import probability, whole
+from ..inputs.arguments import whole
 from ..inputs.readings import cells
 from ..inputs.readings import numbers as numbers_of
 
@@ -23,7 +23,7 @@ class CalibrationError(ValueError):
     >>> bernoulli_zeta([0, 1, 1], [0, 1, 0])
     Traceback (most recent call last):
     ...
-    mfbocd.calibrate.arguments.CalibrationError: 3 paired readings are too few for zeta: at least 30 are needed
+    mfbocd.calibrate.checks.CalibrationError: 3 paired readings are too few for zeta: at least 30 are needed
     """
 
 
@@ -134,32 +134,8 @@ def require_count(n: int, least: int, what: str) -> None:
         If there are too few.
     ValueError
         If `least` is below 3.
+    TypeError
+        If `least` is not an integer.
     """
     if n < whole("", "least", least, 3):
         raise CalibrationError(f"{n} {what} are too few for zeta: at least {least} are needed")
-
-
-def confidence_of(level: float) -> float:
-    """Return a confidence level after a check.
-
-    Parameters
-    ----------
-    level : float
-        The level.
-
-    Returns
-    -------
-    float
-        The level.
-
-    Raises
-    ------
-    ValueError
-        If it is not in (0, 1).
-
-    Examples
-    --------
-    >>> confidence_of(0.95)
-    0.95
-    """
-    return probability("", "level", level)
