@@ -71,7 +71,7 @@ def follow(
     else:
         own = [p.bind(family.fidelities) for p in policy]
         for p in own:
-            p.initialize(tested.detector(0)._filter)
+            p.initialize(tested.extract(0)._filter)
         choose = partial(_each, own=own)
     means = np.empty((2, ticks, n))
     l1 = np.zeros(n)
@@ -85,7 +85,7 @@ def follow(
         means[0, t], means[1, t] = step.mean, reference.mean
         if t < first:
             continue
-        weights = [f._states[:, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
+        weights = [f._rows.states[:, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
         a, b = (w / w.sum(axis=1, keepdims=True) for w in weights)  # exact filters hold the same hypotheses
         l1 += np.abs(a - b).sum(axis=1)
         for i in np.flatnonzero(step.alarm):

@@ -289,7 +289,7 @@ def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
     assert len(asked) == 1
     (path,) = (tmp_path / "cache").rglob("*.json")
     path.write_text(text)
-    with pytest.raises(CacheError, match=r"is no reading of .*; remove it to read again"):
+    with pytest.raises(CacheError, match=r"does not hold the reading of .*; delete it to read again"):
         worker.follow("s", [Given(0, 0.5)], None)
     assert len(asked) == 1
 

@@ -20,7 +20,7 @@ import pytest
 import mfbocd as mf
 from mfbocd.adapters import frames
 from mfbocd.adapters.series import series_of, smooth_series
-from mfbocd.calibrate.arguments import numbers
+from mfbocd.calibrate.checks import numbers
 from mfbocd.calibrate.noise import finite_values
 from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
@@ -198,14 +198,14 @@ def test_a_bad_reading_changes_nothing() -> None:
     one, fleet = detector("skip"), mf.Fleet(2, GAUSSIAN, missing="skip")
     one.update(0.5)
     fleet.update([0.5, 0.5])
-    before, states = one.to_bytes(), fleet.detector(1).to_bytes()
+    before, states = one.to_bytes(), fleet.extract(1).to_bytes()
     for x, expected in TABLE.values():
         if isinstance(expected, type):
             for act in (lambda x: one.update(x), lambda x: mf.run(one, [0.5, x]), lambda x: fleet.update([0.5, x])):
                 with pytest.raises(expected):
                     act(x)
     assert one.to_bytes() == before
-    assert fleet.detector(1).to_bytes() == states
+    assert fleet.extract(1).to_bytes() == states
 
 
 @pytest.mark.parametrize("missing", ["raise", "skip"])
@@ -327,7 +327,7 @@ def test_river_takes_the_same() -> None:
                 with pytest.raises(expected):
                     act(x)
         elif expected is MISSING:
-            with pytest.raises(ValueError, match="leave missing readings out"):
+            with pytest.raises(ValueError, match="leave out missing readings"):
                 drift.update(x)
             surprise.learn_one({"a": x})
             assert surprise.score_one({"a": x}) == 0.0, name

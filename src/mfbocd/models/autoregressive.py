@@ -79,6 +79,10 @@ class Autoregressive(Lagged):
         order = whole_number(arguments, "order", 1)
         return cls._cost_bound(1 + order, 2 * order, "order")
 
+    def rescaled(self, offset: float, scale: float) -> Autoregressive:
+        """As for any model; coefficients of lags have no unit."""
+        return type(self)(**(self.spec() | {"mean": offset + scale * self.mean} | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """Return the arguments, without those of the prior that is not used."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}

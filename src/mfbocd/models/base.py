@@ -428,6 +428,25 @@ class Model(ABC):
         """
         return CostBound(cls.columns, *cls.operations)
 
+    def rescaled(self, offset: float, scale: float) -> Model:
+        """Return the model of offset + scale * x, where this one is the model of x.
+
+        Its statistics are the same, since they are standardised: a state of the one continues in the other.
+
+        Parameters
+        ----------
+        offset : float
+            What is added to a reading.
+        scale : float
+            What a reading is multiplied by, positive.
+
+        Raises
+        ------
+        ValueError
+            If the family is not one of location and scale.
+        """
+        raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit to change")
+
     def spec(self) -> dict[str, Any]:
         """Return the constructor's arguments as plain values, for saving.
 

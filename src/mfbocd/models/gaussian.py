@@ -324,6 +324,11 @@ class Gaussian(Model):
         """Return the prior mean, the standard deviation of the noise and the prior count."""
         return np.array([self.mean, math.sqrt(self.noise_var), self.noise_var / self.var])
 
+    def rescaled(self, offset: float, scale: float) -> Gaussian:
+        """As for any model; variances grow with the square of the scale."""
+        square = scale * scale
+        return type(self)(offset + scale * self.mean, square * self.var, square * self.noise_var)
+
     def spec(self) -> dict[str, Any]:
         """Return `mean`, `var` and `noise_var`."""
         return {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

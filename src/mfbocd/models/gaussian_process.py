@@ -197,6 +197,11 @@ class GaussianProcess(Lagged):
         waves, _ = _spectrum(order, lengths)  # of no more than two orders, and a bounded grid
         return cls._cost_bound(1 + 2 * len(waves), 4 * order, "reach")
 
+    def rescaled(self, offset: float, scale: float) -> GaussianProcess:
+        """As for any model; lengths are in units of the readings too."""
+        place = {"mean": offset + scale * self.mean, "length": scale * self.length, "reach": scale * self.reach}
+        return type(self)(**(self.spec() | place | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """Return the arguments, without those of the prior that is not used."""
         prior = {"order": self.order, "mean": self.mean, "length": self.length, "count": self.count.tolist()}

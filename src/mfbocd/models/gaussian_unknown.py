@@ -422,6 +422,12 @@ class GaussianUnknown(Model):
         """Return the prior mean, the unit, count and shape, and 1 if the predictive is the paper's, else 0."""
         return np.array([self.mean, self._unit, self.count, self.shape, float(self.kind == "paper")])
 
+    def rescaled(self, offset: float, scale: float) -> GaussianUnknown:
+        """As for any model; the paper's predictive is no density, so that its evidence has no unit to change."""
+        if self.kind == "paper":
+            raise ValueError("GaussianUnknown with predictive='paper' has no offset and scale: it is no density")
+        return type(self)(offset + scale * self.mean, self.count, self.shape, scale * scale * self.scale)
+
     def spec(self) -> dict[str, Any]:
         """Return `mean`, `count`, `shape`, `scale` and `predictive`."""
         prior = {"mean": self.mean, "count": self.count, "shape": self.shape, "scale": self.scale}

@@ -114,6 +114,11 @@ class Regression(Model):
         """Return the arguments of the noise, for `spec`."""
         return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
 
+    def _rescaled_noise(self, scale: float) -> dict[str, float]:
+        """What of `_noise` changes with the unit of the readings."""
+        name = "scale" if self.noise_var is None else "noise_var"
+        return {name: scale * scale * self._noise()[name]}
+
     def _counts(self) -> float | list[float]:
         """Return the argument `count`, for `spec`."""
         same = bool((self._count == self._count[0]).all())

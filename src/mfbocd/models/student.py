@@ -155,6 +155,12 @@ class StudentT(Lattice):
         panels = 2 * (math.ceil(0.5 * reach) + 2) + 2 * (math.ceil(40.0 / degrees) + 1)  # at zeta = 1, the most
         return CostBound(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise_var")
 
+    def rescaled(self, offset: float, scale: float) -> StudentT:
+        """As for any model; the grid of levels moves along."""
+        square = scale * scale
+        prior = offset + scale * self.mean, square * self.var, square * self.noise_var
+        return type(self)(*prior, self.degrees, self.points)
+
     def spec(self) -> dict[str, Any]:
         """Return the five arguments."""
         prior = {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

@@ -79,6 +79,11 @@ class Trend(Regression):
         """Fixed: two regressors."""
         return cls._cost_bound(2, 1, "kind")
 
+    def rescaled(self, offset: float, scale: float) -> Trend:
+        """As for any model; a slope has no offset."""
+        line = {"level": offset + scale * self.level, "slope": scale * self.slope}
+        return type(self)(**(self.spec() | line | self._rescaled_noise(scale)))
+
     def spec(self) -> dict[str, Any]:
         """Return the arguments, without those of the prior that is not used."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}

@@ -6,6 +6,7 @@ from .default import policy_of
 from .fidelity import Fidelity
 from .fixed import Always, Random
 from .rules import InformationRate, Margin, Net, Soft
+from .shared import SharedBudget
 
 POLICIES: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (Always, Budget, InformationRate, Margin, Net, Random, Soft)
@@ -23,6 +24,7 @@ __all__ = [
     "Net",
     "Policy",
     "Random",
+    "SharedBudget",
     "Soft",
     "draw_uniform",
     "policy_of",

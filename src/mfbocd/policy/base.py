@@ -6,12 +6,12 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.random import uniform
+from .._kernels.random import uniforms
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
 from ..inputs.arguments import finite
@@ -74,6 +74,9 @@ class Policy(ABC):
     costs: tuple[float, ...]
     priced: bool = False
     shared: bool = False
+    """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
+    rowwise: ClassVar[bool] = False
+    """Whether `pick` decides every stream by its own gains, costs and draw alone."""
     learns: bool
 
     def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
@@ -155,11 +158,6 @@ class Policy(ABC):
         """
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
-    @property
-    def is_net_gain(self) -> bool:
-        """Whether the choice is `largest_net` at `price`, so that many streams can be decided at once."""
-        return False
-
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
         """Return the choices in advance, if they do not depend on observations.
 
@@ -178,6 +176,17 @@ class Policy(ABC):
             Indices of shape (ticks, streams); None if the choices depend on observations.
         """
         return None
+
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices | None:
+        """Choices of streams whose coming ticks are `ticks`, (m,), if they depend on nothing observed; else None."""
+        found = np.empty(len(seeds), dtype=np.int64)
+        for tick in np.unique(ticks).tolist():
+            here = ticks == tick
+            planned = self.schedule(seeds[here].tolist(), tick, 1)
+            if planned is None:
+                return None
+            found[here] = planned[0]
+        return found
 
     def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
         """Choose the fidelity of the coming tick for one stream.
@@ -237,36 +246,6 @@ class Policy(ABC):
         costs : sequence of float or ndarray
             What each stream paid at this tick.
         """
-
-    @classmethod
-    def record_costs(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
-        """Call `record_cost` of many policies, one per stream, all with the same `batch_key`.
-
-        Parameters
-        ----------
-        policies : sequence of Policy
-            One policy per stream.
-        costs : sequence of float
-            What each stream paid at this tick.
-
-        Returns
-        -------
-        ndarray or None
-            The new `state` of each policy, shape (n, m), where it consists of plain numbers; else None.
-        """
-        for policy, cost in zip(policies, costs, strict=True):
-            policy.record_cost((cost,))
-        return None
-
-    def batch_key(self) -> tuple[Any, ...]:
-        """Return what must be equal, besides gain and fidelities, for policies to be handled in one batch.
-
-        Returns
-        -------
-        tuple
-            Compared by equality.
-        """
-        return ()
 
     def for_one_stream(self) -> Policy:
         """Return this policy for one stream that is taken out of the fleet that shares it.
@@ -343,30 +322,17 @@ def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) ->
     return index
 
 
-def largest_nets(gains: Array, costs: Array, prices: Sequence[float | None]) -> list[int]:
-    """Return `largest_net` of many streams with gains (n, J) and the same costs (J,)."""
-    found: list[int] = (gains - np.array(prices, dtype=float)[:, None] * costs).argmax(axis=1).tolist()
+def largest_nets(gains: Array, costs: Array, price: float | Array) -> Choices:
+    """`largest_net` for many streams with gains and costs (n, J), at one price or at one each, shape (n,)."""
+    each = price if isinstance(price, float) else price[:, None]
+    found: Choices = (gains - each * costs).argmax(axis=1)
     return found
 
 
-def draw_uniform(seeds: Sequence[int], tick: int) -> Array:
-    """Return one uniform random number per stream for the coming tick.
-
-    A number is a hash of seed and tick, so that a replay repeats it.
-
-    Parameters
-    ----------
-    seeds : sequence of int
-        Seed of each stream.
-    tick : int
-        Index of the tick.
-
-    Returns
-    -------
-    ndarray
-        Numbers in [0, 1), shape (streams,).
-    """
-    return np.array([uniform(seed, tick, _SALT) for seed in seeds])
+def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
+    """One draw per stream for the coming tick, which may differ from stream to stream."""
+    seed = np.asarray(seeds, dtype=np.int64)
+    return uniforms(seed, np.broadcast_to(np.asarray(tick, dtype=np.int64), seed.shape).copy(), _SALT)
 
 
 def numbers_of(

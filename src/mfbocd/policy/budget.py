@@ -112,11 +112,12 @@ class Budget(Policy):
         else:
             raise ValueError("Budget.share needs costs that are numbers; give per_tick where they are functions")
         least, most = self.streams * low, self.streams * high
-        if self._target < least:
+        if self._target < least * (1.0 - 1e-9):  # an equal part of a sum may be a rounding too small
             raise ValueError(
                 f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
                 f"not {self.per_tick!r}; a skip (zeta 0, cost 0) lowers that to 0"
             )
+        self._target = max(self._target, least)
         if self._target > most:
             if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs has rounding errors
                 raise ValueError(
@@ -153,6 +154,11 @@ class Budget(Policy):
             which = "cheapest fidelity whose cost is a number" if self.priced else "cheapest fidelity"
             raise ValueError(f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
         return spare
+
+    @property
+    def target(self) -> float:
+        """The average cost per tick that is aimed at, of all streams together; NaN before `bind`."""
+        return self._target
 
     @property
     def price(self) -> float:
@@ -233,11 +239,6 @@ class Budget(Policy):
             return super().pick_one(gains, seed, tick)
         return largest_net(gains, self.costs, self.price)
 
-    @property
-    def is_net_gain(self) -> bool:
-        """True if there is no cap."""
-        return self.cap is None
-
     def _left(self) -> float:
         """Return what the coming tick may cost so that neither this window nor a later one exceeds the cap."""
         if self.cap is None:
@@ -264,27 +265,40 @@ class Budget(Policy):
         self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
         self.ticks += 1
 
-    @classmethod
-    def record_costs(cls, policies: Sequence[Self], costs: Sequence[float]) -> Array | None:
-        """Update all policies at once, with the same operations in the same order and so the same bits."""
-        like = policies[0]
-        if like.cap is not None or like.priced:
-            return super().record_costs(policies, costs)
-        log_price, debt, ticks = np.array([(policy.log_price, policy.debt, policy.ticks) for policy in policies]).T
+    @property
+    def numeric(self) -> bool:
+        """Whether what is learnt is plain numbers: log price, debt and ticks. A cap remembers spends as well."""
+        return self.cap is None and not self.priced and type(self) is Budget
+
+    def learn(self, numbers: Array, costs: Array) -> Array:
+        """`record_cost` of many budgets like this one, with the same operations in the same order: the same bits."""
+        log_price, debt, ticks = numbers.T
         with np.errstate(over="ignore"):
-            excess = (np.array(costs) - like._target) / like._unit
-            debt = np.minimum(np.maximum(debt + excess, -like._worst), like._worst)
-            rate = np.maximum(like._rate, 1.0 / (like._settle + ticks))
-            moved = log_price + rate * excess + like._rate * like._rate / 8.0 * debt
-        log_price = np.minimum(np.maximum(moved, like._began - REACH), like._began + REACH)
-        for policy, price, owed in zip(policies, log_price.tolist(), debt.tolist(), strict=True):
-            policy.log_price, policy.debt = price, owed
-            policy.ticks += 1
+            excess = (costs - self._target) / self._unit
+            debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
+            rate = np.maximum(self._rate, 1.0 / (self._settle + ticks))
+            moved = log_price + rate * excess + self._rate * self._rate / 8.0 * debt
+        log_price = np.minimum(np.maximum(moved, self._began - REACH), self._began + REACH)
         return np.stack([log_price, debt, ticks + 1.0], axis=1)
 
-    def batch_key(self) -> tuple[Any, ...]:
-        """Return the constants of the controller."""
-        return self._target, self._unit, self._began, self.cap
+    def prices(self, numbers: Array) -> Array:
+        """`price` of many budgets like this one, shape (m,)."""
+        log_price, debt, _ = numbers.T
+        bar = np.where(debt > self._ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
+        # math.exp as in `price`: numpy's differs in the last bit
+        return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
+
+    def resized(self, streams: int, belief: Filter) -> Self:
+        """This budget for another number of streams: the same price, and the same debt as an amount of money."""
+        other = copy.copy(self)
+        other.shared = True  # checked when it was made; fewer streams spend at most what they can
+        other = other.bind(self.fidelities, streams)
+        other.initialize(belief)
+        other.log_price = min(max(self.log_price, other._began - REACH), other._began + REACH)
+        if self.priced:
+            other._scale(self.round)
+        other.debt = min(max(self.debt * (self._unit / other._unit), -other._worst), other._worst)
+        return other
 
     def for_one_stream(self) -> Budget:
         """Return an equal part of the budget, at the price learnt by all streams."""

@@ -54,6 +54,10 @@ class Always(Policy):
         """Return the same index for every tick and stream."""
         return np.full((ticks, len(seeds)), self._index, dtype=np.int64)
 
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
+        """The same index everywhere."""
+        return np.full(len(seeds), self._index, dtype=np.int64)
+
     def spec(self) -> dict[str, Any]:
         """Return `name`."""
         return {"name": self.name}
@@ -103,6 +107,10 @@ class Random(Policy):
         """Return the choices of these ticks; they depend on seed and tick only."""
         drawn = [draw_uniform(seeds, tick) for tick in range(first, first + ticks)]
         return self.pick(np.empty(0), np.empty(0), np.array(drawn).reshape(ticks, len(seeds)))
+
+    def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
+        """The same draws as `schedule`."""
+        return self.pick(np.empty(0), np.empty(0), draw_uniform(seeds, ticks))
 
     def spec(self) -> dict[str, Any]:
         """Return `probabilities`."""

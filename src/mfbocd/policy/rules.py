@@ -41,6 +41,8 @@ class InformationRate(Policy):
     InformationRate({'imu': 1.0, 'gps': 2.5}, gain='run_length')
     """
 
+    rowwise = True
+
     def __init__(self, weights: Weights = None, *, gain: Gain = "run_length") -> None:
         self.weights = numbers_of("InformationRate", "weights", weights)
         self.gain = checked_gain("InformationRate", gain)
@@ -80,6 +82,8 @@ class Margin(Policy):
     >>> Margin(0.01)
     Margin(0.01, gain='run_length')
     """
+
+    rowwise = True
 
     def __init__(self, delta: float, *, gain: Gain = "run_length") -> None:
         self.delta = finite("Margin", "delta", delta)
@@ -127,6 +131,8 @@ class Net(Policy):
     Net(0.002, gain='joint')
     """
 
+    rowwise = True
+
     def __init__(self, price: float, *, gain: Gain = "joint") -> None:
         self.price = _price_of("Net", price)
         self.gain = checked_gain("Net", gain)
@@ -144,11 +150,6 @@ class Net(Policy):
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
         """Return the largest net gain, the first at a tie."""
         return largest_net(gains, self.costs, self.price)
-
-    @property
-    def is_net_gain(self) -> bool:
-        """True."""
-        return True
 
     def spec(self) -> dict[str, Any]:
         """Return `price` and `gain`."""
@@ -177,6 +178,8 @@ class Soft(Policy):
     >>> Soft(0.1)
     Soft(0.1, weights=None, price=None, gain='run_length')
     """
+
+    rowwise = True
 
     def __init__(
         self, temperature: float, *, weights: Weights = None, price: float | None = None, gain: Gain = "run_length"
