@@ -315,11 +315,10 @@ def _timestamps(times: list[Time]) -> list[Any] | None:
 
 
 def _budget(config: Config) -> float | None:
-    """Return the average cost per tick that the policy may spend; None if it has no budget."""
-    policy = config.policy or {}
-    if policy.get("kind") != "budget":
+    """Return the average cost per tick that the config asks for; None if its policy is not a budget."""
+    from ..policy import Budget
+
+    if (config.policy or {}).get("kind") != "budget":
         return None
-    if "per_tick" in policy:
-        return float(policy["per_tick"])
-    costs = [f.cost for f in config.fidelities]
-    return min(costs) + float(policy["share"]) * (max(costs) - min(costs))
+    policy = config.detector(shared=True).policy
+    return policy.target if isinstance(policy, Budget) else None

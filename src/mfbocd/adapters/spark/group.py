@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...inputs.arguments import whole
 from ...io.config import Config
@@ -20,13 +20,25 @@ KEPT = 10
 """Prices of finished micro-batches that are kept. Spark only ever repeats the last one."""
 
 
+class Prices(NamedTuple):
+    """The prices of the micro-batches of a query, as the workers read them."""
+
+    folder: str
+    first: float
+    """The price of micro-batch 0."""
+
+    def of(self, batch: int) -> float:
+        """Return the price of a micro-batch."""
+        return self.first if batch == 0 else float(_read(self.folder, batch)["price"])
+
+
 class GroupBudget:
     """The budget of a configuration, shared by all streams of a query.
 
-    `per_tick` (or `share`) is the average cost per tick of all streams together, as in a `Fleet` and in a group of the
-    service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of each
-    micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at the
-    same price.
+    `per_tick` (or `share`) is the average cost per tick of all streams together, as in a `Fleet` and in a group of
+    the service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of
+    each micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at
+    the same price.
 
     Parameters
     ----------
@@ -35,7 +47,7 @@ class GroupBudget:
     config : Config
         Configuration of the query, with several fidelities and a budget without a cap.
     streams : int
-        Number of streams that are expected, at least 1. It sets the price of the first micro-batch. From then on the
+        Expected number of streams, at least 1. It sets the price of the first micro-batch. From then on the
         streams that were seen are counted.
 
     Raises
@@ -62,7 +74,7 @@ class GroupBudget:
         self.folder = str(folder)
         self.config = config
         self.streams = whole("GroupBudget", "streams", streams, 1)
-        self._initial()
+        self.prices = Prices(self.folder, self._initial().price)
 
     def check(self, config: Config) -> None:
         """Raise an error if the query has another configuration than the group.
@@ -98,7 +110,7 @@ class GroupBudget:
         ValueError
             If the price of the micro-batch was never written.
         """
-        return self._initial().price if batch == 0 else float(_read(self.folder, batch)["price"])
+        return self.prices.of(batch)
 
     def record(self, batch: int, *, cost: float, readings: int, new_streams: int) -> None:
         """Set the price of the next micro-batch. Repeating the call gives the same price.
@@ -165,26 +177,6 @@ class GroupBudget:
             raise ValueError(f"a group needs a config with a budget, not {detector.policy!r}")
         budget = type(detector.policy)(**detector.policy.spec())
         return SharedBudget(budget, detector.fidelities, detector._filter, self.streams)
-
-
-def price_of(folder: str, batch: int, first: float) -> float:
-    """Return the price of a micro-batch as a worker reads it.
-
-    Parameters
-    ----------
-    folder : str
-        The folder of the group.
-    batch : int
-        Number of the micro-batch.
-    first : float
-        The price of micro-batch 0.
-
-    Returns
-    -------
-    float
-        The price.
-    """
-    return first if batch == 0 else float(_read(folder, batch)["price"])
 
 
 def _resize(budget: SharedBudget, streams: int) -> None:

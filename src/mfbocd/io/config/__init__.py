@@ -36,6 +36,11 @@ from .size import DEPTH, depth
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
 _TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
+<<<<<<< HEAD
+=======
+KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
+"""Top-level keys of a configuration."""
+>>>>>>> main
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,11 @@ class Config:
         given = require_table("config", given)
         if depth(given) > DEPTH:
             raise ConfigError(_TOO_DEEP)
+<<<<<<< HEAD
         reject_unknown("", given, keys.names(keys.CONFIG))
+=======
+        reject_unknown("", given, KEYS)
+>>>>>>> main
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
         model = build("model", model_kinds(), given["model"])

@@ -19,6 +19,14 @@ from .keys import PRUNE, names
 
 T = TypeVar("T")
 
+PRUNE_KEYS = {
+    "threshold": "Drop run lengths with a probability below this number, in (0, 1).",
+    "resample": "Keep at most this many run lengths, by stratified optimal resampling; excludes top_k.",
+    "top_k": "Keep at most this many run lengths, the most probable; excludes resample.",
+    "slack": "Run lengths by which the limit is undercut when it is reached, so that pruning is needed less often.",
+}
+"""Keys of the table ``[prune]`` and their meaning."""
+
 
 class ConfigError(ValueError):
     """A configuration is not valid; the message names the dotted key, the value, and what was expected."""
@@ -324,7 +332,11 @@ def prune_of(given: Any) -> tuple[Prune, ...] | None:
     if given is False:
         return None
     table = require_table("prune", given)
+<<<<<<< HEAD
     reject_unknown("prune", table, names(PRUNE))
+=======
+    reject_unknown("prune", table, PRUNE_KEYS)
+>>>>>>> main
     named = [name for name in ("resample", "top_k") if name in table]
     if len(named) > 1:
         raise ConfigError("prune must have resample or top_k, not both")
