@@ -19,7 +19,7 @@ import pytest
 
 from docs_tools import commands, configuration, docstrings, types
 from docs_tools.__main__ import PAGES, REFERENCE
-from mfbocd.io.config import Config, keys, model_kinds, policy_kinds
+from mfbocd.io.config import KEYS, Config, model_kinds, policy_kinds
 from mfbocd.service.settings import Settings
 
 from ..cli.program import mfbocd
@@ -151,20 +151,9 @@ def test_every_configuration_key_has_a_description() -> None:
 
 def test_every_accepted_key_is_in_the_reference() -> None:
     documented = {section.path: {key.name for key in section.keys} for section in configuration.sections()}
-    assert documented[""] == set(keys.names(keys.CONFIG))
+    assert documented[""] == set(KEYS)
     assert {path.partition(".")[2] for path in documented if path.startswith("model.")} == set(model_kinds())
     assert {path.partition(".")[2] for path in documented if path.startswith("policy.")} == set(policy_kinds())
-
-
-def test_defaults_of_the_configuration_are_those_of_the_parser() -> None:
-    said = {key.name: key.default for key in keys.CONFIG}
-    given = {
-        name: tomllib.loads(f"x = {said[name]}")["x"] for name in ("hazard", "missing", "seed", "policy", "prune")
-    }
-    fidelities = [{"name": "low", "zeta": 0.1, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
-    plain = {"model": {"kind": "gaussian"}, "fidelity": fidelities}
-    explicit = Config.parse(plain | given).detector()
-    assert explicit.to_bytes() == Config.parse(plain).detector().to_bytes()
 
 
 def test_examples_of_the_configuration_load(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from ...belief.hazard import Hazard, Learned
 from ...belief.pruning import Prune, Resample, Threshold, TopK
 from ...models import Model
 from ...policy import POLICIES, Policy
-from .keys import PRUNE, names
 
 T = TypeVar("T")
 
@@ -332,11 +331,7 @@ def prune_of(given: Any) -> tuple[Prune, ...] | None:
     if given is False:
         return None
     table = require_table("prune", given)
-<<<<<<< HEAD
-    reject_unknown("prune", table, names(PRUNE))
-=======
     reject_unknown("prune", table, PRUNE_KEYS)
->>>>>>> main
     named = [name for name in ("resample", "top_k") if name in table]
     if len(named) > 1:
         raise ConfigError("prune must have resample or top_k, not both")

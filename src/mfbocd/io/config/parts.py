@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ...detector.step import Alarm
@@ -89,11 +89,7 @@ def parse_fidelity(key: str, given: Any) -> FidelityConfig:
         If the entry is not valid.
     """
     row = require_table(key, given)
-<<<<<<< HEAD
-    reject_unknown(key, row, names(FIDELITY))
-=======
     reject_unknown(key, row, [field.name for field in fields(FidelityConfig)])
->>>>>>> main
     for name in ("name", "zeta", "cost"):
         if name not in row:
             raise ConfigError(f"{key}.{name} is missing: a fidelity needs name, zeta and cost")
@@ -149,9 +145,5 @@ def parse_data(given: Any) -> Data:
         If the table is not valid.
     """
     table = require_table("data", given)
-<<<<<<< HEAD
-    reject_unknown("data", table, names(DATA))
-=======
     reject_unknown("data", table, [field.name for field in fields(Data)])
->>>>>>> main
     return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})
