@@ -98,7 +98,7 @@ def test_serve_and_look_into_the_store(tmp_path: Path) -> None:
     kinds = [json.loads(line)["kind"] for line in export_streams.splitlines()]
     assert (kinds.count("stream"), kinds.count("step"), kinds.count("group")) == (2, 48, 1)
     done = mfbocd("state", "import", "-", "--db", copy, given=export_streams)
-    assert (done.returncode, done.stderr.strip()) == (0, "2 streams taken in.")
+    assert (done.returncode, done.stderr.strip()) == (0, "2 streams imported.")
     assert mfbocd("state", "export", "--db", copy).stdout == export_streams
     again = mfbocd("state", "import", "-", "--db", copy, given=export_streams)
     assert again.returncode == 1

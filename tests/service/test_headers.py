@@ -255,7 +255,7 @@ def test_one_client_cannot_have_all_watchers(tmp_path: Path) -> None:
 
         found = [watch(name) for name in ("one", "one", "one", "two", "two", "three", "three")]
         assert [answer.status_code for answer in found] == [200, 200, 429, 200, 200, 200, 429]
-        assert "2 of its event streams" in json.loads(found[2].read())["error"]
+        assert "2 event streams open" in json.loads(found[2].read())["error"]
         assert "5 clients watch" in json.loads(found[6].read())["error"]
         found[0].close()
         until(lambda: watch("one").status_code == 200, lambda: "a place that was left is not given again")

@@ -179,15 +179,15 @@ def swept(db: str, act: Callable[[_Bridge, Said, PostgresStore], Awaitable[None]
 
 def test_a_stream_that_goes_in_the_midst_of_a_look_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
     async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        listed = here._mine
+        listed = here._owned
 
         async def gone(rows: list[StreamRow]) -> dict[str, bool]:
             store.remove_stream("a")
             return await listed(rows)
 
-        here._mine = gone  # type: ignore[method-assign]
+        here._owned = gone  # type: ignore[method-assign]
         await here._scan_and_publish(said, time.monotonic() + 9.0)
-        here._mine = listed  # type: ignore[method-assign]
+        here._owned = listed  # type: ignore[method-assign]
 
     assert swept(postgres(), act) == [0, None]
 
@@ -225,7 +225,7 @@ def test_a_stream_that_goes_before_its_new_worker_spoke_is_taken_back(postgres: 
 
 def test_what_could_not_be_taken_is_asked_again(postgres: Callable[[], str]) -> None:  # noqa: F811
     async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        here.service.engine.forget("a")
+        here.service.engine.cache.evict(["a"])
         with store.transaction() as cursor:  # another worker looks at the row, and leaves it in the end
             cursor.execute("SELECT id FROM streams FOR UPDATE")
             await here._listen(said)

@@ -34,7 +34,7 @@ WRITER = {
 }
 ROUTES = {
     (method, route.path)
-    for route in (*routes.router.routes, *app.parts.routes)
+    for route in (*routes.router.routes, *app.router.routes)
     if isinstance(route, APIRoute)
     for method in route.methods
 }

@@ -351,10 +351,10 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     end_leases(address)  # the first was silent for longer than a lease
     steps.append(tick(second, "a"))
     tick(second, "member")
-    # what the first still has in memory is not what is stored: it must notice, however sure it is
-    first.cache.streams["a"].until = first.cache.streams["member"].until = first.cache.groups["g"].until = float(
-        "inf"
-    )
+    # the first must notice that its cache is stale, even if it still relies on its leases
+    for cached in first.cache.streams.values():
+        cached.lease_until = float("inf")
+    first.cache.groups["g"].lease_until = float("inf")
     for stream in ("a", "member"):
         held = first.cache.streams[stream]
         told = ObserveCommand(stream, held.row.tick, held.fidelity, 0.25)

@@ -211,9 +211,9 @@ def test_a_store_that_cannot_be_read_does_not_keep_the_service_from_being_ready(
             raise OSError("gone")
 
     warmer = Warmer(known=set())
-    assert warmer.waiting
-    warmer.begin(Broken())  # type: ignore[arg-type]
-    until(lambda: not warmer.waiting, lambda: warmer.waiting)
+    assert warmer.not_ready
+    warmer.start(Broken())  # type: ignore[arg-type]
+    until(lambda: not warmer.not_ready, lambda: warmer.not_ready)
     warmer.close()
 
 
