@@ -61,7 +61,7 @@ def gain_of(model: Model, hypotheses: int, seed: int) -> Callable[[], Any]:
         for x in draw(model, hazard=HAZARD, ticks=ticks, seed=seed).table[:, 0]:
             detector.update(float(x))
     zeta = np.array([ZETA])
-    return lambda: expected_gains(detector.filter, zeta, "run_length")
+    return lambda: expected_gains(detector._filter, zeta, "run_length")
 
 
 def autoencoder() -> Callable[[], Any] | None:

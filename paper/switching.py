@@ -91,7 +91,7 @@ def within_budgets(per_tick: Array, ways: Pair, tables: Array) -> Choices:
     fleet = _fleet(ways, tables, Always())
     own = [Budget(amount).bind(fleet.fidelities) for amount in per_tick]
     for policy in own:
-        policy.initialize(fleet.detector(0).filter)
+        policy.initialize(fleet.detector(0)._filter)
     return _followed(fleet, tables, own)
 
 

@@ -69,7 +69,7 @@ def follow(
     else:
         own = [p.bind(family.fidelities) for p in policy]
         for p in own:
-            p.initialize(tested.detector(0).filter)
+            p.initialize(tested.detector(0)._filter)
         choose = partial(_each, own=own)
     means = np.empty((2, ticks, n))
     l1 = np.zeros(n)

@@ -177,7 +177,7 @@ def test_bad_readings_are_named_and_leave_what_was_fitted(x: Any, X: Any, error:
 
 
 def test_a_model_of_another_dimension_or_support_is_refused(x: Any) -> None:
-    with pytest.raises(ValueError, match="X must have 2 columns, as the model's readings, not 1"):
+    with pytest.raises(ValueError, match="X must have 2 columns, one per number of the model's readings, not 1"):
         Segmenter(mf.MultivariateGaussianUnknown([0, 0])).fit(x)
     with pytest.raises(ValueError, match=r"row 1: .*0\.5"):
         Segmenter(mf.Bernoulli(1, 1)).fit([[1], [0.5]])

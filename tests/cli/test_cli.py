@@ -22,50 +22,50 @@ def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
-def demo_told(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
-    """The rows of the trace it wrote, and the errors it printed: chosen, coin, always the dear one."""
+def demo_output(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
+    """The rows of the trace it wrote, and the errors it printed: chosen, random, always the expensive one."""
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     with (folder / "trace.csv").open() as file:
         rows = list(csv.DictReader(file))
     spent = sum(float(row["cost"]) for row in rows)
-    assert f"Spent {spent:g}, {spent / len(rows):.2f} a tick" in done.stdout
+    assert f"Spent {spent:g}, {spent / len(rows):.2f} per tick" in done.stdout
     lines = done.stdout.split("as predicted")[1].splitlines()[1:4]
     return rows, [float(re.findall(r"\d+\.\d{3}", line)[0]) for line in lines]
 
 
 def test_demo_finds_what_people_marked_in_a_real_run(tmp_path: Path) -> None:
     done = mfbocd("demo", "--out", "here", cwd=tmp_path)
-    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    rows, (chosen, random, always) = demo_output(done, tmp_path / "here")
     assert len(rows) == 376
     alarms = [int(row["changed_at"]) for row in rows if row["alarm"] == "1"]
     marked = mf.datasets.run_log().changes
     assert len(marked) == 8
     assert all(min(abs(a - c) for a in alarms) <= 3 for c in marked)
-    assert f"Of {len(marked)} missed: none." in done.stdout
-    assert always < chosen < coin
+    assert f"Missed of {len(marked)} known changes: none." in done.stdout
+    assert always < chosen < random
     # what is printed is what the trace says: the mean against the pace a tick later, after the warm-up
-    errors = [(float(row["mean"]) - float(row["wanted"])) ** 2 for row in rows if row["wanted"]]
+    errors = [(float(row["mean"]) - float(row["target"])) ** 2 for row in rows if row["target"]]
     assert len(errors) == 376 - 60 - 1
     assert sum(errors) / len(errors) == pytest.approx(chosen, abs=1e-3)
-    assert "Report, for a browser: here/report.html" in done.stdout
+    assert "Report (open in a browser): here/report.html" in done.stdout
     with (tmp_path / "here" / "stream.csv").open() as file:
         assert [float(row["pace"]) for row in csv.DictReader(file)][61:] == [
-            float(row["wanted"]) for row in rows if row["wanted"]
+            float(row["target"]) for row in rows if row["target"]
         ]
     page = (tmp_path / "here" / "report.html").read_text()
     assert f"{len(alarms)} changes were found" in page
-    assert "minutes a mile" in page
+    assert "minutes per mile" in page
 
 
 def test_demo_of_a_simulated_stream(tmp_path: Path) -> None:
     done = mfbocd("demo", "--simulated", "--ticks", "900", "--out", "here", cwd=tmp_path)
-    rows, (chosen, coin, always) = demo_told(done, tmp_path / "here")
+    rows, (chosen, random, always) = demo_output(done, tmp_path / "here")
     assert len(rows) == 900
     assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 8, rel=0.03)
-    assert always < chosen < coin
+    assert always < chosen < random
     less = mfbocd("demo", "--simulated", "--ticks", "900", "--budget", "4", "--out", "less", cwd=tmp_path)
-    rows, errors = demo_told(less, tmp_path / "less")
+    rows, errors = demo_output(less, tmp_path / "less")
     assert sum(float(row["cost"]) for row in rows) == pytest.approx(900 * 4, rel=0.05)
     assert errors[0] > chosen
     assert errors[2] == always

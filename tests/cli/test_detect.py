@@ -201,7 +201,7 @@ def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
     text = "when,on,note\n" + "".join(f"day {i},{int(i >= 30)},x\n" for i in range(60))
     done = mfbocd("detect", "-", cwd=folder, stdin=text)
     found = steps(done)
-    assert "kind = bernoulli: all 60 readings looked at are 0 or 1" in done.stderr
+    assert "kind = bernoulli: all 60 readings are 0 or 1" in done.stderr
     (alarm,) = [step for step in found if step["alarm"]]
     assert (alarm["changed_at"], alarm["changed_at_time"]) == (30, "day 30")
 

@@ -103,7 +103,7 @@ def used(detector: mf.Detector) -> None:
     if detector.model.observe is not None:
         detector.gains()
     detector.regime()
-    detector.changed(5)
+    detector.p_changed(5)
     mf.Detector.from_bytes(detector.to_bytes())
 
 

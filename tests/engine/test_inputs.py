@@ -19,9 +19,9 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.adapters import frames
-from mfbocd.adapters.series import look_back, series_of
-from mfbocd.calibrate.noise import present
-from mfbocd.calibrate.zeta import numbers
+from mfbocd.adapters.series import series_of, smooth_series
+from mfbocd.calibrate.arguments import numbers
+from mfbocd.calibrate.noise import finite_values
 from mfbocd.cli.child import ChildError, _answer
 from mfbocd.io.config import Config
 from mfbocd.trace.hindsight import hindsight
@@ -140,7 +140,7 @@ def looked_back(x: Any, missing: Any) -> Any:
 
 def serialized(x: Any, missing: Any) -> Any:
     series = series_of([0.5, x])
-    look_back(GAUSSIAN, series, hazard=0.01)
+    smooth_series(GAUSSIAN, series, hazard=0.01)
     if missing == "raise" and math.isnan(series[1, 0]):
         raise ValueError("a series may always have gaps")
     return series[1, 0]
@@ -268,7 +268,7 @@ ARRAY_WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 def finite(series: Any) -> Any:
-    look_back(GAUSSIAN, series, hazard=0.01)
+    smooth_series(GAUSSIAN, series, hazard=0.01)
     return series
 
 
@@ -341,10 +341,10 @@ def test_river_takes_the_same() -> None:
 def test_the_segmenter_takes_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
-    noise_var = [0.1, -0.2, 0.3, 0.0]
+    noise = [0.1, -0.2, 0.3, 0.0]
     for name, (x, expected) in TABLE.items():
-        column = np.empty((len(noise_var) + 1, 1), dtype=object)
-        column[:, 0] = [*noise_var, None]
+        column = np.empty((len(noise) + 1, 1), dtype=object)
+        column[:, 0] = [*noise, None]
         column[-1, 0] = x
         if isinstance(expected, type):
             with pytest.raises((TypeError, ValueError)):
@@ -389,12 +389,12 @@ def test_columns_of_other_frames() -> None:
 def test_readings_to_calibrate_from_are_readings() -> None:
     for bad in (["1", "2", "3"], np.array(["2024-05-01"] * 3, dtype="M8[ns]"), [1, 2, 3 + 0j]):
         with pytest.raises(TypeError):
-            present(bad)
+            finite_values(bad)
         with pytest.raises(TypeError):
             numbers("high", bad)
     masked = np.ma.array([0.0, 1.0, 50.0], mask=[False, False, True])
-    assert present(masked).tolist() == [0.0, 1.0]
-    with pytest.raises(ValueError, match="high must be finite, but is nan"):
+    assert finite_values(masked).tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="high must be finite, not nan"):
         numbers("high", masked)
 
 

@@ -16,10 +16,12 @@ from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout
 from mfbocd._kernels.prune import keep_heaviest_of, resample_of
 from mfbocd._kernels.weights import begin_tick, end_tick
-from mfbocd.belief.filter import Filter, table
+from mfbocd.belief.filter import Filter
 from mfbocd.belief.filter import observe as through_methods
+from mfbocd.belief.gains import CODE, expected_gains
 from mfbocd.belief.hazard import Hazard
 from mfbocd.belief.pruning import Pruning
+from mfbocd.belief.state import table
 
 from ..registry import COMPILED, ZETAS, Case
 
@@ -76,7 +78,7 @@ def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ig
         assert step.mean == pytest.approx(twin.mean(), abs=1e-11)
         heaviest = max(twin.alive, key=lambda b: twin.alive[b][0])
         assert step.run_length == twin.tick - heaviest
-    stats = detector.filter.stats
+    stats = detector._filter.stats
     for i, birth in enumerate(sorted(twin.alive)):
         np.testing.assert_allclose(stats[:, i], twin.alive[birth][1], rtol=1e-11, atol=1e-12)
 
@@ -89,10 +91,10 @@ def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None
     fast = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
     slow = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
     for x, zeta in readings(case, seed=2, ticks=200):
-        fast.filter.observe(x, zeta)
-        slow.filter.make_room(1)
-        through_methods(slow.model, slow.filter.state, slow.filter.setup, x, zeta)
-        a, b = fast.filter.state, slow.filter.state
+        fast._filter.observe(x, zeta)
+        slow._filter.make_room(1)
+        through_methods(slow.model, slow._filter.state, slow._filter.setup, x, zeta)
+        a, b = fast._filter.state, slow._filter.state
         same = [slot for slot in range(layout.HEAD) if slot != layout.TOTAL]  # the weights' scale is each path's own
         np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
@@ -130,10 +132,10 @@ def test_the_alarm_equals_its_twin() -> None:
     seen, alarms, change = [], [], []
     for x in stream.table[:, 0].tolist():
         step = detector.update(x)
-        weight, birth = table(detector.filter.state)[:2].copy()
+        weight, birth = table(detector._filter.state)[:2].copy()
         seen.append((birth, weight))
         change.append(step.p_change)
-        assert step.p_change == pytest.approx(detector.changed(within=15), abs=1e-12)
+        assert step.p_change == pytest.approx(detector.p_changed(within=15), abs=1e-12)
         if step.alarm:
             alarms.append(step.tick)
             assert step.confidence is not None
@@ -190,6 +192,15 @@ def test_resampling_equals_its_twin() -> None:
         assert (got > 0).sum() == k
 
 
+def python(script: str, folder: Path) -> str:
+    """The output of a process in this folder whose kernels are cached beside their files."""
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
 def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_path: Path) -> None:
     package = tmp_path / "kernels"
     package.mkdir()
@@ -201,16 +212,114 @@ def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_p
 
     def told(value: int) -> str:
         one.write_text(f"{head}\n@kernel\ndef one():\n    return {value}\n")
-        script = "from kernels.two import two; print(two(), sum(two.stats.cache_hits.values()))"
-        environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
-        done = subprocess.run(
-            [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
+        return python("from kernels.two import two; print(two(), sum(two.stats.cache_hits.values()))", tmp_path)
 
     assert told(1) == "10 0"
     assert told(1) == "10 1"  # from the cache
     assert told(2) == "20 0"
+
+
+TEMPLATE = """
+from .compile import bind, kernel
+from .inner import inner
+
+def twice(x):
+    return 2.0 * inner(formula(x))
+
+def of(formula):
+    return bind(twice, formula=formula)
+"""
+INNER = """
+from .compile import kernel
+
+@kernel
+def inner(x):
+    return {value}
+"""
+FAMILY = """
+from kernels.compile import kernel
+from kernels.template import of
+
+@kernel
+def _formula(x):
+    return {formula}
+
+twice = of(_formula)
+"""
+CALLS = """
+from families import one, two
+
+for module in (one, two):
+    print(module.twice(3.0), module.twice.stats.cache_hits.total(), module.twice.stats.cache_misses.total())
+    assert module.twice.__module__ == module.__name__
+"""
+
+
+def test_a_template_is_cached_for_each_family_and_notices_a_change_of_its_formula(tmp_path: Path) -> None:
+    kernels, families = tmp_path / "kernels", tmp_path / "families"
+    for package in (kernels, families):
+        package.mkdir()
+        (package / "__init__.py").touch()
+    (kernels / "compile.py").write_bytes(Path(compile_.__file__).read_bytes())
+    (kernels / "template.py").write_text(TEMPLATE)
+
+    def results(first: str, inner: str = "x") -> list[str]:
+        (kernels / "inner.py").write_text(
+            f"from .compile import kernel\n\n@kernel\ndef inner(x):\n    return {inner}\n"
+        )
+        (families / "one.py").write_text(FAMILY.format(formula=first))
+        (families / "two.py").write_text(FAMILY.format(formula="x * x"))
+        return python(CALLS, tmp_path).splitlines()
+
+    assert results("x + 1.0") == ["8.0 0 1", "18.0 0 1"]
+    assert results("x + 1.0") == ["8.0 1 0", "18.0 1 0"]  # both from the cache
+    assert results("x + 2.0") == ["10.0 0 1", "18.0 1 0"]  # another formula: only that family is compiled again
+    assert results("x + 2.0", inner="-x") == ["-10.0 0 1", "-18.0 0 1"]  # another kernel: every family is
+    assert results("x + 2.0", inner="-x") == ["-10.0 1 0", "-18.0 1 0"]
+
+
+CACHED = """
+import numpy as np
+import mfbocd as mf
+
+detector = mf.Detector(mf.Bernoulli(), hazard=0.1)
+detector.update(1.0)
+mf.run(detector, np.ones(3))
+kernels = mf.Bernoulli.observe, mf.Bernoulli.advance
+print([(one.stats.cache_hits.total(), one.stats.cache_misses.total()) for one in kernels])
+"""
+
+
+@pytest.mark.slow
+def test_the_kernels_of_a_family_are_found_in_the_cache() -> None:
+    python(CACHED, Path.cwd())
+    assert python(CACHED, Path.cwd()) == "[(1, 0), (1, 0)]"
+
+
+@pytest.mark.parametrize("case", COMPILED, ids=lambda c: c.name)
+def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -> None:
+    detectors = [mf.Detector(case.model(), hazard=0.05, prune=mf.TopK(20), seed=i) for i in range(40)]
+    first = detectors[0]
+    assert first.model.advance is not None
+    assert first.model.gains is not None
+    states = np.stack([detector._filter.state for detector in detectors])
+    setup, rows = (
+        first._filter.setup,
+        np.random.default_rng(0).permutation(40)[:19],
+    )  # more than a block, out of order
+    seen = np.array([[case.draw(np.random.default_rng((t, k))) for k in range(rows.size)] for t in range(30)])
+    zeta = np.random.default_rng(1).choice(ZETAS, size=seen.shape)
+    report = np.empty((len(seen), layout.FIELDS, rows.size))
+    levels, out = np.array(ZETAS), np.empty((rows.size, len(ZETAS)))
+    first.model.advance(states, setup, rows, seen, zeta, report, np.zeros(2, dtype=np.int64))
+    first.model.gains(states, setup, rows, levels, CODE["joint"], out, np.zeros(2, dtype=np.int64))
+    for k, row in enumerate(rows):
+        belief = detectors[row]._filter
+        for t in range(len(seen)):
+            assert belief.observe(seen[t, k], zeta[t, k]) == tuple(report[t, :, k])
+        np.testing.assert_array_equal(out[k], expected_gains(belief, levels, "joint"))
+    for row, detector in enumerate(detectors):  # rows that were left out are as they were
+        np.testing.assert_array_equal(states[row], detector._filter.state)
 
 
 @pytest.mark.parametrize("n", [7, 9, 12])
@@ -259,9 +368,10 @@ def test_the_first_process_gets_the_bits_of_those_after_it(tmp_path: Path) -> No
 
     first = told()
     assert told() == first
-    files = list(tmp_path.glob("**/gamma._observe*"))  # the Exponential runs the Gamma's kernels
+    pattern = "**/*models.gamma.observe*"  # the Exponential runs the Gamma's kernels
+    files = list(tmp_path.glob(pattern))
     assert files
     for file in files:
         file.unlink()
     assert told() == first
-    assert sorted(tmp_path.glob("**/gamma._observe*")) == sorted(files)  # it was compiled again
+    assert sorted(tmp_path.glob(pattern)) == sorted(files)  # it was compiled again

@@ -129,11 +129,11 @@ def test_held_out_streams_are_none_of_the_trials():
 
 def column(engine, better, worse):
     """Two levels: at the first the rule is better than the coin by `better`, at the second worse by `worse`."""
-    noise_var = np.array([0.01, -0.01, 0.02, -0.02])
+    noise = np.array([0.01, -0.01, 0.02, -0.02])
     low = [0.4] * 4
-    coin = Measured(low, (1.0 + noise_var).tolist(), (100 + noise_var).tolist())
-    one = Measured(low, (1.0 - better + 2 * noise_var).tolist(), (100 + 2 * noise_var).tolist())
-    two = Measured(low, (1.0 + worse + 2 * noise_var).tolist(), (100 + 2 * noise_var).tolist())
+    coin = Measured(low, (1.0 + noise).tolist(), (100 + noise).tolist())
+    one = Measured(low, (1.0 - better + 2 * noise).tolist(), (100 + 2 * noise).tolist())
+    two = Measured(low, (1.0 + worse + 2 * noise).tolist(), (100 + 2 * noise).tolist())
     pairs = [Pair(38, 1.3, one, coin), Pair(53, 1.2, two, coin)]
     return engine, Column(engine, GAUSSIAN, coin, pairs)
 
@@ -151,8 +151,8 @@ def test_outcomes_and_sections_tell_paired_differences():
     _, made = column(LIBRARY, 0.5, 0.4)
     first, second = made.pairs
     assert (first.outcome("mse"), second.outcome("mse"), first.outcome("l1")) == ("better", "worse", "no different")
-    noise_var = np.array([0.01, -0.01, 0.02, -0.02])
-    assert first.difference("mse") == Number.mean_of(-0.5 + noise_var)
+    noise = np.array([0.01, -0.01, 0.02, -0.02])
+    assert first.difference("mse") == Number.mean_of(-0.5 + noise)
     text = paired([(LIBRARY, made)])[1]
     assert text.count("\n| library | ") == 2
     assert "| 40.0 % | 1.300 | -0.500 (0.018) | better |" in text
@@ -206,12 +206,12 @@ def test_one_share_is_the_rules_average_on_every_stream(tmp_path):
 
 def shaped(engine, humped, better):
     """Two levels: the random baseline's MSE falls or rises from one to the next; the rule is better or worse."""
-    noise_var = np.array([0.01, -0.01, 0.02, -0.02])
+    noise = np.array([0.01, -0.01, 0.02, -0.02])
     pairs = []
     for level, mse in zip((38, 53), (0.8, 0.5) if humped else (0.5, 0.8), strict=True):
-        random = Measured([0.4] * 4, (mse + noise_var).tolist(), (100 + noise_var).tolist())
+        random = Measured([0.4] * 4, (mse + noise).tolist(), (100 + noise).tolist())
         mine = mse + (-0.3 if better else 0.3)
-        pairs.append(Pair(level, 1.2, random._replace(mse=(mine - noise_var).tolist()), random))
+        pairs.append(Pair(level, 1.2, random._replace(mse=(mine - noise).tolist()), random))
     return Column(engine, GAUSSIAN, pairs[0].random, pairs)
 
 
@@ -291,7 +291,7 @@ def test_only_the_gain_differs_in_the_rule_as_published():
     for i, stream in enumerate(drawn):
         detector = mf.Detector(family.model, family.fidelities, family.hazard, policy=mf.Always("high"), prune=None)
         for x, j in zip(stream.table, [c[i] for c in chosen], strict=True):
-            told = published.gains(detector.filter, np.array([0.5, 1.0]))
+            told = published.gains(detector._filter, np.array([0.5, 1.0]))
             assert j == int(told[1] * 1.2 / 2.0 > told[0])
             detector.update(x[j], family.fidelities[j])
         assert scores.low[i] == np.mean([c[i] == 0 for c in chosen])

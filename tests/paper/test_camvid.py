@@ -143,8 +143,8 @@ def test_every_run_is_in_the_table_at_its_cost(made):
 
 def test_the_weight_was_tuned_to_half_on_other_frames_alone(made, tmp_path):
     scene = shipped_scene()
-    noise_var = np.random.default_rng(1).integers(0, 2, scene.table.shape).astype(float)
-    told = [runs.follow(s, few(tmp_path, trials=2), "library") for s in (scene, replace(scene, table=noise_var))]
+    noise = np.random.default_rng(1).integers(0, 2, scene.table.shape).astype(float)
+    told = [runs.follow(s, few(tmp_path, trials=2), "library") for s in (scene, replace(scene, table=noise))]
     assert told[0].tuned.value == told[1].tuned.value
     assert told[0].tuned.achieved == pytest.approx(0.5 * (0.224 + 1.012), rel=0.01)
     assert told[0].scores[runs.RATE].mse == ours(made[1], "MSE", runs.RATE)

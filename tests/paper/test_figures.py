@@ -357,7 +357,7 @@ def test_the_timed_gain_weighs_as_many_hypotheses_as_it_says() -> None:
     for hypotheses in (1, 4, 20):
         for model in (mf.Bernoulli(1, 1), mf.Gaussian(1, 3, 1)):
             call = stopwatch.gain_of(model, hypotheses, seed=1)
-            belief = call.__closure__[0].cell_contents.filter  # type: ignore[attr-defined]
+            belief = call.__closure__[0].cell_contents._filter  # type: ignore[attr-defined]
             assert belief.predicted()[0].size == hypotheses
             assert call().shape == (1,)
 

@@ -198,7 +198,7 @@ def test_with_one_fidelity_the_published_filter_is_the_exact_one(j):
             filtered = detector.run_length.weight
             np.testing.assert_allclose(found.posterior[t + 1, 1 : t + 2], (1 - HAZARD) * filtered, rtol=0, atol=2e-13)
             # the exact filter's means by run length, under the weights of the tick before
-            means = NORMAL.mean + math.sqrt(NORMAL.noise_var) * detector.filter.predicted()[1][1, ::-1]
+            means = NORMAL.mean + math.sqrt(NORMAL.noise_var) * detector._filter.predicted()[1][1, ::-1]
             assert found.mean[t] == pytest.approx(float(stale @ means[: t + 1]), abs=2e-13)
             stale = np.append(HAZARD, (1 - HAZARD) * filtered)
 

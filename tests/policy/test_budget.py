@@ -39,7 +39,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
     rng = np.random.default_rng(seed)
     regime = np.cumsum(rng.random(ticks) < hazard)
     zeta = np.array([f.zeta for f in ways])
-    noise_var = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
+    noise = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
     if model == "bernoulli":
         truth = (rng.random(ticks) < rng.random(regime[-1] + 1)[regime])[:, None]
         flipped = rng.random((ticks, zeta.size)) < 0.5 * (1.0 - np.sqrt(zeta))
@@ -48,7 +48,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
         counts = rng.poisson(rng.gamma(2.0, 2.0, regime[-1] + 1)[regime]).astype(float)
         return np.where(zeta > 0.0, counts[:, None], math.nan)
     level = rng.normal(0.0, 3.0, regime[-1] + 1)[regime]
-    return level[:, None] + noise_var * rng.normal(size=(ticks, zeta.size))
+    return level[:, None] + noise * rng.normal(size=(ticks, zeta.size))
 
 
 def off(cost: np.ndarray, target: float, dearest: float) -> float:
@@ -294,7 +294,7 @@ def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> No
         for t in range(rounds):
             for i, detector in enumerate(streams):
                 way = chosen[i]
-                detector.tell(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
+                detector._apply(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
                 shared.record_cost(way.cost_of())
                 chosen[i] = decided(detector, shared.price)[1]
             owed.append(sum(d.spent for d in streams) - target * (t + 1))

@@ -455,7 +455,7 @@ def test_a_learnt_price_is_the_price_of_net() -> None:
     detector = detector_of(mf.Budget(8.0))
     prices = []
     for row in table:
-        gains = expected_gains(detector.filter, np.array([0.1, 1.0]), "joint")
+        gains = expected_gains(detector._filter, np.array([0.1, 1.0]), "joint")
         chosen = detector.choose()
         assert WAYS.index(chosen) == picked(mf.Net(detector.policy.price), gains, WAYS)[0]
         prices.append(detector.policy.price)
@@ -467,7 +467,7 @@ def test_a_learnt_price_is_the_price_of_net() -> None:
 def test_the_price_stays_finite_and_positive_and_comes_back(told: str, way: int) -> None:
     """Whoever reads one fidelity whatever the policy says, for ever, breaks nothing."""
     policy = mf.Budget(8.0).bind(WAYS)
-    policy.initialize(detector_of(mf.Always()).filter)
+    policy.initialize(detector_of(mf.Always())._filter)
     first = policy.price
     cost = np.array([40.0 if told == "high" else 1.0])
     for _ in range(60_000):

@@ -133,8 +133,8 @@ def reading(rng: Random, config: Settings, tick: int) -> float | None:
 
 def after(detector: Detector, price: float | None) -> tuple[Any, ...]:
     """All that is reported of a detector after a tick, from the detector alone."""
-    policy, gain = detector.policy, detector.weighed
-    gains = [] if gain is None else expected_gains(detector.filter, policy.zeta, gain).tolist()
+    policy, gain = detector.policy, detector._gain
+    gains = [] if gain is None else expected_gains(detector._filter, policy.zeta, gain).tolist()
     if price is None or gain is None:
         chosen = detector.choose()
     else:
@@ -152,7 +152,7 @@ def test_random_detectors_moved_together_are_what_each_is_alone() -> None:
         configs = [config, *[variation(rng, config) for _ in range(SIZE - 1)]]
         priced = [one_of(rng, (None, None, 0.01)) for _ in configs]
         alone = [Config.parse(c).detector() for c in configs]
-        seats = [Seat(d.twin()) for d in alone]
+        seats = [Seat(copy.copy(d)) for d in alone]
         kinds = [seat.kind for seat in seats]
         shared += sum(one is not None and one is other for one, other in combinations(kinds, 2))
         prices: list[float | None] = [
@@ -161,11 +161,11 @@ def test_random_detectors_moved_together_are_what_each_is_alone() -> None:
         ways = [d.choose() for d in alone]
         for tick in range(TICKS):
             xs = [reading(rng, c, tick) for c in configs]
-            values = [d.taken(x) for d, x in zip(alone, xs, strict=True)]
+            values = [d._accept(x) for d, x in zip(alone, xs, strict=True)]
             moved = mover.move(seats, values, ways, prices)
             told = zip(moved, alone, values, ways, prices, strict=True)
             for i, (one, detector, value, way, price) in enumerate(told):
-                step = detector.tell(value, way, way.cost_of(), learn=price is None)
+                step = detector._apply(value, way, way.cost_of(), learn=price is None)
                 expected = (step, *after(detector, price))
                 found = (one.step, one.spent, one.gains, one.chosen, one.price, one.saved)
                 assert found == expected, (wave, tick, i, configs)

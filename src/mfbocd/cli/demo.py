@@ -33,7 +33,7 @@ def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, se
     if ticks is not None and not simulated:
         raise click.UsageError("--ticks needs --simulated: the real run has the length it has")
     with plainly():
-        from ..report.demo import a_real_run, a_simulated_walk, run_demo
+        from ..report.demo import real_run, run_demo, simulated_walk
 
-        scene = a_simulated_walk(seed, ticks or 1000, budget) if simulated else a_real_run(budget)
+        scene = simulated_walk(seed, ticks or 1000, budget) if simulated else real_run(budget)
         click.echo(run_demo(scene, out, seed=seed))

@@ -115,7 +115,7 @@ def _guessed(
     table: Table, data: str, column: str | None, time: str | None, look: int | None, quiet: bool
 ) -> tuple[Config, Iterable[Chunk]]:
     """Ordinary BOCD of one column, its model from the first readings."""
-    from ..calibrate.draft import TIMES, guess_model, survey
+    from ..calibrate.draft import TIMES, classify_columns, guess_model
     from ..io.config import Config
 
     columns = table.columns
@@ -135,7 +135,7 @@ def _guessed(
         raise ValueError(f"{table.name} has no rows")
     if time is not None and time not in columns:
         raise click.BadParameter(f"{time!r} is none of {', '.join(columns)}", param_hint="--time")
-    found = survey(head, columns, time=time)
+    found = classify_columns(head, columns, time=time)
     if column is None and len(found.readings) > 1:
         raise click.UsageError(
             f"{table.name} has several columns of numbers: {', '.join(found.readings)}. Pick one with --column, "
@@ -185,7 +185,7 @@ def _run(
     report: Path | None,
     quiet: bool,
 ) -> None:
-    from ..trace.recorder import Watch
+    from ..trace.recorder import Recorder
     from .progress import progress
     from .steps import Steps
 
@@ -196,7 +196,7 @@ def _run(
             "one column a fidelity; `mfbocd drive` takes lists of numbers"
         )
     steps = Steps(file, config, detector, timed=bool(config.data.time), alarms=alarms, live=table.live)
-    watch = Watch(detector) if plot or report else None
+    watch = Recorder(detector) if plot or report else None
     times: list[Time] = []
     stopped = False
     drawn = not quiet and not (file is sys.stdout and sys.stdout.isatty())
@@ -235,7 +235,7 @@ def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, wa
             )
         kept = watch is not None and detector.ticks < PICTURED
         if kept:
-            watch.before()
+            watch.before_tick()
         try:
             step = detector.update(x, fidelity)
         except (TypeError, ValueError) as error:
@@ -243,7 +243,7 @@ def _advanced(chunk: Chunk, config: Config, detector: Detector, steps: Steps, wa
         time = chunk.label(i, stamps) if stamps else None
         steps.add(step, time)
         if kept:
-            watch.after(step)
+            watch.after_tick(step)
             yield time
 
 

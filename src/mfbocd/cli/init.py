@@ -31,7 +31,7 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
       mfbocd detect walk.csv -c mf.toml
     """
     with plainly():
-        from ..calibrate.draft import guess_config, survey, template
+        from ..calibrate.draft import classify_columns, guess_config, template
         from ..io.tables import open_table
 
         if data is None:
@@ -51,7 +51,7 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
                 for option, name in (("--best", best), ("--time", time)):
                     if name is not None and name not in table.columns:
                         raise click.BadParameter(f"{name!r} is none of {', '.join(table.columns)}", param_hint=option)
-                config, notes = guess_config(survey(head, table.columns, time=time), best)
+                config, notes = guess_config(classify_columns(head, table.columns, time=time), best)
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)

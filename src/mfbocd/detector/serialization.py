@@ -1,23 +1,34 @@
-"""A detector as bytes and back."""
+"""The saved format of a detector: the one writer (`Serializer`) and the one reader (`from_bytes`, `Loader`).
+
+`belief.serialization` has the container. Its facts describe the configuration and name the numbers the policy has
+learnt. Its arrays are, in this order:
+
+- ``hazard``: the hazard's table;
+- ``numbers``: the cost spent so far, then what the policy has learnt;
+- ``head``: the header of the state (`_kernels.layout`), its capacity set to 0: that is no part of the belief;
+- ``live``: the columns of the live hypotheses.
+
+Only the last three change from tick to tick, and streams that differ in nothing but their seed, which is in the
+header, begin with the same bytes.
+"""
 
 from __future__ import annotations
 
+import copy
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import wraps
 from math import inf, isfinite
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from zlib import crc32
-
-import numpy as np
 
 from .. import models
 from .._kernels import layout
-from ..belief.filter import Array, check_saved, state_of, table
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
-from ..belief.serialization import encode, pack, plain, preface, seal, unpack
+from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
+from ..belief.state import Array, check_saved, state_of
 from ..models import Model
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
@@ -26,120 +37,131 @@ from .step import Alarm
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_WHOLE = 2**53  # whole numbers below are exact in an array
-
-
-def to_bytes(detector: Any) -> bytes:
-    """`Detector.to_bytes`."""
-    learnt, numbers = _parted(detector.policy.state())
-    return pack(
-        _facts(detector, learnt, numbers),
-        {
-            "hazard": detector.hazard.table,
-            "numbers": np.array([_checked(detector.spent), *numbers.values()]),
-            **belief_of(detector),
-        },
-    )
-
-
-def _facts(detector: Any, learnt: dict[str, Any], numbers: dict[str, float]) -> dict[str, Any]:
-    """What of a detector does not move with every tick; of the numbers, which are in an array, the kinds."""
-    try:
-        spec = {"kind": type(detector.model).__name__, **detector.model.spec()}
-    except TypeError:
-        spec = {"kind": type(detector.model).__name__}
-    return {
-        "model": spec,
-        "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
-        "policy": {"kind": type(detector.policy).__name__, **detector.policy.spec()},
-        "learnt": learnt,
-        "numbers": {name: type(value).__name__ for name, value in numbers.items()},
-        "on_error": detector.on_error,
-        "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
-        "pruning": asdict(detector.pruning),
-        "alarm": asdict(detector.alarm) if detector.alarm else None,
-        "seed": detector.seed,
-        "missing": detector.missing,
-        "rows": table(detector.filter.state).shape[0],
-        "learned": [h.low, h.high, h.points] if isinstance(h := detector.hazard, Learned) else None,
-    }
-
-
-def _parted(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-    """What a policy has learnt: all but the plain numbers, and these; what is not finite `encode` will refuse."""
-    learnt: dict[str, Any] = {}
-    numbers: dict[str, float] = {}
-    for name, value in state.items():
-        if (type(value) is float and -inf < value < inf) or (type(value) is int and -_WHOLE < value < _WHOLE):
-            numbers[name] = value
-        else:
-            learnt[name] = value
-    return learnt, numbers
-
-
-def _checked(spent: float) -> float:
-    if not isfinite(spent):
-        raise ValueError(f"a detector that has spent {spent} cannot be saved: costs must be such that they add up")
-    return spent
-
-
-def belief_of(detector: Any) -> dict[str, Array]:
-    """The state without the room there happens to be."""
-    state = detector.filter.state
-    head = state[: layout.HEAD].copy()
-    head[layout.CAP] = 0.0
-    return {"head": head, "live": table(state)}
+_EXACT = 2**53  # integers below are exact as floats
+_ZERO = bytes(8)
+_CAP, _AFTER_CAP = 8 * layout.CAP, 8 * layout.CAP + 8  # bytes of a header
 
 
 class Serializer:
-    """`Detector.to_bytes` of one detector again and again: what does not change is worked out once.
+    """Writes the bytes of detectors that share one configuration; what they have in common is computed once.
 
-    Guards of a `shadow` learn with every tick, and are refused.
+    The configuration is that of the detector at construction. Make another `Serializer` when its policy is replaced,
+    or when it has shadow guards and they have seen another pair: their evidence counts as configuration.
 
+    Parameters
+    ----------
+    detector : Detector
+        The detector whose model, fidelities, hazard, policy, pruning, alarm and other arguments are written.
+
+    Examples
+    --------
     >>> from mfbocd import Detector, Gaussian
     >>> detector = Detector(Gaussian(0, 9, 1))
-    >>> freeze = Serializer(detector)
+    >>> serializer = Serializer(detector)
     >>> step = detector.update(0.5)
-    >>> freeze(detector) == detector.to_bytes()
+    >>> serializer.write(detector) == detector.to_bytes()
     True
     """
 
+    prefix: bytes
+    """What precedes the numbers: the same for every stream of this configuration."""
+
     def __init__(self, detector: Any) -> None:
-        if detector.shadow:
-            raise ValueError(f"detector must have no shadow, not {', '.join(detector.shadow)}: use to_bytes")
-        self._cut(detector, detector.policy.state())
+        self._facts = _configuration(detector)
+        self._hazard = detector.hazard.table
+        self._learnt: dict[str, str | int] | None = None
+        self.numbers(0.0, detector.policy.state())
 
-    def _cut(self, detector: Any, state: Mapping[str, Any]) -> None:
-        """Work out what stays as long as the policy does, and has learnt nothing but other numbers."""
-        learnt, numbers = _parted(state)
-        self.policy, self._learnt, self._names, self._size = detector.policy, learnt, tuple(numbers), len(state)
-        hazard = detector.hazard.table
-        sizes = {"hazard": hazard.size, "numbers": 1 + len(numbers), "head": layout.HEAD, "live": 0}
-        self.begin = preface(_facts(detector, learnt, numbers), sizes) + plain(hazard)
-        self.check = crc32(self.begin)
-        self.width = 1 + len(numbers)
-        """How many `numbers` there are."""
-        self._pack = struct.Struct(f"<{self.width}d").pack
+    def numbers(self, spent: float, learnt: Mapping[str, Any]) -> list[float]:
+        """Return the numbers to write, after computing the constant part anew if it does not describe them.
 
-    def __call__(self, detector: Any) -> bytes:
-        """The same bytes as `detector.to_bytes()`."""
-        numbers = self.numbers(detector)  # before anything else is looked at: it may be cut anew
-        return seal(self.begin, self.check, self._pack(*numbers), *map(plain, belief_of(detector).values()))
+        Parameters
+        ----------
+        spent : float
+            Cost of all readings so far.
+        learnt : mapping
+            `Policy.state()`: numbers, and lists of numbers. The constant part has their names, types and lengths, so
+            it holds for other values until a list has another length.
+        """
+        kinds: dict[str, str | int] = {}
+        values = [spent]
+        for name, value in learnt.items():
+            if type(value) is float:
+                kinds[name] = "float"
+                values.append(value)
+            elif type(value) is int:
+                if not -_EXACT < value < _EXACT:
+                    raise ValueError(f"a policy whose {name!r} is {value} cannot be saved: it must be below 2**53")
+                kinds[name] = "int"
+                values.append(value)
+            elif type(value) is list and all(type(v) in (float, int) for v in value):
+                kinds[name] = len(value)
+                values.extend(value)
+            else:
+                raise TypeError(f"a policy's {name!r} must be a number or a list of numbers, not {value!r}")
+        if kinds != self._learnt:
+            sizes = {"hazard": self._hazard.size, "numbers": len(values), "head": layout.HEAD, "live": 0}
+            self.prefix = prefix({**self._facts, "learnt": kinds}, sizes) + plain(self._hazard)
+            self._check = crc32(self.prefix)
+            self._pack = struct.Struct(f"<{len(values)}d").pack
+            self._learnt = kinds
+        return values
 
-    def numbers(self, detector: Any) -> list[float]:
-        """What stands between `begin`, of which `check` is the checksum, and the belief; all as they now are."""
-        state = detector.policy.state()
-        if detector.policy is not self.policy or len(state) != self._size:
-            self._cut(detector, state)
-        for name, value in self._learnt.items():
-            if state[name] != value:
-                self._cut(detector, state)
-                break
-        numbers = [detector.spent, *[state[name] for name in self._names]]
+    def __call__(self, numbers: Sequence[float], state: Array) -> bytes:
+        """Return the bytes of one stream.
+
+        Parameters
+        ----------
+        numbers : sequence of float
+            The cost spent and what the policy has learnt, as `numbers` returns them.
+        state : ndarray, 1-d, float64
+            The stream's state (`_kernels.layout`), such as a row of a fleet's matrix.
+
+        Raises
+        ------
+        ValueError
+            If a number is not finite.
+        """
         if not isfinite(sum(numbers)):
-            _checked(detector.spent)
-            self._cut(detector, state)  # which refuses them
-        return numbers
+            _refuse_infinite(numbers)
+        head = state[: layout.HEAD].astype("<f8", copy=False).tobytes()
+        live = state[layout.HEAD :].reshape(-1, int(state[layout.CAP]))[:, : int(state[layout.COUNT])]
+        head = head[:_CAP] + _ZERO + head[_AFTER_CAP:]
+        return seal(self.prefix, self._check, self._pack(*numbers), head, plain(live))
+
+    def write(self, detector: Any) -> bytes:
+        """Return the bytes of a detector of this configuration: `Detector.to_bytes`."""
+        numbers = self.numbers(detector.spent, detector.policy.state())
+        return self(numbers, detector._filter.state)
+
+
+def _configuration(detector: Any) -> dict[str, Any]:
+    """Return the arguments of a detector as plain values, all but its seed and its hazard's table."""
+    model, policy, hazard = detector.model, detector.policy, detector.hazard
+    try:
+        spec = {"kind": type(model).__name__, **model.spec()}
+    except TypeError:  # it has functions, which `from_bytes` must be given again
+        spec = {"kind": type(model).__name__}
+    return {
+        "model": spec,
+        "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
+        "policy": {"kind": type(policy).__name__, **policy.spec()},
+        "learned_hazard": [hazard.low, hazard.high, hazard.points] if isinstance(hazard, Learned) else None,
+        "pruning": asdict(detector.pruning),
+        "alarm": asdict(detector.alarm) if detector.alarm else None,
+        "missing": detector.missing,
+        "on_error": detector.on_error,
+        "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
+        "columns": int(detector._filter.state[layout.COLUMNS]),
+    }
+
+
+def _refuse_infinite(numbers: Sequence[float]) -> None:
+    spent, *learnt = numbers
+    if not isfinite(spent):
+        raise ValueError(f"a detector that has spent {spent} cannot be saved: the sum of its costs must be finite")
+    if not all(map(isfinite, learnt)):
+        raise ValueError(f"a policy that has learnt {learnt} cannot be saved: the numbers must be finite")
 
 
 _DAMAGE = (
@@ -153,17 +175,17 @@ _DAMAGE = (
 )
 
 
-def _refusing(load: Callable[P, T]) -> Callable[P, T]:
-    """Raise ValueError for whatever facts that do not fit one another lead to: a checksum can be made for any."""
+def refusing(load: Callable[P, T]) -> Callable[P, T]:
+    """Turn any error that inconsistent facts lead to into a ValueError: the checksum of such bytes may be right."""
 
     @wraps(load)
-    def refusing(*args: P.args, **kwargs: P.kwargs) -> T:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return load(*args, **kwargs)
         except _DAMAGE as error:
             raise ValueError(f"the saved detector is damaged: {type(error).__name__}: {error}") from error
 
-    return refusing
+    return guarded
 
 
 def from_bytes(
@@ -173,21 +195,21 @@ def from_bytes(
     costs: Mapping[str, Callable[[Any], float]],
     model: Model | None,
 ) -> Any:
-    """`Detector.from_bytes`; `cls` is the class to build."""
+    """Build the saved detector: `Detector.from_bytes`; `cls` is the class to build."""
     facts, arrays = unpack(data)
-    return _made(cls, facts, arrays, observers, costs, model)
+    return _build(cls, facts, arrays, observers, costs, model)
 
 
-@_refusing
-def _made(
+@refusing
+def _build(
     cls: Any,
-    facts: dict[str, Any],
-    arrays: dict[str, Array],
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, Array],
     observers: Mapping[str, Callable[[Any], Any]],
     costs: Mapping[str, Callable[[Any], float]],
     model: Model | None,
 ) -> Any:
-    spec = facts["model"]
+    spec = dict(facts["model"])
     kind = spec.pop("kind")
     if model is None:
         if not spec or kind not in models.__all__ or not issubclass(getattr(models, kind), Model):
@@ -195,11 +217,11 @@ def _made(
         model = getattr(models, kind)(**spec)
     elif type(model).__name__ != kind:
         raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
-    known = {name for name, _, _ in facts["fidelities"]}
+    names = {name for name, _, _ in facts["fidelities"]}
     for field, given in (("observers", observers), ("costs", costs)):
         for name in given:
-            if name not in known:
-                raise ValueError(f"{field} names {name!r}, which is none of {', '.join(sorted(known))}")
+            if name not in names:
+                raise ValueError(f"{field} names {name!r}, which is none of {', '.join(sorted(names))}")
     fidelities = []
     for name, zeta, cost in facts["fidelities"]:
         if cost is None and name not in costs:
@@ -211,80 +233,133 @@ def _made(
     detector = cls(
         model,
         fidelities,
-        Learned(*facts["learned"]) if facts.get("learned") else Hazard(arrays["hazard"]),
+        Learned(*facts["learned_hazard"]) if facts["learned_hazard"] else Hazard(arrays["hazard"]),
         policy=policy,
         prune=Pruning(**facts["pruning"]),
         alarm=Alarm(**facts["alarm"]) if facts["alarm"] else None,
-        seed=facts["seed"],
         missing=facts["missing"],
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
     )
-    extra = layout.STATS + detector.filter.candidates.size
-    if model.columns + extra != facts["rows"]:
-        raise ValueError(f"the saved detector has {facts['rows'] - extra} statistics, {model!r} {model.columns}")
-    restore(detector, facts, arrays, int(detector.filter.state[layout.CAP]))
+    saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
+    if saved != own:
+        other = own - model.columns
+        raise ValueError(f"the saved detector has {saved - other} statistics, {model!r} {model.columns}")
+    restore(detector, facts, arrays)
     return detector
 
 
+class Saved(NamedTuple):
+    """What bytes contain in addition to a configuration."""
+
+    spent: float
+    learnt: dict[str, Any]
+    """`Policy.state()`."""
+    state: Array
+    """The state (`_kernels.layout`)."""
+
+
+@refusing
+def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Saved:
+    """Return the state that bytes contain, checked.
+
+    Parameters
+    ----------
+    like : Detector
+        A detector of the saved configuration. It is not changed; the state has at least the capacity of its own.
+    facts, arrays
+        As `belief.serialization.unpack` returns them.
+    """
+    kind = facts["policy"]["kind"]
+    if kind != type(like.policy).__name__:
+        raise ValueError(f"the saved detector's policy is {kind}, not {like.policy!r}")
+    spent, *numbers = arrays["numbers"].tolist()
+    if not 0.0 <= spent < inf:
+        raise ValueError(f"the saved detector has spent {spent!r}")
+    learnt: dict[str, Any] = {}
+    at = 0
+    for name, kind in facts["learnt"].items():
+        count = kind if type(kind) is int else 1
+        part = numbers[at : at + count]
+        if count < 0 or len(part) != count:
+            raise ValueError(f"the saved detector is damaged: {name!r} cannot be {kind!r} numbers")
+        if kind == "int" and not (part[0].is_integer() and abs(part[0]) < _EXACT):
+            raise ValueError(f"the saved detector is damaged: {name!r} cannot be {part[0]!r}")
+        learnt[name] = part if type(kind) is int else int(part[0]) if kind == "int" else part[0]
+        at += count
+    if at != len(numbers):
+        raise ValueError(f"the saved detector is damaged: its policy has {len(numbers)} numbers, not {at}")
+    live = arrays["live"].reshape(facts["columns"], -1)
+    rows = int(like._filter.state[layout.CAP])
+    check_saved(like.model, like._filter.setup, arrays["head"], live, rows)
+    return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
+
+
+@refusing
+def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Make a detector continue where another of the same configuration was saved.
+
+    What the saved policy does not name stays as it is, so `detector` must be one before its first tick. If the bytes
+    are refused, it is unchanged.
+
+    Parameters
+    ----------
+    detector : Detector
+        A detector of the saved configuration, before its first tick.
+    facts, arrays
+        As `belief.serialization.unpack` returns them.
+    """
+    saved = read_saved(detector, facts, arrays)
+    detector.policy.restore(saved.learnt)  # the last that can fail
+    detector.seed = int(saved.state[layout.SEED])
+    detector._adopt(saved.state, saved.spent)
+
+
 class Loader:
-    """`Detector.from_bytes` of many: those made alike share all that no tick changes.
+    """Loads many detectors; those of one configuration share everything that no tick changes.
 
-    `make` is `Detector.from_bytes`; it knows `most` different ones.
+    Parameters
+    ----------
+    make : callable
+        Builds one detector from bytes: `Detector.from_bytes`.
+    most : int
+        How many configurations are remembered.
 
+    Examples
+    --------
     >>> from mfbocd import Detector, Gaussian
     >>> saved = Detector(Gaussian(0, 9, 1)).to_bytes()
-    >>> make = Loader(Detector.from_bytes)
-    >>> one, other = make(saved), make(saved)
+    >>> load = Loader(Detector.from_bytes)
+    >>> one, other = load(saved), load(saved)
     >>> one.model is other.model, one.update(0.5).tick, other.ticks
     (True, 0, 0)
     """
 
     def __init__(self, make: Callable[[bytes], Any], most: int = 256) -> None:
         self._make, self._most = make, most
-        self._known: dict[tuple[str, bytes], Any] = {}
+        self._parsed: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._known: dict[tuple[bytes, bytes], Any] = {}
 
     def __call__(self, data: bytes) -> Any:
-        """The saved detector."""
-        facts, arrays = unpack(data)
-        made = {name: fact for name, fact in facts.items() if name not in ("learnt", "numbers", "spent")}
-        # bytes of an earlier version may lack something learnt: another stream's must not stand in for it
-        learnt, numbers = facts.get("learnt"), facts.get("numbers", {})
-        if not isinstance(learnt, dict) or not isinstance(numbers, dict):
-            return self._make(data)  # which refuses it, and says why
-        made["names"] = sorted({**learnt, **numbers})
-        key = encode(made), plain(arrays["hazard"])
+        """Return the saved detector."""
+        text, body = contents(data)
+        if text not in self._parsed:
+            if len(self._parsed) >= self._most:
+                self._parsed.clear()
+            self._parsed[text] = parse(text)
+        facts, sizes = self._parsed[text]
+        arrays = split(body, sizes)
+        if "hazard" not in arrays:
+            return self._make(data)  # raises the error that says what is wrong
+        key = text, plain(arrays["hazard"])
         like = self._known.get(key)
         if like is None:
             like = self._make(data)
-            if like.shadow:  # its guards learn too
+            if like.shadow:  # the text contains what its guards have learnt: hardly any other has the same
                 return like
             if len(self._known) >= self._most:
                 self._known.clear()
             self._known[key] = like
-        detector = like.twin()
-        restore(detector, facts, arrays, int(like.filter.state[layout.CAP]))
+        detector = copy.copy(like)
+        restore(detector, facts, arrays)
         return detector
-
-
-@_refusing
-def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array], rows: int) -> None:
-    """Put a detector where another of the same making was saved (`unpack`), with room for `rows` hypotheses.
-
-    What the saved policy's state does not name stays as it is, so `detector` must be one before its first tick.
-    """
-    kind = facts["policy"]["kind"]
-    if kind != type(detector.policy).__name__:
-        raise ValueError(f"the saved detector's policy is {kind}, not {detector.policy!r}")
-    learnt, spent = dict(facts["learnt"]), facts.get("spent")
-    if spent is None:  # as it is since version 2
-        spent, *numbers = arrays["numbers"].tolist()
-        kinds = facts["numbers"].items()
-        learnt |= {name: int(v) if kind == "int" else v for (name, kind), v in zip(kinds, numbers, strict=True)}
-    if not 0.0 <= spent < inf:
-        raise ValueError(f"the saved detector has spent {spent!r}")
-    live = arrays["live"].reshape(facts["rows"], -1)
-    belief = detector.filter
-    check_saved(detector.model, belief.setup, arrays["head"], live, rows)
-    detector.policy.restore(learnt)  # from here on nothing fails: all of it is taken, or nothing
-    detector.adopt(state_of(detector.model, arrays["head"], live, rows), float(spent))

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from .._kernels.work_queue import BLOCK, stop
-from ..belief.filter import Array, Filter, RunLength, observe, with_room
+from ..belief.filter import Array, Filter, RunLength, observe
 from ..belief.gains import CODE, Gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
+from ..belief.state import with_room
 from ..detector.detector import Detector
 from ..detector.lock import alone
-from ..detector.step import Alarm, Missing, readings, seed_of, told
+from ..detector.step import Alarm, Missing, readings, report_fields, seed_of
 from ..inputs.readings import cells
 from ..models import Model
 from ..models.base import room_for
@@ -50,7 +51,7 @@ class FleetStep:
 
 
 class Crew:
-    """Threads that run the same kernel on the same board (`_kernels.share`) as the caller does.
+    """Threads that run the same kernel on the same board (`_kernels.work_queue`) as the caller does.
 
     A queue and bare threads rather than an executor: it needs no futures, and handing over takes 2 us, not 10.
     """
@@ -160,7 +161,7 @@ class Fleet:
         self._like = Detector(
             model, fidelities, hazard, policy=Always(), prune=prune, alarm=alarm, seed=seed, missing=missing
         )
-        size = self._like.filter.state.size
+        size = self._like._filter.state.size
         room_for(f"a fleet of {self.n} streams with {8 * size} bytes each", float(self.n) * size)
         seed_of(self._like.seed + self.n - 1)
         self.model = model
@@ -170,14 +171,15 @@ class Fleet:
         self.threads = threads or (os.cpu_count() or 1)
         self.seeds = list(range(self._like.seed, self._like.seed + self.n))
         self.spent_by_stream = np.zeros(self.n)
-        self._states = np.tile(self._like.filter.state, (self.n, 1))
+        self._states = np.tile(self._like._filter.state, (self.n, 1))
         self._states[:, layout.SEED] = self.seeds
+        self._rows = np.arange(self.n)
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._cost = self.policy.cost
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._tick = -1
         self._crew = Crew()
-        self.policy.initialize(self._like.filter)
+        self.policy.initialize(self._like._filter)
 
     def __repr__(self) -> str:
         names = ", ".join(self._index)
@@ -229,7 +231,7 @@ class Fleet:
             return np.array([expected_gains(self._belief(i), self._zeta, gain) for i in range(self.n)])
         out = np.empty((self.n, len(self._zeta)))
         board = np.zeros(2, dtype=np.int64)
-        job = (self._states, self._like.filter.setup, self._zeta, CODE[gain], out, board)
+        job = (self._states, self._like._filter.setup, self._rows, self._zeta, CODE[gain], out, board)
         self._crew.share(self.model.gains, job, self.n, self.threads)
         return out
 
@@ -267,13 +269,13 @@ class Fleet:
         self.spent_by_stream += cost
         if self.policy.learns:
             self.policy.record_cost(cost)
-        reported = told(report[0])
+        reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self.mean
         return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **reported)
 
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
-        setup = self._like.filter.setup
+        setup = self._like._filter.setup
         if not self._like.pruning.most:
             self._make_room(len(x))
         if self.model.advance is None:
@@ -286,7 +288,7 @@ class Fleet:
                 self._states = before
                 raise
             return
-        job = (self._states, setup, x, zeta, report, np.zeros(2, dtype=np.int64))
+        job = (self._states, setup, self._rows, x, zeta, report, np.zeros(2, dtype=np.int64))
         try:
             self._crew.share(self.model.advance, job, self.n, self.threads)
         except BaseException as error:
@@ -362,13 +364,13 @@ class Fleet:
     @alone
     def changed(self, within: int) -> Array:
         """P(a regime began in the last `within` ticks), for each stream."""
-        return np.array([self._belief(i).changed(within) for i in range(self.n)])
+        return np.array([self._belief(i).p_changed(within) for i in range(self.n)])
 
     def _belief(self, i: int) -> Filter:
         """The run-length posterior of stream i, to be read: it shares the fleet's memory."""
         if not 0 <= i < self.n:
             raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
-        belief = copy.copy(self._like.filter)
+        belief = copy.copy(self._like._filter)
         belief.adopt(self._states[i])
         return belief
 
@@ -388,5 +390,5 @@ class Fleet:
             missing=self.missing,
         )
         detector.policy.restore(policy.state())  # what was learnt together
-        detector.adopt(state, float(self.spent_by_stream[i]))
+        detector._adopt(state, float(self.spent_by_stream[i]))
         return detector

@@ -67,7 +67,7 @@ def kind_of(detector: Detector) -> Kind | None:
     if model.advance is None or model.dimension > 1:
         return None
     bounded = detector.pruning.most > 0
-    made = type(model), detector.filter.setup.tobytes(), detector.filter.state.size if bounded else 0
+    made = type(model), detector._filter.setup.tobytes(), detector._filter.state.size if bounded else 0
     ways = policy.zeta.tobytes(), policy.cost.tobytes()
     return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, policy.batch_key()), Kind(bounded))
 
@@ -81,15 +81,16 @@ class Seat:
     True
     """
 
-    __slots__ = ("detector", "freeze", "kind", "policy")
+    __slots__ = ("detector", "kind", "policy", "serializer")
 
     def __init__(self, detector: Detector) -> None:
-        self.detector, self.freeze = detector, Serializer(detector)
+        self.detector = detector
         self.renew()
 
     def renew(self) -> None:
         """The detector's policy is another."""
         self.policy, self.kind = self.detector.policy, kind_of(self.detector)
+        self.serializer = Serializer(self.detector)
 
 
 class Mover:
@@ -124,7 +125,7 @@ class Mover:
         known: Sequence[Fidelity],
         prices: Sequence[float | None] = (),
     ) -> list[Moved]:
-        """One tick of each, with a reading as `Detector.taken` gives it, at a fidelity of known cost.
+        """One tick of each, with a reading as `Detector._accept` gives it, at a fidelity of known cost.
 
         Where a price is given, the choice is the largest net gain at it, and the policy learns nothing: it is of a
         stream that shares a budget with others.
@@ -143,7 +144,7 @@ class Mover:
             elif kind.bounded:
                 alike[kind, own].append(i)
             else:
-                belief = seat.detector.filter
+                belief = seat.detector._filter
                 belief.make_room(1)
                 alike[kind, own, belief.state.size].append(i)
         for key, many in alike.items():
@@ -155,10 +156,10 @@ class Mover:
         return [found[i] for i in range(len(seats))]
 
     def _one(self, seat: Seat, value: Any, known: Fidelity, price: float | None) -> Moved:
-        detector, numbers = seat.detector, seat.freeze.numbers
-        step = detector.tell(value, known, known.cost_of(), learn=price is None)
-        state, addresses = detector.filter.state[None], _addresses([detector])  # it is put back where it is already
-        (likely,), (saved,) = self._told(state, [seat.freeze], np.array([numbers(detector)]), addresses)
+        detector = seat.detector
+        step = detector._apply(value, known, known.cost_of(), learn=price is None)
+        state, addresses = detector._filter.state[None], _addresses([detector])  # it is put back where it is already
+        (likely,), (saved,) = self._told(state, [seat], addresses)
         return Moved(step, detector.spent, likely, *decided(detector, price), saved)
 
     def _many(
@@ -171,55 +172,49 @@ class Mover:
         """Those of one kind. What is done for each takes longer than the kernels: columns all through, not rows."""
         detectors, policies = [seat.detector for seat in seats], [seat.policy for seat in seats]
         n, like, policy = len(seats), detectors[0], policies[0]
-        size, setup = like.filter.state.size, like.filter.setup
+        size, setup = like._filter.state.size, like._filter.setup
         self._states = _room(self._states, n * size)
         states = self._states[: n * size].reshape(n, size)
         addresses = _addresses(detectors)
         gather(addresses, states)
-        x = np.array([[like.nothing if value is None else value for value in values]])
+        x = np.array([[like._no_reading if value is None else value for value in values]])
         zeta = np.array([[0.0 if v is None else fidelity.zeta for fidelity, v in zip(known, values, strict=True)]])
         report = np.empty((1, layout.FIELDS, n))
         assert like.model.advance is not None
-        like.model.advance(states, setup, x, zeta, report, _board())
+        like.model.advance(states, setup, np.arange(n), x, zeta, report, _board())
         out = np.empty((n, policy.zeta.size))
-        if like.weighed is not None:
+        if like._gain is not None:
             assert like.model.gains is not None
-            like.model.gains(states, setup, policy.zeta, CODE[like.weighed], out, _board())
+            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like._gain], out, _board())
         costs = [fidelity.cost_of() for fidelity in known]
-        ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
+        ticks = [detector._count_tick(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
-        learnt = None
-        if not given:
-            learnt = policy.record_costs(policies, costs) if policy.learns else np.empty((n, 0))
+        if not given and policy.learns:
+            policy.record_costs(policies, costs)
         prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
-        if like.weighed is not None:
+        if like._gain is not None:
             gains = out.tolist()
             if given or policy.is_net_gain:
                 picked = largest_nets(out, policy.cost, prices)
             else:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
             chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
-        freezers = [seat.freeze for seat in seats]
-        same = [freeze.policy for freeze in freezers] == policies  # of what has no == of its own: the same objects
-        numbers = None if learnt is None or not same else np.column_stack([spent, learnt])
-        if numbers is None or {f.width for f in freezers} != {numbers.shape[1]} or not np.isfinite(numbers).all():
-            numbers = np.array([freeze.numbers(d) for freeze, d in zip(freezers, detectors, strict=True)])
-        likely, saved = self._told(states, freezers, numbers, addresses)
-        if like.weighed is None:
+        likely, saved = self._told(states, seats, addresses)
+        if like._gain is None:
             chosen = [detector.choose() for detector in detectors]
         steps = map(_step, zip(*_columns(ticks, known, values, costs, report[0]), strict=False))
         return list(map(_moved, zip(steps, spent, likely, gains, chosen, prices, saved, strict=True)))
 
     def _told(
-        self, states: Array, freezers: Sequence[Serializer], numbers: Array, addresses: Numbers
+        self, states: Array, seats: Sequence[Seat], addresses: Numbers
     ) -> tuple[list[list[list[float]]], list[bytes]]:
         """The likely run lengths of each state and its detector as bytes; it is put back to its address."""
         n = len(states)
-        checks = np.array([freeze.check for freeze in freezers], dtype=np.uint64)
+        numbers, checks = np.empty((n, 0)), np.zeros(n, dtype=np.uint64)
         self._length, self._share = _room(self._length, n * self.rows), _room(self._share, n * self.rows)
-        self._saved = _room(self._saved, states.size + numbers.size + n)
+        self._saved = _room(self._saved, states.size + n)
         self._ends, self._stops = _room(self._ends, n), _room(self._stops, n)
         length, share, ends, saved, stops = self._length, self._share, self._ends, self._saved, self._stops
         tell(states, self.least, self.rows, length, share, ends, numbers, checks, _CRC, saved, stops, addresses)
@@ -227,10 +222,7 @@ class Mover:
         shares = (share[: places[-1]] / SCALE).tolist()
         pairs = list(map(list, zip(length[: places[-1]].tolist(), shares, strict=True)))
         likely = [pairs[low:high] for low, high in zip([0, *places], places, strict=False)]
-        places = (8 * stops[:n]).tolist()
-        data = saved.astype("<u8", copy=False).data.cast("B")
-        parts = zip(freezers, [0, *places], places, strict=False)
-        return likely, [b"".join((freeze.begin, data[low : high - 4])) for freeze, low, high in parts]
+        return likely, [seat.serializer.write(seat.detector) for seat in seats]
 
 
 def decided(detector: Detector, given: float | None = None) -> tuple[list[float], Fidelity, float | None]:
@@ -244,11 +236,11 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     >>> [round(gain, 2) for gain in gains], chosen.name, price
     ([0.32, 1.15], 'gps', 0.01)
     """
-    policy, weighed = detector.policy, detector.weighed
+    policy, weighed = detector.policy, detector._gain
     price = _price(policy) if given is None else given
     if weighed is None:
         return [], detector.choose(), price
-    gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
+    gains = expected_gains(detector._filter, policy.zeta, weighed).tolist()
     if given is None:
         picked = policy.pick_one(gains, detector.seed, detector.ticks)
     else:
@@ -269,7 +261,7 @@ _moved: Callable[[tuple[Any, ...]], Moved] = partial(tuple.__new__, Moved)
 def _columns(
     ticks: Sequence[int], known: Sequence[Fidelity], values: Sequence[Any], costs: Sequence[float], report: Array
 ) -> list[Iterable[Any]]:
-    """The fields of steps, as `Detector.tell` fills them in."""
+    """The fields of steps, as `Detector._apply` fills them in."""
     mean, run, change, fired, changed_at, confidence = report
     names, alarm = [fidelity.name for fidelity in known], fired.astype(bool).tolist()
     when: Iterable[Any] = repeat(None)
@@ -283,11 +275,11 @@ def _columns(
 
 
 def _addresses(detectors: Sequence[Detector]) -> Numbers:
-    return np.array([detector.filter.address for detector in detectors], dtype=np.int64)
+    return np.array([detector._filter.address for detector in detectors], dtype=np.int64)
 
 
 def _board() -> Numbers:
-    """Of kernels that threads could share (`_kernels.share`): here one does all."""
+    """Of kernels that threads could share (`_kernels.work_queue`): here one does all."""
     return np.zeros(2, dtype=np.int64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -57,7 +58,7 @@ def rehearse(config: Config) -> Moved:
     mover = Mover(least=0.01, rows=16)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
     for many in (2, 1):
-        seats = [Seat(detector.twin()) for _ in range(many)]
+        seats = [Seat(copy.copy(detector)) for _ in range(many)]
         for fidelity in cheap if many > 1 else cheap[-1:]:
             mover.move(seats, [_typical(seats[0].detector)] * many, [fidelity] * many)
         moved = mover.move(seats, [None] * many, cheap[-1:] * many)
@@ -68,7 +69,7 @@ def _typical(detector: Detector) -> Any:
     """A reading near what is expected, None if there is none the model takes."""
     try:
         with np.errstate(all="ignore"):
-            return detector.taken(detector.model.nearest(detector.mean))
+            return detector._accept(detector.model.nearest(detector.mean))
     except (TypeError, ValueError, ArithmeticError):
         return None
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import whole
+from .regression import MOST
 
 
 class Autoregressive(Lagged):
@@ -49,13 +51,19 @@ class Autoregressive(Lagged):
         scale: float | None = None,
         noise_var: float | None = None,
     ) -> None:
-        self.order = whole("Autoregressive", "order", order, 0)
+        self.order = whole("Autoregressive", "order", order, 0, MOST)
         self.mean = finite("Autoregressive", "mean", mean)
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == 2:
             count = [given[0], *[given[1]] * self.order]
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `order`."""
+        order = whole_number(arguments, "order", 1)
+        return cls._cost_bound(1 + order, 2 * order, "order")
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""

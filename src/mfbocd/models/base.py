@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .cost import CostBound
+
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
-Report = tuple[float, float, float, float, float, float]
-"""What a tick reports: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), changed at, how sure that is."""
 
 
 class Model(ABC):
@@ -33,11 +33,13 @@ class Model(ABC):
     """Whether some numbers of a reading may be missing (NaN) while others are there."""
     ordered: bool = True
     """Whether a reading at a higher zeta can be used as one at a lower; not where zeta is but a name."""
-    # One tick in one compiled pass, and many ticks of many streams; None sends the filter through the methods
-    # below, which every model has and which the tests hold the compiled ones to.
+    # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
+    # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
+    operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
+    """Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (`cost_bound`)."""
 
     @abstractmethod
     def prior(self) -> Array:
@@ -143,6 +145,18 @@ class Model(ABC):
         """What the compiled kernels read of the model."""
         return np.empty(0)
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """What a hypothesis needs at most, found without building the model.
+
+        Parameters
+        ----------
+        arguments : mapping
+            The constructor's arguments as plain values, not yet checked. What is wrong in them may raise a
+            LookupError, TypeError, ValueError, ArithmeticError or AttributeError.
+        """
+        return CostBound(cls.columns, *cls.operations)
+
     def spec(self) -> dict[str, Any]:
         """The constructor's arguments as plain values, for saving; raises if the model holds functions."""
         raise TypeError(f"{type(self).__name__} holds functions, which bytes cannot carry: pass model= when loading")
@@ -150,29 +164,6 @@ class Model(ABC):
     def outside(self, x: Any, support: str) -> ValueError:
         """The error for a reading the family cannot produce."""
         return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
-
-
-def positive(owner: str, field: str, value: float, high: float = math.inf) -> float:
-    """Return `value` as a float in (0, high], or raise an error that names it."""
-    number = finite(owner, field, value)
-    if not 0.0 < number <= high:
-        raise ValueError(
-            f"{owner}.{field} must be positive{'' if high == math.inf else f' and at most {high:g}'}, not {value!r}"
-        )
-    return number
-
-
-def finite(owner: str, field: str, value: float) -> float:
-    """Return `value` as a finite float, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number beyond 1.8e308
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    return number
 
 
 def room_for(what: str, numbers: float) -> None:

@@ -11,28 +11,23 @@ from numpy.typing import NDArray
 from .._kernels.compile import kernel, scalar
 from .._kernels.gamma import Coefficients, coefficients, digamma, quotient, quotients
 from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
     HAZARDS,
     JOINT,
     MEAN,
-    RUN,
     STATS,
     TINY,
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.order import never_falling
-from .._kernels.pointer import Pointer, pointer
+from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, log
+from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 
 @kernel
@@ -113,30 +108,6 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         state[MEAN] = (1.0 - h) * moment / total + h * prior
 
 
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
 @scalar
 def _surprise(p: float) -> float:
     """-p log p, 0 at 0."""
@@ -212,16 +183,7 @@ def _variance_gain(a: float, b: float, zeta: float, c: Coefficients) -> float:
     return a * b / (n * n * (n + 1.0)) - after
 
 
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
+_KERNELS = family_kernels(_tick, _gain)
 
 
 @kernel
@@ -257,9 +219,10 @@ class Bernoulli(Model):
     """
 
     columns = 3
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 1000.0)
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)

@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.compile import kernel, scalar
-from .._kernels.counts import grid, information, log_sum, reach, room
+from .._kernels.compile import bind, kernel, scalar
+from .._kernels.count_template import count_kernels, sums
+from .._kernels.counts import reach
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_rest, excess, log_rise, stirling_rest
-from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
-    COUNT,
-    EVIDENCE,
-    FIRST,
-    HAZARDS,
-    JOINT,
-    MAP_INDEX,
-    MEAN,
-    RUN,
-    RUN_LENGTH,
-    STATS,
-    TINY,
-    VARIANCE,
-    WEIGHT,
-)
-from .._kernels.order import never_falling
-from .._kernels.pointer import Pointer, pointer
-from .._kernels.scalar import bits_of, exp
-from .._kernels.weights import (
-    begin,
-    column,
-    expect,
-    finish_tick,
-    hazards,
-    lanes,
-    predict,
-    reweigh,
-    scratch,
-    skip_tick,
-)
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, positive, predictive_of
+from .._kernels.template import family_kernels
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
-_LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
+
+
+# --- formulas, as `count_template` declares them -----------------------------------------------------------------
 
 
 @scalar
@@ -63,6 +34,37 @@ def _value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
 def _ways(x: float, trials: float) -> float:
     """log of the binomial coefficient, at real x."""
     return log_rise(1.0, trials) - log_rise(1.0, x) - log_rise(1.0, trials - x)
+
+
+@scalar
+def _constant(x: float, trials: float, zeta: float) -> float:
+    """The term of the log predictive that is the same for all hypotheses."""
+    return zeta * _ways(x, trials)
+
+
+@scalar
+def _is_large(x: float) -> bool:
+    return False
+
+
+@scalar
+def _needs_full(x: float, trials: float) -> bool:
+    return trials > _LARGE
+
+
+@scalar
+def _steps(x: float, trials: float, zeta: float) -> tuple[float, float]:
+    return zeta * x, zeta * (trials - x)
+
+
+@kernel
+def _mean(a: float, b: float) -> float:
+    return a / (a + b)
+
+
+@scalar
+def _unit(trials: float) -> float:
+    return trials
 
 
 @scalar
@@ -121,235 +123,34 @@ def _divergence(a: float, b: float, x: float, trials: float, zeta: float) -> flo
     return zeta * slope - _value(a, b, x, trials, zeta)
 
 
-@kernel
-def _sums(
-    a: float, b: float, trials: float, zeta: float, stop: float, deep: bool, x: Array, share: Array
-) -> tuple[float, float, float, float]:
-    """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`; two arrays are lent."""
-    mean, sd, low, high = _bell(a, b, trials, zeta)
-    n = grid(np.array([low]), np.array([high]), np.array([sd]), trials, stop, x, share)
-    if n == 0:
-        return -np.inf, 0.0, 0.0, 0.0
-    value = np.empty(n)
-    for j in range(n):
-        value[j] = _full_value(a, b, x[j], trials, zeta)
-    norm = log_sum(value, share[:n])
-    first = 0.0
-    second = 0.0
-    told = 0.0
-    for j in range(n):
-        p = share[j] * exp(value[j] - norm)
-        d = x[j] - mean
-        first += p * d
-        second += p * d * d
-        if deep and p > 1e-18:
-            told += p * _divergence(a, b, x[j], trials, zeta)
-    return norm, mean + first, second - first * first, told
-
-
-@kernel
-def _norms(state: Pointer, n: int, trials: float, zeta: float, norm: Array) -> None:
-    """log of the sum over x of the tempered predictive, of n hypotheses."""
-    alphas = column(state, STATS)
-    betas = column(state, STATS + 1)
-    x = np.empty(room())
-    share = np.empty(room())
-    for i in range(n):
-        norm[i] = _sums(alphas[i], betas[i], trials, zeta, trials, False, x, share)[0]
-
-
-@kernel
-def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    """One tick: `Binomial.log_predictive` and `Binomial.update` for every hypothesis."""
-    trials = setup[FIRST]
-    scale = begin(state, setup)
-    n = int(state[COUNT])
-    weight = column(state, WEIGHT)
-    alphas = column(state, STATS)
-    betas = column(state, STATS + 1)
-    alphas[n - 1] = setup[FIRST + 1]
-    betas[n - 1] = setup[FIRST + 2]
-    moment = 0.0
-    if zeta == 0.0:
-        total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
-            moment += weight[i] * (alphas[i] / (alphas[i] + betas[i]))
-    else:
-        same = zeta * _ways(x, trials)
-        norm = np.zeros(lanes(state))
-        if zeta < 1.0 and setup[FIRST + 3] == 0.0:
-            _norms(state, n, trials, zeta, norm)
-        hits = zeta * x
-        misses = zeta * (trials - x)
-        # If one term of the sum is representable the sum is: no need to go through logarithms.
-        plain = False
-        for i in (n - 1, int(state[MAP_INDEX])):
-            value = same + _value(alphas[i], betas[i], x, trials, zeta) - norm[i]
-            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0)
-        factor = 0.0
-        if plain:
-            total = 0.0
-            top = 0
-            for i in range(lanes(state)):
-                a = alphas[i]
-                b = betas[i]
-                w = scale * weight[i] * exp(min(same + _value(a, b, x, trials, zeta) - norm[i], 690.0))
-                w = w if w > TINY else 0.0
-                weight[i] = w
-                a1 = a + hits
-                b1 = b + misses
-                alphas[i] = a1
-                betas[i] = b1
-                total += w
-                moment += w * (a1 / (a1 + b1))
-                top = max(top, bits_of(w))
-        else:
-            logs = np.empty(n)
-            for i in range(n):
-                logs[i] = same + _value(alphas[i], betas[i], x, trials, zeta) - norm[i]
-                alphas[i] += hits
-                betas[i] += misses
-            total, factor, top = reweigh(state, scale, logs)
-            for i in range(n):
-                moment += weight[i] * (alphas[i] / (alphas[i] + betas[i]))
-        state[EVIDENCE] += factor + math.log(total)
-    pruned = finish_tick(state, setup, total, top)
-    prior = setup[FIRST + 1] / (setup[FIRST + 1] + setup[FIRST + 2])
-    if pruned or setup[HAZARDS] > 1.0:
-        values = np.empty(int(state[COUNT]))
-        for i in range(values.size):
-            values[i] = alphas[i] / (alphas[i] + betas[i])
-        moment = expect(state, setup, values, prior)
-    else:
-        h = hazards(setup)[0]
-        moment = (1.0 - h) * moment / total + h * prior
-    state[MEAN] = trials * moment
-
-
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
-@kernel
-def _information(weight: Array, a: Array, b: Array, trials: float, zeta: float) -> float:
-    """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
-    m = 0
-    for i in range(weight.size):
-        if weight[i] >= _LIGHT:
-            weight[m], a[m], b[m] = weight[i], a[i], b[i]
-            m += 1
-    low = np.empty(m)
-    high = np.empty(m)
-    sd = np.empty(m)
-    for i in range(m):
-        _, sd[i], low[i], high[i] = _bell(a[i], b[i], trials, zeta)
-    x = np.empty(room())
-    share = np.empty(room())
-    n = grid(low, high, sd, trials, trials, x, share)
-    value = np.empty((m, n))
-    if trials > _LARGE:
-        for i in range(m):
-            for j in range(n):
-                value[i, j] = _full_value(a[i], b[i], x[j], trials, zeta)
-    else:
-        base = np.empty(n)
-        for j in range(n):
-            base[j] = zeta * _ways(x[j], trials)
-        for i in range(m):
-            for j in range(n):
-                value[i, j] = base[j] + _value(a[i], b[i], x[j], trials, zeta)
-    return information(weight[:m], value, share[:n])
+_FORMULAS: dict[str, Callable[..., Any]] = {
+    "value": _value,
+    "full_value": _full_value,
+    "constant": _constant,
+    "grid_constant": _constant,
+    "is_large": _is_large,
+    "needs_full": _needs_full,
+    "steps": _steps,
+    "mean": _mean,
+    "unit": _unit,
+    "bell": _bell,
+    "divergence": _divergence,
+}
+_sums = bind(sums, **_FORMULAS)
 
 
 @scalar
-def _variance_gain(a: float, b: float, trials: float, zeta: float, mean: float, var: float) -> float:
-    """Var(theta) less its expectation after a count with this mean and variance."""
+def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, share: Array) -> float:
+    """Var(theta) less its expectation after a reading at zeta."""
+    _, mean, var, _ = _sums(a, b, trials, zeta, trials, False, x, share)
     n = a + b
     m = n + zeta * trials
     after = (a + zeta * mean) * (b + zeta * (trials - mean)) - zeta * zeta * var  # of the product of the new two
     return a * b / (n * n * (n + 1.0)) - after / (m * m * (m + 1.0))
 
 
-@kernel
-def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) as the sum over counts (`mi_xr`)."""
-    if zeta == 0.0:
-        return 0.0
-    trials = setup[FIRST]
-    n = int(state[COUNT]) + 1
-    alphas = column(state, STATS)
-    betas = column(state, STATS + 1)
-    weight = scratch(n)
-    a = scratch(n)
-    b = scratch(n)
-    x = np.empty(room())
-    share = np.empty(room())
-    predict(state, setup, weight)
-    inner = 0.0
-    for i in range(n):
-        a[i] = alphas[i] if i < n - 1 else setup[FIRST + 1]
-        b[i] = betas[i] if i < n - 1 else setup[FIRST + 2]
-        if kind == RUN_LENGTH or weight[i] < (_LIGHT if kind == JOINT else 1e-15):
-            continue
-        _, mean, var, told = _sums(a[i], b[i], trials, zeta, trials, kind == JOINT, x, share)
-        if kind == JOINT:
-            inner += weight[i] * told
-        else:
-            inner += weight[i] * _variance_gain(a[i], b[i], trials, zeta, mean, var)
-    if kind == VARIANCE:
-        return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, trials, zeta)
-
-
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
-@kernel
-def _all_sums(a: Array, b: Array, trials: float, zeta: float, stop: float, deep: bool) -> Array:
-    """`_sums` of each element of two one-dimensional arrays, shape (4, K)."""
-    out = np.empty((4, a.size))
-    x = np.empty(room())
-    share = np.empty(room())
-    for i in range(a.size):
-        out[0, i], out[1, i], out[2, i], out[3, i] = _sums(a[i], b[i], trials, zeta, stop, deep, x, share)
-    return out
-
-
-@kernel
-def _values(a: Array, b: Array, x: float, trials: float, zeta: float) -> Array:
-    out = np.empty(a.size)
-    for i in range(a.size):
-        out[i] = zeta * _ways(x, trials) + _value(a[i], b[i], x, trials, zeta)
-    return out
+_COUNTS = count_kernels(sums=_sums, variance_gain=_variance_gain, **_FORMULAS)
+_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
 
 
 class Binomial(Model):
@@ -373,9 +174,10 @@ class Binomial(Model):
     """
 
     columns = 2
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (1000.0, 20_000.0)
 
     def __init__(
         self, trials: int, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized"
@@ -413,13 +215,13 @@ class Binomial(Model):
         """log of the tempered predictive, divided by its sum over x if normalized."""
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        value = _values(np.ravel(stats[0]), np.ravel(stats[1]), x, float(self.trials), zeta)
+        value = _COUNTS.all_values(np.ravel(stats[0]), np.ravel(stats[1]), x, float(self.trials), zeta)
         if self.kind == "normalized" and zeta < 1.0:
             value = value - self._sums(stats, zeta)[0]
         return value.reshape(np.shape(stats[0]))
 
     def _sums(self, stats: Array, zeta: float, stop: float = math.inf, deep: bool = False) -> Array:
-        return _all_sums(np.ravel(stats[0]), np.ravel(stats[1]), float(self.trials), zeta, stop, deep)
+        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), float(self.trials), zeta, stop, deep)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Mean and variance of Beta(a, b)."""
@@ -450,7 +252,7 @@ class Binomial(Model):
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        return float(_information(np.array(weight), a, b, float(self.trials), zeta))
+        return float(_COUNTS.mixture_information(np.array(weight), a, b, float(self.trials), zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL, x from the normalised predictive; with y = trials - x and psi the digamma function

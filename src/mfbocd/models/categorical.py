@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from .._kernels.compile import kernel
 from .._kernels.gamma import coefficients, digamma, quotient, quotients
 from .._kernels.scalar import log
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
+from .cost import CostBound
 
 
 @kernel
@@ -145,6 +147,12 @@ class Categorical(Model):
     def nearest(self, x: float) -> float:
         """The nearest category; the upper of two."""
         return float(min(max(np.floor(x + 0.5), 0.0), self.columns - 1.0))
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the length of `alpha`."""
+        size = len(arguments["alpha"])
+        return CostBound(size, 200 * size, 250 * size, "alpha")
 
     def spec(self) -> dict[str, Any]:
         """The two arguments."""

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Array, Model, finite
+from ..inputs.arguments import finite
+from .base import Array, Model
 from .support import Support, support_of
 
 Function = Callable[..., Any]

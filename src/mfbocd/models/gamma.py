@@ -13,10 +13,6 @@ from .._kernels.compile import kernel, scalar
 from .._kernels.gamma_ratio import log1p, log_rise, log_rises, scale_gain, scale_gains
 from .._kernels.heavy_tails import LOGISTIC, tail_information
 from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -24,15 +20,14 @@ from .._kernels.layout import (
     JOINT,
     MAP_INDEX,
     MEAN,
-    RUN,
     STATS,
     TINY,
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.order import never_falling
-from .._kernels.pointer import Pointer, pointer
+from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, exp, log
+from .._kernels.template import family_kernels
 from .._kernels.weights import (
     begin,
     column,
@@ -45,8 +40,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
 _NEAR = 1e-100
@@ -160,30 +155,6 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = known * rate * moment
 
 
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
 @scalar
 def _variance_gain(a: float, b: float, count: float) -> float:
     return a / (b * b) * (count / (a + count + 1.0))
@@ -219,16 +190,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     return inner + tail_information(LOGISTIC, weight, centre, left, right)
 
 
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
+_KERNELS = family_kernels(_tick, _gain)
 
 
 class Gamma(Model):
@@ -264,9 +226,10 @@ class Gamma(Model):
     """
 
     columns = 2
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"

@@ -9,10 +9,6 @@ import numpy as np
 
 from .._kernels.compile import kernel, scalar
 from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -20,16 +16,15 @@ from .._kernels.layout import (
     JOINT,
     MAP_INDEX,
     MEAN,
-    RUN,
     STATS,
     TINY,
     VARIANCE,
     WEIGHT,
 )
 from .._kernels.mixture import LOG_2PI_E, information, kept_weight, merge, mixture_entropy
-from .._kernels.order import never_falling
-from .._kernels.pointer import Pointer, pointer
+from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, exp
+from .._kernels.template import family_kernels
 from .._kernels.weights import (
     begin,
     column,
@@ -42,8 +37,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Report, finite, positive
+from ..inputs.arguments import finite, positive
+from .base import Array, Model
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -127,30 +122,6 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = prior_mean + sd * moment
 
 
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
 @kernel
 def _mixture(state: Pointer, setup: Pointer, zeta: float, weight: Array, mean: Array, variance: Array) -> None:
     """The predictive of a reading at zeta, a normal for each hypothesis and the one a change would open."""
@@ -220,19 +191,15 @@ def _joint(state: Pointer, setup: Pointer, zeta: Array, out: Pointer) -> None:
 
 
 @kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            state = pointer(states, i * states.shape[1])
-            if kind == JOINT:
-                _joint(state, pointer(setup, 0), zeta, pointer(out, i * zeta.size))
-            else:
-                for j in range(zeta.size):
-                    out[i, j] = _gain(state, pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
+def _gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: Pointer) -> None:
+    if kind == JOINT:
+        _joint(state, setup, zeta, out)
+    else:
+        for j in range(zeta.size):
+            out[j] = _gain(state, setup, zeta[j], kind)
+
+
+_KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each)
 
 
 class Gaussian(Model):
@@ -258,9 +225,10 @@ class Gaussian(Model):
     """
 
     columns = 2
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 500.0)
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .._kernels.compile import kernel
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _OWNER = "GaussianProcess"
 _TAIL = 4.0  # exp(-_TAIL^2 / 2) is what is cut off the kernel, as far as `reach`, and off its spectrum
@@ -138,7 +140,7 @@ class GaussianProcess(Lagged):
         noise_var: float | None = None,
         reach: float | None = None,
     ) -> None:
-        self.order = whole(_OWNER, "order", order, 1)
+        self.order = whole(_OWNER, "order", order, 1, MOST)
         if self.order > 2:
             raise ValueError(f"{_OWNER}.order must be 1 or 2, not {order!r}: more lags would need hundreds of waves")
         self.mean = finite(_OWNER, "mean", mean)
@@ -165,6 +167,14 @@ class GaussianProcess(Lagged):
                 f"more than {_MOST} features; a shorter reach or a greater length needs fewer"
             )
         return waves, share
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of the number of features, which `reach` decides."""
+        order, length = whole_number(arguments, "order", 1), float(arguments.get("length", 1.0))
+        lengths = _REACH[order] if arguments.get("reach") is None else float(arguments["reach"]) / length
+        waves, _ = _spectrum(order, lengths)  # of no more than two orders, and a bounded grid
+        return cls._cost_bound(1 + 2 * len(waves), 4 * order, "reach")
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""

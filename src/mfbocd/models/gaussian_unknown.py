@@ -13,10 +13,6 @@ from .._kernels.gamma import ten
 from .._kernels.gamma_ratio import half_rise, half_rises, half_series, log1p, log_rise, log_rises, scale_gain
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -25,15 +21,14 @@ from .._kernels.layout import (
     LANES,
     MAP_INDEX,
     MEAN,
-    RUN,
     STATS,
     TINY,
     VARIANCE,
     WEIGHT,
 )
-from .._kernels.order import never_falling
-from .._kernels.pointer import Pointer, pointer
+from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, exp, log
+from .._kernels.template import family_kernels
 from .._kernels.weights import (
     begin,
     column,
@@ -46,8 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -194,30 +189,6 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = prior_mean + unit * moment
 
 
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
 @scalar
 def _parameter_gain(count: float, shape: float, zeta: float) -> float:
     """What is learnt of the mean given the variance, and of the variance (see the method)."""
@@ -257,16 +228,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     return inner + tail_information(STUDENT, weight, mean, width, df)
 
 
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
+_KERNELS = family_kernels(_tick, _gain)
 
 
 @kernel
@@ -309,9 +271,10 @@ class GaussianUnknown(Model):
     """
 
     columns = 4
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self,

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lattice import NEVER, Lattice, Nodes, panels
-from .regression import whole
+from .regression import MOST
 
 Likelihood = Callable[..., Any]
 Pairs = Mapping[float, Any] | Sequence[tuple[float, Any]]
@@ -69,7 +71,7 @@ class Grid(Lattice):
             raise ValueError(f"{owner}.theta must be two values or more, not {theta!r}")
         self._ways = _ways(owner, likelihood)
         self.likelihood = likelihood
-        self.points = whole(owner, "points", points, 8)
+        self.points = whole(owner, "points", points, 8, MOST)
         self.atoms = np.unique([finite(owner, "atoms", v) for v in atoms])
         self.discrete = not isinstance(support, tuple)
         self.support = np.array([finite(owner, "support", v) for v in support])
@@ -207,13 +209,19 @@ class Confusion(Grid):
     def __init__(self, matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> None:
         self.alpha = positive("Confusion", "alpha", alpha)
         self.beta = positive("Confusion", "beta", beta)
-        size = whole("Confusion", "points", points, 2)
+        size = whole("Confusion", "points", points, 2, MOST)
         pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
         self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}
         rate, mass = _beta_cells(self.alpha, self.beta, size)
         ways = {zeta: _Labels(matrix) for zeta, matrix in self.matrices.items()}
         super().__init__(rate, ways, [0.0, 1.0], mass)
         self.points = size
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with `points`."""
+        points = whole_number(arguments, "points", 200)
+        return CostBound(points, 60 * points, 40 * points, "points")
 
     def spec(self) -> dict[str, Any]:
         """The arguments, the matrices as [zeta, matrix] each."""

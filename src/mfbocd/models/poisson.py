@@ -3,51 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
-from .._kernels.compile import kernel, scalar
-from .._kernels.counts import grid, information, log_sum, reach, room
+from .._kernels.compile import bind, kernel, scalar
+from .._kernels.count_template import count_kernels, sums
+from .._kernels.counts import reach, room
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_rest, excess, log1p, log_rise, stirling_rest
-from .._kernels.layout import (
-    ALARM,
-    CHANGE,
-    CHANGED_AT,
-    CONFIDENCE,
-    COUNT,
-    EVIDENCE,
-    FIRST,
-    HAZARDS,
-    JOINT,
-    MAP_INDEX,
-    MEAN,
-    RUN,
-    STATS,
-    TINY,
-    VARIANCE,
-    WEIGHT,
-)
-from .._kernels.order import never_falling
+from .._kernels.layout import STATS
 from .._kernels.pointer import Pointer, pointer
-from .._kernels.scalar import bits_of, exp, log
+from .._kernels.scalar import exp, log
+from .._kernels.template import family_kernels
 from .._kernels.weights import (
-    begin,
     column,
-    expect,
-    finish_tick,
-    hazards,
-    lanes,
-    predict,
-    reweigh,
-    scratch,
-    skip_tick,
 )
-from .._kernels.work_queue import Board, done, take
-from .base import Array, Model, Predictive, Report, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _LAST = 2.0**53  # counts beyond are no longer told apart
 _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails
@@ -55,25 +31,27 @@ _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
 _LARGE = 1e5  # beyond, terms of x log x are made to cancel before they are rounded
 _HUGE = 1e7  # a reading beyond goes that way too: below, the error of its log probability stays under 1e-7
 _LOG_2PI = math.log(2.0 * math.pi)
-_LIGHT = 1e-11  # hypotheses below this are left out of gains in nats
+
+
+# --- formulas, as `count_template` declares them -----------------------------------------------------------------
 
 
 @scalar
-def _value(a: float, b: float, x: float, zeta: float) -> float:
+def _value(a: float, b: float, x: float, last: float, zeta: float) -> float:
     """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive but for x!^-zeta."""
     step = zeta * x
     return log_rise(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
 
 
 @scalar
-def _full_value(a: float, b: float, x: float, zeta: float) -> float:
+def _full_value(a: float, b: float, x: float, last: float, zeta: float) -> float:
     """log of the predictive, x!^-zeta included, to 1e-13 however large a and x are.
 
     Terms of x log x cancel: with m = a / b and c = (a + zeta x) / (b + zeta), the means before and after, they leave
     -b D(m, c) - zeta D(x, c), D(u, v) = u log(u / v) - u + v, and what Stirling's formula lacks of three gammas.
     """
     if a + zeta * x < _LARGE or x < 1.0:
-        return _value(a, b, x, zeta) - zeta * log_rise(1.0, x)
+        return _value(a, b, x, last, zeta) - zeta * log_rise(1.0, x)
     mean = a / b
     moved = zeta * (x - mean) / (b + zeta)
     apart = a * excess(moved / mean) + zeta * x * excess(-b * (x - mean) / (b + zeta) / x)
@@ -83,17 +61,54 @@ def _full_value(a: float, b: float, x: float, zeta: float) -> float:
 
 
 @scalar
-def _bell(a: float, b: float, zeta: float) -> tuple[float, float, float, float]:
+def _constant(x: float, last: float, zeta: float) -> float:
+    """The term of the log predictive that is the same for all hypotheses."""
+    return -zeta * math.lgamma(x + 1.0)
+
+
+@scalar
+def _grid_constant(x: float, last: float, zeta: float) -> float:
+    """`_constant` at real x, vectorised."""
+    return -zeta * log_rise(1.0, x)
+
+
+@scalar
+def _is_large(x: float) -> bool:
+    return x > _HUGE
+
+
+@scalar
+def _needs_full(x: float, last: float) -> bool:
+    return x > _LARGE
+
+
+@scalar
+def _steps(x: float, last: float, zeta: float) -> tuple[float, float]:
+    return zeta * x, zeta
+
+
+@kernel
+def _mean(a: float, b: float) -> float:
+    return a / b
+
+
+@scalar
+def _unit(last: float) -> float:
+    return 1.0
+
+
+@scalar
+def _bell(a: float, b: float, last: float, zeta: float) -> tuple[float, float, float, float]:
     """About where the tempered predictive lies: its mean, the length over which it bends, and its reach."""
     mean = (a + 0.5 * (1.0 - zeta)) / b
     sd = math.sqrt(mean * (1.0 / b + 1.0 / zeta))
     tail = 1.0 / (zeta * math.log1p(b / zeta))
-    low, high = reach(mean, sd, 0.0, tail, _END)
+    low, high = reach(mean, sd, 0.0, tail, last)
     return mean, max(sd, tail), low, high  # the tail is the longer where nearly all of it lies at 0
 
 
 @scalar
-def _divergence(a: float, b: float, x: float, zeta: float) -> float:
+def _divergence(a: float, b: float, x: float, last: float, zeta: float) -> float:
     """KL of theta after x from theta before: Gamma(a + zeta x, b + zeta) from Gamma(a, b)."""
     step = zeta * x
     later = a + step
@@ -104,34 +119,24 @@ def _divergence(a: float, b: float, x: float, zeta: float) -> float:
     return moved + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
 
 
-@kernel
-def _sums(
-    a: float, b: float, zeta: float, stop: float, deep: bool, x: Array, share: Array
-) -> tuple[float, float, float, float]:
-    """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`; two arrays are lent."""
-    mean, sd, low, high = _bell(a, b, zeta)
-    n = grid(np.array([low]), np.array([high]), np.array([sd]), _END, stop, x, share)
-    if n == 0:
-        return -np.inf, 0.0, 0.0, 0.0
-    value = np.empty(n)
-    for j in range(n):
-        value[j] = _full_value(a, b, x[j], zeta)
-    norm = log_sum(value, share[:n])
-    first = 0.0
-    second = 0.0
-    told = 0.0
-    for j in range(n):
-        p = share[j] * exp(value[j] - norm)
-        d = x[j] - mean
-        first += p * d
-        second += p * d * d
-        if deep and p > 1e-18:
-            told += p * _divergence(a, b, x[j], zeta)
-    return norm, mean + first, second - first * first, told
+_FORMULAS: dict[str, Callable[..., Any]] = {
+    "value": _value,
+    "full_value": _full_value,
+    "constant": _constant,
+    "grid_constant": _grid_constant,
+    "is_large": _is_large,
+    "needs_full": _needs_full,
+    "steps": _steps,
+    "mean": _mean,
+    "unit": _unit,
+    "bell": _bell,
+    "divergence": _divergence,
+}
+_sums = bind(sums, **_FORMULAS)
 
 
 @kernel
-def _norms(state: Pointer, n: int, zeta: float, norm: Array) -> None:
+def _norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> None:
     """log of the sum over x of the tempered predictive, of n hypotheses."""
     shapes = column(state, STATS)
     rates = column(state, STATS + 1)
@@ -143,9 +148,9 @@ def _norms(state: Pointer, n: int, zeta: float, norm: Array) -> None:
         factorial[j] = zeta * log_rise(1.0, float(j))
     for i in range(n):
         a, b = shapes[i], rates[i]
-        mean, sd, low, high = _bell(a, b, zeta)
+        mean, sd, low, high = _bell(a, b, last, zeta)
         if high >= _ONE_BY_ONE:
-            norm[i] = _sums(a, b, zeta, _END, False, x, share)[0]
+            norm[i] = _sums(a, b, last, zeta, last, False, x, share)[0]
             continue
         slope = zeta * math.log(b + zeta)
         centre = math.floor(mean)
@@ -165,199 +170,16 @@ def _norms(state: Pointer, n: int, zeta: float, norm: Array) -> None:
         norm[i] = top + math.log(total) - a * math.log1p(zeta / b)
 
 
-@kernel
-def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    """One tick: `Poisson.log_predictive` and `Poisson.update` for every hypothesis."""
-    scale = begin(state, setup)
-    n = int(state[COUNT])
-    weight = column(state, WEIGHT)
-    shapes = column(state, STATS)
-    rates = column(state, STATS + 1)
-    shapes[n - 1] = setup[FIRST]
-    rates[n - 1] = setup[FIRST + 1]
-    moment = 0.0
-    if zeta == 0.0:
-        total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
-            moment += weight[i] * (shapes[i] / rates[i])
-    else:
-        same = -zeta * math.lgamma(x + 1.0)
-        norm = np.zeros(lanes(state))
-        if zeta < 1.0 and setup[FIRST + 2] == 0.0:
-            _norms(state, n, zeta, norm)
-        step = zeta * x
-        # If one term of the sum is representable the sum is: no need to go through logarithms.
-        large = x > _HUGE
-        plain = False
-        for i in (n - 1, int(state[MAP_INDEX])):
-            value = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
-            plain = plain or (weight[i] * scale > 1e-25 and abs(value) < 400.0 and not large)
-        factor = 0.0
-        if plain:
-            total = 0.0
-            top = 0
-            for i in range(lanes(state)):
-                a = shapes[i]
-                b = rates[i]
-                w = scale * weight[i] * exp(min(same + _value(a, b, x, zeta) - norm[i], 690.0))
-                w = w if w > TINY else 0.0
-                weight[i] = w
-                a1 = a + step
-                b1 = b + zeta
-                shapes[i] = a1
-                rates[i] = b1
-                total += w
-                moment += w * (a1 / b1)
-                top = max(top, bits_of(w))
-        else:
-            logs = np.empty(n)
-            for i in range(n):
-                if large:
-                    logs[i] = _full_value(shapes[i], rates[i], x, zeta) - norm[i]
-                else:
-                    logs[i] = same + _value(shapes[i], rates[i], x, zeta) - norm[i]
-                shapes[i] += step
-                rates[i] += zeta
-            total, factor, top = reweigh(state, scale, logs)
-            for i in range(n):
-                moment += weight[i] * (shapes[i] / rates[i])
-        state[EVIDENCE] += factor + math.log(total)
-    pruned = finish_tick(state, setup, total, top)
-    prior = setup[FIRST] / setup[FIRST + 1]
-    if pruned or setup[HAZARDS] > 1.0:
-        values = np.empty(int(state[COUNT]))
-        for i in range(values.size):
-            values[i] = shapes[i] / rates[i]
-        state[MEAN] = expect(state, setup, values, prior)
-    else:
-        h = hazards(setup)[0]
-        state[MEAN] = (1.0 - h) * moment / total + h * prior
-
-
-# Spelled out for each model: numba caches no function that is given another as an argument.
-
-
-@kernel
-def _observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
-    s = pointer(state, 0)
-    _tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
-
-
-@kernel
-def _advance(states: Array, setup: Array, x: Array, zeta: Array, report: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            s = pointer(states, i * states.shape[1])
-            for t in range(x.shape[0]):
-                _tick(s, pointer(setup, 0), x[t, i], zeta[t, i])
-                for j in range(report.shape[1]):
-                    report[t, j, i] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
-@kernel
-def _information(weight: Array, a: Array, b: Array, zeta: float) -> float:
-    """I(r; x): the sum over counts, hypothesis i having probability weight[i]; the arrays are used up."""
-    m = 0
-    for i in range(weight.size):
-        if weight[i] >= _LIGHT:
-            weight[m], a[m], b[m] = weight[i], a[i], b[i]
-            m += 1
-    low = np.empty(m)
-    high = np.empty(m)
-    sd = np.empty(m)
-    for i in range(m):
-        _, sd[i], low[i], high[i] = _bell(a[i], b[i], zeta)
-    x = np.empty(room())
-    share = np.empty(room())
-    n = grid(low, high, sd, _END, _END, x, share)
-    value = np.empty((m, n))
-    if x[n - 1] > _LARGE:
-        for i in range(m):
-            for j in range(n):
-                value[i, j] = _full_value(a[i], b[i], x[j], zeta)
-    else:
-        base = np.empty(n)
-        for j in range(n):
-            base[j] = -zeta * log_rise(1.0, x[j])
-        for i in range(m):
-            for j in range(n):
-                value[i, j] = base[j] + _value(a[i], b[i], x[j], zeta)
-    return information(weight[:m], value, share[:n])
-
-
 @scalar
-def _variance_gain(a: float, b: float, zeta: float, x: Array, share: Array) -> float:
+def _variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share: Array) -> float:
     if zeta == 1.0:
         return a / (b * b * (b + 1.0))
-    after = (a + zeta * _sums(a, b, zeta, _END, False, x, share)[1]) / ((b + zeta) * (b + zeta))
+    after = (a + zeta * _sums(a, b, last, zeta, last, False, x, share)[1]) / ((b + zeta) * (b + zeta))
     return a / (b * b) - after
 
 
-@kernel
-def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) as the sum over counts (`mi_xr`)."""
-    if zeta == 0.0:
-        return 0.0
-    n = int(state[COUNT]) + 1
-    shapes = column(state, STATS)
-    rates = column(state, STATS + 1)
-    weight = scratch(n)
-    a = scratch(n)
-    b = scratch(n)
-    x = np.empty(room())
-    share = np.empty(room())
-    predict(state, setup, weight)
-    inner = 0.0
-    for i in range(n):
-        a[i] = shapes[i] if i < n - 1 else setup[FIRST]
-        b[i] = rates[i] if i < n - 1 else setup[FIRST + 1]
-        if weight[i] < (_LIGHT if kind == JOINT else 1e-15):
-            continue
-        if kind == JOINT:
-            inner += weight[i] * _sums(a[i], b[i], zeta, _END, True, x, share)[3]
-        elif kind == VARIANCE:
-            inner += weight[i] * _variance_gain(a[i], b[i], zeta, x, share)
-    if kind == VARIANCE:
-        return max(inner, 0.0)  # see `expected_gains`
-    return inner + _information(weight, a, b, zeta)
-
-
-@kernel
-def _gains(states: Array, setup: Array, zeta: Array, kind: int, out: Array, board: Board) -> None:
-    low, high = take(board, states.shape[0])
-    while low < high:
-        for i in range(low, high):
-            for j in range(zeta.size):
-                out[i, j] = _gain(pointer(states, i * states.shape[1]), pointer(setup, 0), zeta[j], kind)
-            never_falling(zeta, out[i])
-        done(board, high - low)
-        low, high = take(board, states.shape[0])
-
-
-@kernel
-def _all_sums(a: Array, b: Array, zeta: float, stop: float, deep: bool) -> Array:
-    """`_sums` of each element of two one-dimensional arrays, shape (4, K)."""
-    out = np.empty((4, a.size))
-    x = np.empty(room())
-    share = np.empty(room())
-    for i in range(a.size):
-        out[0, i], out[1, i], out[2, i], out[3, i] = _sums(a[i], b[i], zeta, stop, deep, x, share)
-    return out
-
-
-@kernel
-def _values(a: Array, b: Array, x: float, zeta: float) -> Array:
-    out = np.empty(a.size)
-    for i in range(a.size):
-        if x > _HUGE:
-            out[i] = _full_value(a[i], b[i], x, zeta)
-        else:
-            out[i] = _value(a[i], b[i], x, zeta) - zeta * math.lgamma(x + 1.0)
-    return out
+_COUNTS = count_kernels(sums=_sums, norms=_norms, variance_gain=_variance_gain, **_FORMULAS)
+_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
 
 
 class Poisson(Model):
@@ -382,9 +204,10 @@ class Poisson(Model):
     """
 
     columns = 2
-    observe = staticmethod(_observe)
-    advance = staticmethod(_advance)
-    gains = staticmethod(_gains)
+    observe = staticmethod(_KERNELS.observe)
+    advance = staticmethod(_KERNELS.advance)
+    gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 20_000.0)
 
     def __init__(self, shape: float = 1.0, rate: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.shape = positive("Poisson", "shape", shape, 1e9)
@@ -421,13 +244,13 @@ class Poisson(Model):
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        value = _values(a, b, x, zeta)
+        value = _COUNTS.all_values(a, b, x, _END, zeta)
         if self.kind == "normalized" and zeta < 1.0:
             value = value - self._sums(stats, zeta)[0]
         return value.reshape(np.shape(stats[0]))
 
     def _sums(self, stats: Array, zeta: float, stop: float = _END, deep: bool = False) -> Array:
-        return _all_sums(np.ravel(stats[0]), np.ravel(stats[1]), zeta, stop, deep)
+        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), _END, zeta, stop, deep)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Mean a / b and variance a / b^2 of the rate theta."""
@@ -460,7 +283,7 @@ class Poisson(Model):
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
-        return float(_information(np.array(weight), a, b, zeta))
+        return float(_COUNTS.mixture_information(np.array(weight), a, b, _END, zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """I(theta; x) = E_x KL(Gamma(a + zeta x, b + zeta) || Gamma(a, b)), x from the normalised predictive.
@@ -488,8 +311,8 @@ class Poisson(Model):
         return rng.poisson(rng.gamma(self.shape) / self.rate, ticks).astype(np.float64)
 
     def params(self) -> Array:
-        """Shape, rate, and whether the predictive is the paper's."""
-        return np.array([self.shape, self.rate, float(self.kind == "paper")])
+        """The largest count, shape, rate, and whether the predictive is the paper's."""
+        return np.array([_END, self.shape, self.rate, float(self.kind == "paper")])
 
     def spec(self) -> dict[str, Any]:
         """The three arguments."""

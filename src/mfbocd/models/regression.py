@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from .._kernels.gamma_ratio import half_rises
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array, Model
+from .cost import CostBound, whole_number
 
 FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -94,6 +96,12 @@ class Regression(Model):
         self._unit = math.sqrt(self.scale if self.noise_var is None else self.noise_var)
         self._units = np.full(self._size, self._unit)
         self.columns = self._rows + 1
+
+    @staticmethod
+    def _cost_bound(regressors: int, extra: int, field: str) -> CostBound:
+        """For so many regressors and `extra` statistics: most are the Cholesky factor."""
+        columns = (regressors + 1) * (regressors + 2) // 2 + 1 + extra
+        return CostBound(columns, 60 * regressors**2 + 5000, 10 * regressors**2 + 5000, field)
 
     def _noise(self) -> dict[str, float]:
         """What `spec` tells of the noise."""
@@ -315,7 +323,7 @@ class LinearRegression(Regression):
         intercept: bool = True,
     ) -> None:
         owner = "LinearRegression"
-        self.covariates = whole(owner, "covariates", covariates, 1)
+        self.covariates = whole(owner, "covariates", covariates, 1, MOST)
         if not isinstance(intercept, bool):
             raise TypeError(f"{owner}.intercept must be True or False, not {intercept!r}")
         self.intercept = intercept
@@ -329,6 +337,12 @@ class LinearRegression(Regression):
         self._set(np.array(means), count, shape, scale, noise_var)
         self.dimension = 1 + self.covariates
         self.columns += self.covariates
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `covariates`."""
+        covariates = whole_number(arguments, "covariates")
+        return cls._cost_bound(covariates + bool(arguments.get("intercept", True)), covariates, "covariates")
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""
@@ -390,12 +404,3 @@ class LinearRegression(Regression):
 
 MOST = 100_000
 """Lags, covariates or points: far beyond what can be computed with, and yet soon refused."""
-
-
-def whole(owner: str, field: str, value: Any, least: int) -> int:
-    """Return `value` as a whole number from `least` to `MOST`, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{owner}.{field} must be a whole number of at least {least}, not {value!r}")
-    if value > MOST:
-        raise ValueError(f"{owner}.{field} must be at most {MOST}, not {value!r}")
-    return int(value)

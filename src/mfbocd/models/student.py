@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .._kernels.beta import beta_shares
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lattice import Lattice, Nodes, panels
-from .regression import whole
+from .regression import MOST
 
 _FAR = 1e140  # noise scales from the prior mean; squares of readings further off would overflow
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
@@ -60,7 +63,7 @@ class StudentT(Lattice):
         self.degrees = positive("StudentT", "degrees", degrees, 1e6)
         if self.degrees <= 1.0:
             raise ValueError(f"StudentT.degrees must exceed 1, not {degrees!r}: readings would have no mean")
-        self.points = whole("StudentT", "points", points, 1)
+        self.points = whole("StudentT", "points", points, 1, MOST)
         self._unit = math.sqrt(self.noise_var)
         ratio = math.sqrt(self.var / self.noise_var)
         half = math.ceil(_REACH * ratio * max(self.points, 2.0 / ratio))
@@ -123,6 +126,17 @@ class StudentT(Lattice):
         """theta ~ N(mean, var), then theta plus Student-t noise."""
         theta = rng.normal(self.mean, math.sqrt(self.var))
         return np.asarray(theta + self._unit * rng.standard_t(self.degrees, ticks))
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with `points` and with the standard deviation of the prior in units of the noise's."""
+        var, noise_var, degrees = (
+            float(arguments.get(name, value)) for name, value in (("var", 1), ("noise_var", 1), ("degrees", 4))
+        )
+        reach = _REACH * math.sqrt(var / noise_var)
+        columns = 2 * math.ceil(max(reach * whole_number(arguments, "points", 8), 2.0 * _REACH)) + 1
+        panels = 2 * (math.ceil(0.5 * reach) + 2) + 2 * (math.ceil(40.0 / degrees) + 1)  # at zeta = 1, the most
+        return CostBound(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise_var")
 
     def spec(self) -> dict[str, Any]:
         """The five arguments."""

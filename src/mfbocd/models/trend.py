@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite
+from .base import Array
+from .cost import CostBound
 from .regression import Regression
 
 
@@ -55,6 +57,11 @@ class Trend(Regression):
         (level, slope), sd = self._regime(rng)
         age = np.arange(ticks)
         return self.level + self.slope * age + self._unit * (level + slope * age + sd * rng.normal(size=ticks))
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Fixed: two regressors."""
+        return cls._cost_bound(2, 1, "kind")
 
     def spec(self) -> dict[str, Any]:
         """The arguments that were given."""

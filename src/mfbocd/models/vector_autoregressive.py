@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, squared
 from .._kernels.gamma_ratio import log_rises
 from .._kernels.wishart import covariance_gain
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _LOG_PI = math.log(math.pi)
 
@@ -59,7 +61,7 @@ class VectorAutoregressive(Elliptical):
         scale: Matrix = 1.0,
     ) -> None:
         owner = "VectorAutoregressive"
-        self.order = whole(owner, "order", order, 0)
+        self.order = whole(owner, "order", order, 0, MOST)
         self.mean = vector_of(owner, "mean", mean)
         self.dimension = d = self.mean.size
         self._lags = self.order * d
@@ -232,6 +234,15 @@ class VectorAutoregressive(Elliptical):
         """The fall of the covariance of B^T u, the level of the coming tick, over C: the trace, whatever x is."""
         spread, _ = self._solved(stats.reshape(self.columns, -1), np.zeros(self.dimension))
         return np.asarray(self.dimension * zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `order` times the length of `mean`."""
+        d = len(arguments["mean"])
+        lags = whole_number(arguments, "order") * d
+        both = 1 + lags + d
+        columns = both * (both + 1) // 2 + 1 + 2 * lags
+        return cls._cost_bound(d, columns, 60 * both**2 + 10_000, "order and model.mean")
 
     def spec(self) -> dict[str, Any]:
         """The five arguments."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .._kernels.random import uniform
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
-from ..models.base import finite
+from ..inputs.arguments import finite
 from .fidelity import Fidelity
 
 _SALT = 0  # keeps these draws apart from a resampling's at the same tick

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
-from ..models.base import finite, positive
+from ..inputs.arguments import positive, probability
 from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
@@ -63,9 +63,7 @@ class Budget(Policy):
         if (per_tick is None) == (share is None):
             raise ValueError("Budget takes per_tick or share, one of the two")
         self.per_tick = None if per_tick is None else positive("Budget", "per_tick", per_tick)
-        if share is not None and not 0.0 < finite("Budget", "share", share) <= 1.0:
-            raise ValueError(f"Budget.share must lie in (0, 1], not {share!r}")
-        self.share = share
+        self.share = None if share is None else probability("Budget", "share", share, "(0, 1]")
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
         self.log_price = self._began = 0.0

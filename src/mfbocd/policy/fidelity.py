@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..models.base import finite
+from ..inputs.arguments import finite, probability
 
 LONGEST = 200
 """Characters of a name at most."""
@@ -43,9 +43,7 @@ class Fidelity:
             raise ValueError(f"Fidelity.name must be at most {LONGEST} characters, not {len(self.name)}")
         if CONTROL.search(self.name):
             raise ValueError(f"Fidelity.name must have no control characters, not {self.name!r}")
-        zeta = finite("Fidelity", "zeta", self.zeta)
-        if not 0.0 <= zeta <= 1.0:
-            raise ValueError(f"Fidelity.zeta must lie in [0, 1], not {self.zeta!r}")
+        zeta = probability("Fidelity", "zeta", self.zeta, "[0, 1]")
         if self.observe is not None and not callable(self.observe):
             raise TypeError(f"Fidelity.observe must be callable, not {self.observe!r}")
         object.__setattr__(self, "zeta", zeta)
@@ -75,6 +73,12 @@ def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity,
     """The fidelities as a tuple with unique names; None is ordinary BOCD's one."""
     if fidelities is None:
         return (FULL,)
+    if isinstance(fidelities, (bool, int, float)):
+        raise TypeError(
+            f"fidelities must be Fidelity objects, not {fidelities!r}; did you mean hazard={fidelities!r}?"
+        )
+    if not isinstance(fidelities, (Fidelity, Iterable)):
+        raise TypeError(f"fidelities must be Fidelity objects, not {fidelities!r}")
     found = (fidelities,) if isinstance(fidelities, Fidelity) else tuple(fidelities)
     if not found:
         raise ValueError("fidelities must name at least one way to observe, not none")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..belief.gains import Gain, checked_gain
-from ..models.base import finite, positive
+from ..inputs.arguments import finite, positive
 from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None

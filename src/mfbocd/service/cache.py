@@ -147,7 +147,7 @@ class StreamCache:
     def _restore(self, row: StreamRow, until: float) -> CachedStream:
         seat = self.seat(row)
         fidelity = json.loads(row.next)["fidelity"]
-        if fidelity not in seat.detector.by_name:
+        if fidelity not in seat.detector._by_name:
             raise ValueError(f"the stored choice {fidelity!r} is none of its fidelities")
         on_missing = json.loads(row.config)["missing"]
         return CachedStream(row=row, seat=seat, on_missing=on_missing, fidelity=fidelity, lease_until=until)

@@ -36,7 +36,7 @@ def choose(detector: Detector, price: float | None = None) -> dict[str, Any]:
     ('gps', 0.01, 1.15)
     """
     gains, chosen, price = decided(detector, price)
-    return choice_record(detector.by_name, gains, chosen.name, price)
+    return choice_record(detector._by_name, gains, chosen.name, price)
 
 
 def choice_record(names: Iterable[str], gains: Sequence[float], chosen: str, price: float | None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class SharedBudget:
                 "a group's budget takes no cap: its streams choose independently, and could exceed it together"
             )
         self.policy = detector.policy.bind(detector.fidelities, max(streams, 1))
-        self.policy.initialize(detector.filter)
+        self.policy.initialize(detector._filter)
         self.spent, self.readings = 0.0, 0
         if state:
             saved: dict[str, Any] = json.loads(state)

@@ -285,7 +285,7 @@ class Engine:
         """Compute one tick of each stream. If that fails, all are restored and computed one by one."""
         streams = [tick.stream for tick in wave]
         seats = [stream.seat for stream in streams]
-        fidelities = [seat.detector.by_name[tick.command.fidelity] for seat, tick in zip(seats, wave, strict=True)]
+        fidelities = [seat.detector._by_name[tick.command.fidelity] for seat, tick in zip(seats, wave, strict=True)]
         charged, prices = self._charge_groups(streams, fidelities)
         try:
             moved = self._mover.move(seats, [tick.value for tick in wave], fidelities, prices)
@@ -356,7 +356,7 @@ class Engine:
             stream, row, n, alarm = tick.stream, tick.stream.row, step.tick, step.alarm
             tick.results[tick.position] = stored = json_text(step_record(step, spent, at, likely))
             stream.fidelity = chosen.name
-            choice = json_text(choice_record(stream.seat.detector.by_name, gains, chosen.name, price))
+            choice = json_text(choice_record(stream.seat.detector._by_name, gains, chosen.name, price))
             current.streams.setdefault(row.id, row.tick)
             uncommitted[row.id] = current
             current.events[row.id, n] = Event(row.id, n, at, alarm, stored)
@@ -377,12 +377,12 @@ def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
         )
     if detector.model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
         raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(detector)})
-    if command.x is None and stream.on_missing == "raise" and detector.by_name[wanted].zeta > 0.0:
+    if command.x is None and stream.on_missing == "raise" and detector._by_name[wanted].zeta > 0.0:
         raise RequestError(
             422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(detector)}
         )
     try:
-        return detector.taken(command.x)
+        return detector._accept(command.x)
     except (TypeError, ValueError, ArithmeticError) as error:
         raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(detector)}) from None
 

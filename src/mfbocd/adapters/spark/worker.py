@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import zlib
 from bisect import bisect_left
@@ -11,10 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._kernels import layout
-from ...belief.filter import fresh_state
 from ...belief.hazard import Learned
 from ...belief.serialization import unpack as unpack_blob
+from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import restore
 from ...detector.step import Step, reading
@@ -109,7 +109,6 @@ class Worker:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
         self.fresh = self.config.detector(self.observers)
         self._rule: tuple[float | None, Net | None] = (None, None)
-        self._room = int(self.fresh.filter.state[layout.CAP])
 
     def follow(
         self, key: Any, rows: list[Given], record: bytes | None, price: float | None = None
@@ -177,17 +176,15 @@ class Worker:
             if price is not None:
                 detector.policy = self._net(price)
             return detector
-        detector = self.fresh.twin()
+        detector = copy.copy(self.fresh)
         if price is not None:
             detector.policy = self._net(price)
         if kept is None:
             detector.seed = stream_seed(self.config.seed, key)
-            detector.adopt(fresh_state(detector.model, detector.filter.setup, detector.seed), 0.0)
+            detector._adopt(fresh_state(detector.model, detector._filter.setup, detector.seed), 0.0)
             return detector
         self._same(kept, detector)
-        facts, arrays = unpack_blob(kept.blob)
-        detector.seed = facts["seed"]
-        restore(detector, facts, arrays, self._room)
+        restore(detector, *unpack_blob(kept.blob))
         return detector
 
     def _same(self, kept: Record, detector: Detector) -> None:

@@ -1,8 +1,8 @@
-"""How the page looks, and the one thing it does: figures that zoom together."""
+"""Style sheet, script and security policy of the report page."""
 
 from __future__ import annotations
 
-POLICY = (
+SECURITY_POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "form-action 'none'; base-uri 'none'"
 )
@@ -49,17 +49,17 @@ pre { overflow-x: auto; background: #f5f6f8; padding: 12px; border-radius: 6px; 
 }
 """
 
-# A zoom of one figure is a zoom of all: they share their horizontal axis. `busy` keeps the echo from coming back.
+# All figures share the horizontal axis: zooming one zooms all. `busy` ignores the events of those updates.
 SCRIPT = """
 window.addEventListener("load", () => {
   const plots = Array.from(document.querySelectorAll(".plotly-graph-div"));
   let busy = false;
-  plots.forEach(plot => plot.on("plotly_relayout", told => {
+  plots.forEach(plot => plot.on("plotly_relayout", event => {
     if (busy) return;
     let change = null;
-    if ("xaxis.range[0]" in told) change = {"xaxis.range": [told["xaxis.range[0]"], told["xaxis.range[1]"]]};
-    else if (told["xaxis.range"]) change = {"xaxis.range": told["xaxis.range"]};
-    else if (told["xaxis.autorange"]) change = {"xaxis.autorange": true};
+    if ("xaxis.range[0]" in event) change = {"xaxis.range": [event["xaxis.range[0]"], event["xaxis.range[1]"]]};
+    else if (event["xaxis.range"]) change = {"xaxis.range": event["xaxis.range"]};
+    else if (event["xaxis.autorange"]) change = {"xaxis.autorange": true};
     if (!change) return;
     busy = true;
     Promise.all(plots.filter(other => other !== plot).map(other => Plotly.relayout(other, change)))

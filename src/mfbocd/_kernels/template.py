@@ -1,0 +1,116 @@
+"""The loops that every compiled family shares, written once.
+
+The functions in the first section are templates. `family_kernels` compiles a copy of each for a family, in which the
+names `tick` and `gain` stand for that family's own kernels (`compile.bind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .compile import bind
+from .layout import ALARM, CHANGE, CHANGED_AT, CONFIDENCE, MEAN, RUN
+from .order import never_falling
+from .pointer import Array, Pointer, pointer
+from .work_queue import Board, done, take
+
+Rows = NDArray[np.int64]
+Report = tuple[float, float, float, float, float, float]
+"""The result of a tick: E[x_{t+1}], MAP run length, P(change), alarm (0 or 1), tick of the change, its confidence."""
+
+ONE_ROW: Rows = np.zeros(1, dtype=np.int64)
+"""`rows` for the only stream of a matrix with one row."""
+
+if TYPE_CHECKING:
+
+    def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+        """Advance one stream by the reading x at fidelity zeta."""
+
+    def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+        """The expected gain of a reading at zeta; `kind` is RUN_LENGTH, JOINT or VARIANCE."""
+
+    def gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: Pointer) -> None:
+        """Write `gain` at each zeta to `out`."""
+
+
+def observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
+    """Advance one stream by one tick and return its report."""
+    s = pointer(state, 0)
+    tick(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
+
+
+def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, report: Array, board: Board) -> None:
+    """Advance row rows[k] of `states` by the readings x[:, k] at zeta[:, k], for each k.
+
+    x and zeta have shape (T, m), report has shape (T, FIELDS, m) and is filled. Rows must be valid and distinct:
+    nothing checks them, and threads that share `board` advance different k at the same time.
+    """
+    low, high = take(board, rows.size)
+    while low < high:
+        for k in range(low, high):
+            s = pointer(states, rows[k] * states.shape[1])
+            for t in range(x.shape[0]):
+                tick(s, pointer(setup, 0), x[t, k], zeta[t, k])
+                for j in range(report.shape[1]):
+                    report[t, j, k] = s[MEAN + j]
+        done(board, high - low)
+        low, high = take(board, rows.size)
+
+
+def _gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: Pointer) -> None:
+    for j in range(zeta.size):
+        out[j] = gain(state, setup, zeta[j], kind)
+
+
+def gains(states: Array, setup: Array, rows: Rows, zeta: Array, kind: int, out: Array, board: Board) -> None:
+    """Fill out[k, j] with the gain of row rows[k] of `states` at zeta[j]; `out` has shape (m, J)."""
+    low, high = take(board, rows.size)
+    while low < high:
+        for k in range(low, high):
+            state = pointer(states, rows[k] * states.shape[1])
+            gain_of_each(state, pointer(setup, 0), zeta, kind, pointer(out, k * zeta.size))
+            never_falling(zeta, out[k])
+        done(board, high - low)
+        low, high = take(board, rows.size)
+
+
+# --- bound to a family ---------------------------------------------------------------------------------------
+
+
+class FamilyKernels(NamedTuple):
+    """The compiled kernels of one family; their arguments are those of the templates of the same names."""
+
+    observe: Callable[[Array, Array, Any, float], Report]
+    advance: Callable[[Array, Array, Rows, Array, Array, Array, Board], None]
+    gains: Callable[[Array, Array, Rows, Array, int, Array, Board], None]
+
+
+def family_kernels(
+    tick: Callable[[Pointer, Pointer, float, float], None],
+    gain: Callable[[Pointer, Pointer, float, int], float] | None = None,
+    gain_of_each: Callable[[Pointer, Pointer, Array, int, Pointer], None] | None = None,
+) -> FamilyKernels:
+    """Compile the templates for one family.
+
+    Parameters
+    ----------
+    tick : kernel
+        Advances one stream by one reading.
+    gain : kernel, optional
+        The gain of a reading at one zeta.
+    gain_of_each : kernel, optional
+        The gains at several zetas, for a family that saves work by computing them together; instead of `gain`.
+    """
+    if gain_of_each is None:
+        assert gain is not None
+        gain_of_each = bind(_gain_of_each, gain=gain)
+    return FamilyKernels(
+        observe=bind(observe, tick=tick),
+        advance=bind(advance, tick=tick),
+        gains=bind(gains, gain_of_each=gain_of_each),
+    )
