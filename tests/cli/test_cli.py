@@ -12,14 +12,9 @@ import pytest
 
 import mfbocd as mf
 
-from ..parts import PATIENCE
+from .program import mfbocd, process
 
 pytestmark = pytest.mark.slow
-
-
-def mfbocd(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def demo_output(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[list[dict[str, str]], list[float]]:
@@ -88,32 +83,8 @@ def test_demo_says_what_is_not_installed(tmp_path: Path) -> None:
     assert written == ["stream.csv", "trace.csv"]
 
 
-def test_a_small_frontier_resumes(tmp_path: Path) -> None:
-    command = ["study", "frontier", "--quick", "--streams", "6", "--family", "gaussian-half", "--jobs", "1"]
-    done = mfbocd(*command, "--out", "f", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "# What choosing saves" in done.stdout
-    assert "Where the default loses" in done.stdout
-    assert "Wrote f/frontier.csv" in done.stderr
-    with (tmp_path / "f" / "frontier.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert {(row["rule"], row["gain"]) for row in rows} == {
-        (r, g) for r in ("rate", "budget") for g in ("run_length", "joint")
-    }
-    assert len(rows) == 8
-    default = [row for row in rows if row["rule"] == "budget" and row["gain"] == "joint"]
-    assert all(abs(float(row["low"]) - float(row["target_low"])) < 0.1 for row in default)
-    assert (tmp_path / "f" / "frontier.png").stat().st_size > 10_000
-    # what was done is not done again: a part that is spoilt shows that it is read
-    part = tmp_path / "f" / "groups" / "gaussian-half-budget-joint.json"
-    part.write_text(part.read_text().replace('"low": 0.', '"low": 0.9', 1))
-    again = mfbocd(*command, "--out", "f", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert again.stdout != done.stdout
-
-
 def test_help_version_and_usage_errors(tmp_path: Path) -> None:
-    assert "demo" in mfbocd("--help", cwd=tmp_path).stdout
+    assert "demo" in process("--help", cwd=tmp_path).stdout
     assert mfbocd("--version", cwd=tmp_path).stdout.strip() == f"mfbocd, version {mf.__version__}"
     bad = mfbocd("demo", "--budget", "0.5", cwd=tmp_path)
     assert bad.returncode == 2
@@ -121,6 +92,3 @@ def test_help_version_and_usage_errors(tmp_path: Path) -> None:
     bad = mfbocd("demo", "--ticks", "100", cwd=tmp_path)
     assert bad.returncode == 2
     assert "--ticks needs --simulated" in bad.stderr
-    bad = mfbocd("study", "frontier", "--family", "nonsense", cwd=tmp_path)
-    assert bad.returncode == 2
-    assert "'nonsense' is none of gaussian-half" in bad.stderr

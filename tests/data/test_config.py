@@ -81,7 +81,7 @@ def test_a_detector_is_what_its_parts_say() -> None:
     plain = Config.parse({"model": {"kind": "bernoulli"}, "seed": 5})
     fleet = plain.fleet(3, threads=1)
     assert fleet.threads == 1
-    assert fleet.detector(2).to_bytes() == plain.detector(seed=7).to_bytes()
+    assert fleet.extract(2).to_bytes() == plain.detector(seed=7).to_bytes()
     exact = Config.parse({"model": {"kind": "bernoulli"}, "prune": False, "alarm": False}).detector()
     assert exact.pruning == mf.Detector(mf.Bernoulli(1, 1), prune=None).pruning
     assert exact.alarm is None

@@ -233,7 +233,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | data)
     done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "Wrote mf.toml. Read it, edit the costs, then: mfbocd detect walk.csv -c mf.toml" in done.stderr
+    assert "Wrote mf.toml. Edit the costs, then run: mfbocd detect walk.csv -c mf.toml" in done.stderr
     config = Config.load(tmp_path / "mf.toml")
     assert config.data.time == "at"
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=tmp_path)
@@ -244,7 +244,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert f"1000 ticks, {len(trace.changes)} changes found:" in done.stderr
     again = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
     assert again.returncode == 2
-    assert "mf.toml is there already; --force writes over it" in again.stderr
+    assert "mf.toml already exists; use --force to overwrite it" in again.stderr
     assert mfbocd("init", "--out", "mf.toml", "--force", cwd=tmp_path).returncode == 0
     assert Config.load(tmp_path / "mf.toml").fidelities[1].cost == 40
 
@@ -293,7 +293,7 @@ def test_refusals_are_plain(tmp_path: Path) -> None:
     assert done.stderr.startswith("Error: no column of numbers in the first 2 rows (")
     done = mfbocd("init", "--from", "stuck.csv", "--best", "lidar", cwd=tmp_path)
     assert done.returncode == 2
-    assert "'lidar' is none of imu, gps" in done.stderr
+    assert "no column 'lidar'; expected one of imu, gps" in done.stderr
     for wrong in (done, mfbocd("init", "--from", os.devnull, cwd=tmp_path)):
         assert wrong.returncode in (1, 2)
         assert "Traceback" not in wrong.stderr

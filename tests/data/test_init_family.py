@@ -253,7 +253,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert "  kind = poisson: counts, whole numbers whose variance within a level is " in done.stderr
     rate = 0.5 / x.mean()
     assert f"  rate = {rate:.4g}: how many readings the prior is worth\n" in done.stderr
-    assert "400 ticks, 1 change found:\n  at tick 200, noticed at tick 20" in done.stderr
+    assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr
     written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
     assert written.exit_code == 0, written.output
     text = Path("mf.toml").read_text()
@@ -261,7 +261,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert f"# How many readings the prior is worth.\nrate = {rate:.4g}\n" in text
     assert Config.load(Path("mf.toml")).model["kind"] == "poisson"
     again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])
-    assert "400 ticks, 1 change found:\n  at tick 200, noticed at tick 20" in again.stderr
+    assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in again.stderr
     recalibrated = CliRunner().invoke(main, ["calibrate", "calls.csv", "-c", "mf.toml"])
     assert recalibrated.exit_code == 0, recalibrated.output
 
@@ -272,7 +272,7 @@ def test_counts_that_swing_are_told_what_bridges_them(tmp_path: Path, monkeypatc
     Path("calls.csv").write_text("".join(f"{count}\n" for count in x))
     done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms"])
     assert "  kind = poisson: " in done.stderr
-    assert "look like changes. A gaussian with a large `noise` in a config bridges them" in done.stderr
+    assert "look like changes; use a gaussian model with a large noise_var" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["exponential", "gaussian_unknown"])

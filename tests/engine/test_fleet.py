@@ -35,10 +35,10 @@ def test_a_fleet_equals_detectors(case: Case, prune) -> None:  # type: ignore[no
             assert (step.run_length[i], step.alarm[i], step.cost[i]) == (s.run_length, s.alarm, s.cost)
     for i, d in enumerate(alone):
         np.testing.assert_allclose(fleet.run_length(i).weight, d.run_length.weight, atol=1e-12)
-        assert fleet.detector(i).to_bytes() == d.to_bytes()
+        assert fleet.extract(i).to_bytes() == d.to_bytes()
     assert fleet.spent == sum(d.spent for d in alone)
     np.testing.assert_allclose(fleet.log_evidence, [d.log_evidence for d in alone], rtol=1e-12)
-    np.testing.assert_allclose(fleet.changed(5), [d.p_changed(5) for d in alone], atol=1e-12)
+    np.testing.assert_allclose(fleet.p_changed(5), [d.changed(5) for d in alone], atol=1e-12)
     np.testing.assert_allclose(fleet.mean, [d.mean for d in alone], rtol=1e-12)
 
 
@@ -50,7 +50,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         steps = [fleet.update(x) for fleet in fleets]
         for other in steps[1:]:
             np.testing.assert_array_equal(other.mean, steps[0].mean)
-    assert len({fleet.detector(137).to_bytes() for fleet in fleets}) == 1
+    assert len({fleet.extract(137).to_bytes() for fleet in fleets}) == 1
 
 
 def test_fleets_in_several_threads_at_once() -> None:
@@ -61,7 +61,7 @@ def test_fleets_in_several_threads_at_once() -> None:
         fleet = mf.Fleet(100, mf.Gaussian(0, 9, 1), threads=2)
         for row in x:
             fleet.update(row)
-        out.append(fleet.detector(63).to_bytes())
+        out.append(fleet.extract(63).to_bytes())
 
     results: list[bytes] = []
     threads = [threading.Thread(target=work, args=(results,)) for _ in range(4)]
@@ -102,26 +102,26 @@ def test_missing_readings() -> None:
         ([0.0, np.nan, 1.0], "low", "stream 1: x is nan"),
         ([0.0, 1.0, np.inf], "low", "stream 2: x must be finite"),
         ([0.0, "x", 1.0], "low", "must be a number"),
-        ([0.0, 1.0], "low", "x must have one reading a stream, shape (3,), not (2,)"),
+        ([0.0, 1.0], "low", "x must have one reading per stream, shape (3,), not (2,)"),
         ([0.0, 1.0, 2.0], "sonar", "fidelity must be one of low, high, not 'sonar'"),
         ([0.0, 1.0, 2.0], [0, 1, 2], "stream 2: fidelity index must lie in [0, 2), not 2"),
-        ([0.0, 1.0, 2.0], ["low"], "fidelity must be one, or one a stream: 3"),
+        ([0.0, 1.0, 2.0], ["low"], "fidelity must be one, or one per stream: 3"),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(x, fidelity, said: str) -> None:  # type: ignore[no-untyped-def]
     fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES)
     fleet.update([0.0, 0.1, 0.2])
-    before = [fleet.detector(i).to_bytes() for i in range(3)]
+    before = [fleet.extract(i).to_bytes() for i in range(3)]
     with pytest.raises((ValueError, TypeError)) as error:
         fleet.update(x, fidelity)
     assert said in str(error.value)
-    assert [fleet.detector(i).to_bytes() for i in range(3)] == before
+    assert [fleet.extract(i).to_bytes() for i in range(3)] == before
 
 
 def test_bad_arguments() -> None:
-    with pytest.raises(ValueError, match="n must be a whole number of at least 1, not 0"):
-        mf.Fleet(0, mf.Gaussian())
+    with pytest.raises(ValueError, match="n must be a whole number of at least 0, not -1"):
+        mf.Fleet(-1, mf.Gaussian())
     with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
         mf.Fleet(2, mf.Gaussian(), threads=0)
     with pytest.raises(IndexError, match=r"stream must lie in \[0, 2\), not 2"):
-        mf.Fleet(2, mf.Gaussian()).detector(2)
+        mf.Fleet(2, mf.Gaussian()).extract(2)

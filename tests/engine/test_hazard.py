@@ -135,8 +135,8 @@ def test_a_fleet_learns_each_streams_hazard() -> None:
         for detector, x in zip(alone, row, strict=True):
             detector.update(float(x))
     for i, detector in enumerate(alone):
-        assert fleet.detector(i).to_bytes() == detector.to_bytes()
-    means = [float(np.dot(*fleet.detector(i).hazard_posterior)) for i in range(2)]
+        assert fleet.extract(i).to_bytes() == detector.to_bytes()
+    means = [float(np.dot(*fleet.extract(i).hazard_posterior)) for i in range(2)]
     assert means[0] < 0.03 < means[1]
 
 

@@ -22,7 +22,7 @@ from mfbocd.adapters import frames
 from mfbocd.adapters.series import series_of, smooth_series
 from mfbocd.calibrate.arguments import numbers
 from mfbocd.calibrate.noise import finite_values
-from mfbocd.cli.child import ChildError, _answer
+from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
 from mfbocd.trace.hindsight import hindsight
 
@@ -198,14 +198,14 @@ def test_a_bad_reading_changes_nothing() -> None:
     one, fleet = detector("skip"), mf.Fleet(2, GAUSSIAN, missing="skip")
     one.update(0.5)
     fleet.update([0.5, 0.5])
-    before, states = one.to_bytes(), fleet.detector(1).to_bytes()
+    before, states = one.to_bytes(), fleet.extract(1).to_bytes()
     for x, expected in TABLE.values():
         if isinstance(expected, type):
             for act in (lambda x: one.update(x), lambda x: mf.run(one, [0.5, x]), lambda x: fleet.update([0.5, x])):
                 with pytest.raises(expected):
                     act(x)
     assert one.to_bytes() == before
-    assert fleet.detector(1).to_bytes() == states
+    assert fleet.extract(1).to_bytes() == states
 
 
 @pytest.mark.parametrize("missing", ["raise", "skip"])
@@ -458,14 +458,14 @@ def test_a_child_process_says_numbers_and_null() -> None:
     for text, expected in JSON.items():
         line = f'{{"x": {text}}}'.encode()
         if expected is TypeError and text != "[1]":
-            with pytest.raises(ChildError):
-                _answer(line)
+            with pytest.raises(SensorError):
+                parse_response(line)
         elif not isinstance(expected, type):
-            found = _answer(line)
+            found = parse_response(line)
             assert found is not None
             assert found["x"] == (None if expected is MISSING else pytest.approx(expected, rel=1e-15))
-    with pytest.raises(ChildError):
-        _answer(b'{"x": [true]}')
+    with pytest.raises(SensorError):
+        parse_response(b'{"x": [true]}')
 
 
 def test_nothing_is_said_on_the_way() -> None:

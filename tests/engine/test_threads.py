@@ -19,8 +19,8 @@ import pytest
 
 import mfbocd as mf
 from mfbocd._kernels.work_queue import done, take
-from mfbocd.fleet.fleet import Crew
 from mfbocd.fleet.together import Mover, Seat
+from mfbocd.fleet.workers import Workers
 
 GAUSSIAN = mf.Gaussian(0, 9, 1)
 WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
@@ -171,8 +171,8 @@ def test_a_fleet_in_use_is_an_error() -> None:
         lambda: fleet.gains(),
         lambda: fleet.mean,
         lambda: fleet.run_length(0),
-        lambda: fleet.changed(3),
-        lambda: fleet.detector(1),
+        lambda: fleet.p_changed(3),
+        lambda: fleet.extract(1),
         lambda: copy.copy(fleet),
     ]
     for act in acts:
@@ -180,7 +180,7 @@ def test_a_fleet_in_use_is_an_error() -> None:
             act()
     go.set()
     thread.join(60)
-    assert fleet.ticks == 1
+    assert set(fleet.ticks.tolist()) == {1}
 
 
 # --- the threads of a fleet -----------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ class Fails:
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
 def test_a_thread_that_dies_is_an_error_and_no_hang(who: str) -> None:
-    crew = Crew()
+    crew = Workers()
     job = (np.zeros((64, 1)), np.zeros(2, dtype=np.int64))
     with pytest.raises(MemoryError, match="no room"):
         crew.share(Fails(who), job, 64, 2)
@@ -222,7 +222,7 @@ def test_a_tick_that_broke_off_makes_the_fleet_unusable() -> None:
     def share(*_: Any) -> None:
         raise MemoryError("no room")
 
-    fleet._crew.share = share  # type: ignore[method-assign]
+    fleet._workers.share = share  # type: ignore[method-assign]
     with pytest.raises(MemoryError):
         fleet.update(np.zeros(64))
     with pytest.raises(RuntimeError, match=r"unusable: a tick broke off among its streams \(MemoryError: no room\)"):
@@ -232,12 +232,12 @@ def test_a_tick_that_broke_off_makes_the_fleet_unusable() -> None:
 def test_dead_threads_are_replaced() -> None:
     fleet = mf.Fleet(64, GAUSSIAN, threads=2)
     fleet.update(np.zeros(64))
-    (thread,) = fleet._crew._threads
-    fleet._crew._jobs.put(None)
+    (thread,) = fleet._workers._threads
+    fleet._workers._jobs.put(None)
     thread.join(60)
     assert not thread.is_alive()
-    assert fleet.update(np.zeros(64)).tick == 1
-    assert [t.is_alive() for t in fleet._crew._threads] == [True]
+    assert set(fleet.update(np.zeros(64)).tick.tolist()) == {1}
+    assert [t.is_alive() for t in fleet._workers._threads] == [True]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -253,8 +253,8 @@ warnings.simplefilter("ignore")
 child = os.fork()
 for _ in range(3):
     same = (fleet.update(x).mean == alone.update(x).mean).all()
-assert same and fleet._crew._jobs.qsize() <= 3, fleet._crew._jobs.qsize()
-assert [t.is_alive() for t in fleet._crew._threads] == [True]
+assert same and fleet._workers._jobs.qsize() <= 3, fleet._workers._jobs.qsize()
+assert [t.is_alive() for t in fleet._workers._threads] == [True]
 if child:
     assert os.waitpid(child, 0)[1] == 0
     print("well")
@@ -321,29 +321,29 @@ def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> 
     xs = np.random.default_rng(2).normal(size=(30, 40))
     for x in xs[:10]:
         fleet.update(x)
-    before = [fleet.detector(i).to_bytes() for i in (0, 39)]
+    before = [fleet.extract(i).to_bytes() for i in (0, 39)]
     other = COPIES[how](fleet)
     steps = [other.update(x) for x in xs[10:]]
-    assert [fleet.detector(i).to_bytes() for i in (0, 39)] == before
-    assert fleet.ticks == 10
+    assert [fleet.extract(i).to_bytes() for i in (0, 39)] == before
+    assert set(fleet.ticks.tolist()) == {10}
     for x, step in zip(xs[10:], steps, strict=True):
         mine = fleet.update(x)
         assert (mine.choice == step.choice).all()
         assert (mine.mean == step.mean).all()
     assert fleet.spent == other.spent
-    assert [other.detector(i).to_bytes() for i in range(40)] == [fleet.detector(i).to_bytes() for i in range(40)]
+    assert [other.extract(i).to_bytes() for i in range(40)] == [fleet.extract(i).to_bytes() for i in range(40)]
 
 
 def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     with pytest.raises(ValueError, match="n must be"):
-        mf.Fleet(0, GAUSSIAN)
-    del (half := [Crew.__new__(Crew), mf.Fleet.__new__(mf.Fleet)])[:]
+        mf.Fleet(-1, GAUSSIAN)
+    del (half := [Workers.__new__(Workers), mf.Fleet.__new__(mf.Fleet)])[:]
     assert half == []
     fleet = mf.Fleet(64, GAUSSIAN, threads=2)
     fleet.update(np.zeros(64))
-    (thread,) = fleet._crew._threads
+    (thread,) = fleet._workers._threads
     gone = weakref.ref(fleet)
     del fleet
     gc.collect()

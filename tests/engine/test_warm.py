@@ -110,7 +110,7 @@ def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
     assert said.exit_code == 0, said.output
     assert "gaussian: " in said.stderr
     assert "kernels compiled in" in said.stderr.splitlines()[-1]
-    assert "they are in" in said.stderr.splitlines()[-1]
+    assert "cached in" in said.stderr.splitlines()[-1]
     assert said.stdout == ""
 
     path = tmp_path / "mf.toml"

@@ -15,20 +15,18 @@ from PIL import Image
 from scipy.special import betaln
 
 import mfbocd as mf
-from mfbocd.cli import main
-from paper import Options, target
-from paper import camvid_runs as runs
-from paper.camvid import arithmetic, costs_behind, deciding
-from paper.camvid_page import headline
-from paper.page import markdown, write
-from paper.scene import Fractions, binarised, folder_scene, shipped_scene
-from paper.segmentation import fed, given_scene, load, mask, paired, picture
-from paper.single import plain, play, score, toss
+from paper.__main__ import main
+from paper.framework import Options, markdown, write
+from paper.targets.camvid import arithmetic, camvid, costs_behind, deciding, headline
+from paper.video import runs
+from paper.video.runs import plain, play, random_scores, score
+from paper.video.scene import Fractions, binarised, folder_scene, shipped_scene
+from paper.video.segmentation import fed, given_scene, load, mask, paired, picture
 
 pytestmark = pytest.mark.slow
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
-CAMVID = target("camvid")
+CAMVID = camvid
 
 
 def few(out, **more):
@@ -135,19 +133,19 @@ def test_every_run_is_in_the_table_at_its_cost(made):
     assert ours(result, "share at low fidelity", runs.FAIR) == pytest.approx(0.5, abs=0.06)
     # a budget that learns as it goes on
     assert ours(result, "cost, GMAC", runs.BUDGET) == pytest.approx(cost, rel=0.05)
-    coin = toss(shipped_scene(), "library", 0.5, range(3, 9))
-    assert ours(result, "MSE", runs.FAIR) == pytest.approx(np.mean([one["mse"] for one in coin]))
-    assert ours(result, "L1, sd of one run", runs.FAIR) == pytest.approx(np.std([c["l1"] for c in coin], ddof=1))
+    random = random_scores(shipped_scene(), "library", 0.5, range(3, 9))
+    assert ours(result, "MSE", runs.FAIR) == pytest.approx(np.mean([one["mse"] for one in random]))
+    assert ours(result, "L1, sd of one run", runs.FAIR) == pytest.approx(np.std([c["l1"] for c in random], ddof=1))
     assert {row.engine for row in result.rows} == {"library", "as published"}
 
 
 def test_the_weight_was_tuned_to_half_on_other_frames_alone(made, tmp_path):
     scene = shipped_scene()
     noise = np.random.default_rng(1).integers(0, 2, scene.table.shape).astype(float)
-    told = [runs.follow(s, few(tmp_path, trials=2), "library") for s in (scene, replace(scene, table=noise))]
-    assert told[0].tuned.value == told[1].tuned.value
-    assert told[0].tuned.achieved == pytest.approx(0.5 * (0.224 + 1.012), rel=0.01)
-    assert told[0].scores[runs.RATE].mse == ours(made[1], "MSE", runs.RATE)
+    found = [runs.follow(s, few(tmp_path, trials=2), "library") for s in (scene, replace(scene, table=noise))]
+    assert found[0].tuned.value == found[1].tuned.value
+    assert found[0].tuned.achieved == pytest.approx(0.5 * (0.224 + 1.012), rel=0.01)
+    assert found[0].scores[runs.RATE].mse == ours(made[1], "MSE", runs.RATE)
 
 
 def test_the_papers_totals_and_which_costs_give_them():
@@ -170,39 +168,39 @@ def test_the_papers_count_of_deciding_is_of_one_fidelity():
     assert both.ours.value == 2 * sum(32 * t + 1 for t in range(1, 172))
 
 
-def test_a_coin_is_beaten_where_hardly_any_of_its_runs_is_as_good():
-    coin = np.arange(1.0, 101.0)
-    assert runs.Against.of(2.0, coin).beats
-    assert not runs.Against.of(3.0, coin).beats
-    beside = runs.Against.of(60.0, coin)
+def test_random_choice_is_beaten_where_hardly_any_of_its_runs_is_as_good():
+    random = np.arange(1.0, 101.0)
+    assert runs.Against.of(2.0, random).beats
+    assert not runs.Against.of(3.0, random).beats
+    beside = runs.Against.of(60.0, random)
     assert beside.as_good == 0.6
-    assert beside.deviations == pytest.approx((60.0 - coin.mean()) / coin.std(ddof=1))
+    assert beside.deviations == pytest.approx((60.0 - random.mean()) / random.std(ddof=1))
 
 
-def told_with(mse, l1):
-    """Runs whose errors are 1, beside coins with these."""
+def runs_with(mse, l1):
+    """Runs whose errors are 1, and random runs with these."""
     one = runs.Score(low=0.6, spent=1.0, mse=1.0, l1=1.0, found=0.0, false=0.0)
-    coin = {"mse": np.array(mse), "l1": np.array(l1)}
+    random = {"mse": np.array(mse), "l1": np.array(l1)}
     scores = dict.fromkeys((runs.HIGH, runs.LOW, runs.RATE, runs.BUDGET, runs.HALF), one)
-    return runs.Told({}, {}, scores, {runs.FAIR: coin, runs.EQUAL: coin}, tuned=None)
+    return runs.Runs({}, {}, scores, {runs.FAIR: random, runs.EQUAL: random}, tuned=None)
 
 
 def test_the_headline_says_first_what_is_lost():
     worse, better = [2.0, 3.0, 4.0], [0.1, 0.2, 0.3]
-    assert "does not beat" not in headline(told_with(worse, worse))
-    lost = headline(told_with(better, better))
+    assert "does not beat" not in headline(runs_with(worse, worse))
+    lost = headline(runs_with(better, better))
     assert lost.startswith(
-        "On this one stream the paper's rule (60% low fidelity) does not beat the fair coin (50%) in MSE"
+        "On this one stream the paper's rule (60% low fidelity) does not beat random choice (50%) in MSE"
     )
     assert " beats " not in lost
-    mixed = headline(told_with(worse, better))
-    assert mixed.index("does not beat the fair coin (50%) in L1") < mixed.index("beats the fair coin (50%) in MSE")
+    mixed = headline(runs_with(worse, better))
+    assert mixed.index("does not beat random choice (50%) in L1") < mixed.index("beats random choice (50%) in MSE")
 
 
 def test_the_headline_is_of_the_runs(made):
     _, result = made
-    rate, coin = ours(result, "MSE", runs.RATE), ours(result, "MSE", runs.FAIR)
-    assert f"MSE ({rate:.3g} to {coin:.3g}, " in result.headline
+    rate, random = ours(result, "MSE", runs.RATE), ours(result, "MSE", runs.FAIR)
+    assert f"MSE ({rate:.3g} to {random:.3g}, " in result.headline
 
 
 def test_the_same_seed_gives_the_same_files(made, tmp_path):
@@ -217,18 +215,18 @@ def test_the_same_seed_gives_the_same_files(made, tmp_path):
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
     scene, options, shares = shipped_scene(), few(tmp_path, trials=103), {runs.FAIR: 0.5, runs.EQUAL: 0.9}
-    first = runs.tossed(scene, options, "library", shares)
-    parts = sorted((tmp_path / ".parts").glob("coin-*.json"))
-    assert len(parts) == 4  # 100 runs and 3 of each coin
+    first = runs.random_runs(scene, options, "library", shares)
+    parts = sorted((tmp_path / ".parts").glob("random-*.json"))
+    assert len(parts) == 4  # 100 runs and 3 of each baseline
     lost, kept = parts[1], [parts[0], *parts[2:]]
     before = [path.stat().st_mtime_ns for path in kept]
     lost.unlink()
-    second = runs.tossed(scene, options, "library", shares)
+    second = runs.random_runs(scene, options, "library", shares)
     assert [path.stat().st_mtime_ns for path in kept] == before
     for name in shares:
         assert np.array_equal(first[name]["mse"], second[name]["mse"])
         assert first[name]["mse"].size == 103
-    third = runs.tossed(scene, replace(options, trials=101), "library", shares)
+    third = runs.random_runs(scene, replace(options, trials=101), "library", shares)
     assert np.array_equal(third[runs.FAIR]["mse"], first[runs.FAIR]["mse"][:101])
 
 
@@ -236,7 +234,7 @@ def test_as_published_leads_where_it_is_asked_for(made, tmp_path):
     _, result = made
     options = few(tmp_path, as_published=True)
     published = CAMVID.run(options)
-    assert "Engine: as published" in published.figures[0][1]
+    assert "Engine: as published" in published.figures[0].caption
     for run in (runs.RATE, runs.FAIR):
         assert ours(published, "MSE", run, "as published") == ours(result, "MSE", run, "as published")
     assert ours(published, "MSE", runs.RATE, "as published") != ours(published, "MSE", runs.RATE)
@@ -330,8 +328,9 @@ def test_frames_labels_and_onnx_networks_become_the_same_table(folder):
     assert ours(result, "cost, GMAC", runs.HIGH) == pytest.approx(12 * (6 * 12 * 16) / 1e9)
     assert ours(result, "cost, GMAC", runs.LOW) == pytest.approx(12 * (6 * 3 * 4) / 1e9)
     assert not [row for row in result.rows if row.published is not None]
-    assert "Top: some frames" in result.figures[0][1]
-    assert "first 6 of the 18 frames tune" in " ".join(result.protocol)
+    assert "Top: some frames" in result.figures[0].caption
+    assert "first 6 of the 18 frames are for tuning" in " ".join(result.protocol)
+    write(CAMVID, result, options)
     with Image.open(options.out / "camvid.png") as figure:
         assert figure.height > 0.65 * figure.width  # the frames are on top
 
@@ -409,15 +408,13 @@ def test_a_colour_label_is_refused(folder):
 
 
 def test_frames_alone_are_not_enough_and_the_command_says_so(folder):
-    done = CliRunner().invoke(
-        main, ["reproduce", "camvid", "--out", str(folder / "out"), "--frames", str(folder / "frames")]
-    )
+    done = CliRunner().invoke(main, ["camvid", "--out", str(folder / "out"), "--frames", str(folder / "frames")])
     assert done.exit_code == 1
     assert "Error: --labels is missing" in done.output
 
 
 def test_the_command_takes_the_classes(folder):
-    words = ["reproduce", "camvid", "--trials", "2", "--jobs", "1", "--out", str(folder / "out")]
+    words = ["camvid", "--trials", "2", "--jobs", "1", "--out", str(folder / "out")]
     for key, value in given(folder, **{"label-floor": 0.01}).items():
         words += [f"--{key}", str(value)]
     done = CliRunner().invoke(main, words)
@@ -471,4 +468,5 @@ def test_the_real_frames_and_the_real_networks(tmp_path):
         assert max(wanted) > 0.03
         assert [float(row[mine]) for row in measured] == pytest.approx(wanted, abs=apart)
     assert ours(result, "cost, ms", runs.HIGH) > 0.0
+    write(CAMVID, result, options)
     assert (options.out / "camvid.png").exists()

@@ -7,15 +7,10 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from paper import Number, Options, published, target
-from paper import mimii as room
-from paper.autoencoders import given, scores
-from paper.machines import HAZARD, Machine, fidelities, streams, toycar
-from paper.mimii_figures import rates
-from paper.mimii_page import carries_over, headline
-from paper.mimii_rows import PRINTED, Played, deciding, operations, table_rows
-from paper.page import write
-from paper.sound import (
+from paper import published
+from paper.framework import Number, Options, write
+from paper.sound.autoencoders import given, scores
+from paper.sound.clips import (
     FFT,
     HOP,
     INPUTS,
@@ -29,7 +24,11 @@ from paper.sound import (
     triangles,
     windows,
 )
-from paper.switching import coin, errors, informed, play, published_errors, within_budgets
+from paper.sound.figures import rates
+from paper.sound.machines import HAZARD, Machine, fidelities, streams, toycar
+from paper.sound.rules import errors, family_of, informed, play, random_choices, within_budgets
+from paper.sound.table import PRINTED, Played, deciding, operations, table_rows
+from paper.targets.mimii import carries_over, headline, mimii
 
 pytestmark = pytest.mark.slow
 
@@ -67,16 +66,16 @@ def test_readings_streams_and_zeta_are_those_of_the_shipped_streams(machine, win
     assert mine.flops == (2 * theirs.fidelities[column].cost, 2 * theirs.fidelities[3].cost)
 
 
-def test_streams_hear_clips_of_the_kind_drawn_and_none_held_out():
+def test_streams_use_clips_of_the_kind_drawn_and_none_held_out():
     machine = toycar(2, 4)
     drawn = streams(machine, fidelities(machine).readings, 100, range(20))
     np.testing.assert_array_equal(machine.anomalous[drawn.clips], drawn.truth == 1.0)
-    assert not machine.held[drawn.clips].any()
+    assert not machine.held_out[drawn.clips].any()
 
 
-def test_the_coin_reads_low_exactly_as_often_and_anywhere():
+def test_random_choice_reads_low_exactly_as_often_and_anywhere():
     lows = np.array([0, 3, 100, 50])
-    choice = coin(np.repeat(lows, 500), ticks=100, seed=1)
+    choice = random_choices(np.repeat(lows, 500), ticks=100, seed=1)
     np.testing.assert_array_equal((choice == 0).sum(axis=0), np.repeat(lows, 500))
     at_each_tick = (choice[:, 1500:] == 0).mean(axis=1)
     assert abs(at_each_tick - 0.5).max() < 5 * 0.5 / np.sqrt(500)
@@ -84,64 +83,70 @@ def test_the_coin_reads_low_exactly_as_often_and_anywhere():
 
 @pytest.fixture(scope="module")
 def small():
-    """Four streams of machine 1, its fidelities and what the paper's rule chose there."""
+    """The family of machine 1, and four streams of it."""
     machine = toycar(1, 4, share=0.42)
-    found = fidelities(machine)
-    ways = (mf.Fidelity("low", found.zeta, machine.flops[0]), mf.Fidelity("high", 1.0, machine.flops[1]))
-    tables = streams(machine, found.readings, 60, range(1, 5)).tables
-    return ways, tables
+    family = family_of(machine, fidelities(machine), 60)
+    assert [f.cost for f in family.fidelities] == list(machine.flops)
+    drawn = family.streams(4, first=1)
+    together = streams(machine, fidelities(machine).readings, 60, range(1, 5)).tables
+    np.testing.assert_array_equal(np.stack([s.table for s in drawn], axis=1), together)
+    return family, drawn
 
 
 def test_errors_are_those_of_one_detector_at_a_time(small):
-    ways, tables = small
-    choice = informed(40.0, ways, tables, False)
+    family, drawn = small
+    pair = family.fidelities
+    choice = informed(40.0, family, drawn, False)
     assert 0 < (choice == 0).sum() < choice.size
-    mse, l1 = errors(choice, ways, tables)
-    for i in range(tables.shape[1]):
+    mse, l1 = errors(choice, family, drawn, False)
+    for i, stream in enumerate(drawn):
         posteriors, means = [], []
         for picked in (choice[:, i], np.ones(60, dtype=int)):
-            detector = mf.Detector(mf.Bernoulli(1, 1), ways, HAZARD, policy=mf.Always(), prune=None)
+            detector = mf.Detector(mf.Bernoulli(1, 1), pair, HAZARD, policy=mf.Always(), prune=None)
             shifted = np.zeros((60, 61))
-            told = []
+            mean = []
             for t, j in enumerate(picked):
-                told.append(detector.update(tables[t, i, j], ways[j].name).mean)
+                mean.append(detector.update(stream.table[t, j], pair[j].name).mean)
                 shifted[t, 0] = HAZARD
                 for length, weight in zip(detector.run_length.length, detector.run_length.weight, strict=True):
                     shifted[t, length + 1] = (1 - HAZARD) * weight
             posteriors.append(shifted)
-            means.append(told)
+            means.append(mean)
         assert l1[i] == pytest.approx(np.abs(posteriors[0] - posteriors[1]).sum(), rel=1e-9)
         assert mse[i] == pytest.approx(np.mean(np.subtract(*means) ** 2), rel=1e-9)
 
 
 def test_the_rule_and_the_budget_choose_as_one_detector_does(small):
-    ways, tables = small
-    chosen = informed(40.0, ways, tables, False)
-    budgets = np.array([0.3, 0.5, 0.7, 0.9]) * ways[1].cost_of()
-    within = within_budgets(budgets, ways, tables)
+    family, drawn = small
+    pair = family.fidelities
+    chosen = informed(40.0, family, drawn, False)
+    budgets = np.array([0.3, 0.5, 0.7, 0.9]) * pair[1].cost_of()
+    within = within_budgets(budgets, family, drawn)
     assert 0 < (within == 0).sum() < within.size
-    for i in range(tables.shape[1]):
+    for i, stream in enumerate(drawn):
         for policy, theirs in ((mf.InformationRate({"high": 40.0}), chosen), (mf.Budget(budgets[i]), within)):
-            detector = mf.Detector(mf.Bernoulli(1, 1), ways, HAZARD, policy=policy, prune=None)
-            np.testing.assert_array_equal(mf.run(detector, tables[:, i]).choice, theirs[:, i])
+            detector = mf.Detector(mf.Bernoulli(1, 1), pair, HAZARD, policy=policy, prune=None)
+            np.testing.assert_array_equal(mf.run(detector, stream.table).choice, theirs[:, i])
 
 
 def test_the_published_engine_is_followed_stream_by_stream(small):
-    ways, tables = small
-    choice = informed(40.0, ways, tables, True)
-    rate = (1 / ways[0].cost_of(), 40.0 / ways[1].cost_of())
-    zeta = [f.zeta for f in ways]
-    mse, l1 = published_errors(choice, ways, tables)
-    mine = published.run(mf.Bernoulli(1, 1), zeta, HAZARD, tables[:, 2], rates=rate)
-    high = published.run(mf.Bernoulli(1, 1), zeta, HAZARD, tables[:, 2, 1:], choice=np.zeros(60, dtype=np.int64))
+    family, drawn = small
+    low, high = family.fidelities
+    choice = informed(40.0, family, drawn, True)
+    rate = (1 / low.cost_of(), 40.0 / high.cost_of())
+    zeta = [low.zeta, high.zeta]
+    mse, l1 = errors(choice, family, drawn, True)
+    table, zeros = drawn[2].table, np.zeros(60, dtype=np.int64)
+    mine = published.run(mf.Bernoulli(1, 1), zeta, HAZARD, table, rates=rate)
+    weak = published.run(mf.Bernoulli(1, 1), zeta, HAZARD, table[:, 1:], choice=zeros)
     np.testing.assert_array_equal(choice[:, 2], mine.choice)
-    plain = published.run(mf.Bernoulli(1, 1), [1.0], HAZARD, tables[:, 2, 1:], choice=np.zeros(60, dtype=np.int64))
+    plain = published.run(mf.Bernoulli(1, 1), [1.0], HAZARD, table[:, 1:], choice=zeros)
     assert l1[2] == pytest.approx(np.abs(mine.posterior - plain.posterior).sum())
     assert mse[2] == pytest.approx(((mine.mean - plain.mean) ** 2).mean())
-    assert not np.allclose(high.posterior, plain.posterior)  # zeta is what tells them apart
+    assert not np.allclose(weak.posterior, plain.posterior)  # only zeta differs
 
 
-def test_play_tunes_to_the_share_and_gives_the_coin_the_same_spend():
+def test_play_tunes_to_the_share_and_gives_random_choice_the_same_spend():
     result = play(toycar(4, 4, share=0.46), 40, 16, 200, 1, False)
     assert np.mean(result["IG"]["low"]) == pytest.approx(0.46, abs=0.05)
     assert result["RN"]["low"] == result["IG"]["low"]
@@ -159,20 +164,20 @@ def test_low_fidelity_alone_is_plain_detection_in_both_engines():
 def test_fidelities_refuse_a_low_fidelity_that_never_agrees():
     anomalous = np.array([False, True] * 8)
     high = np.where(anomalous, 2.0, 1.0)[:, None]
-    held = np.arange(16) < 8
-    machine = Machine("odd", (-high, high), anomalous, held, ~held, (1.0, 2.0), 0.5)
+    held_out = np.arange(16) < 8
+    machine = Machine("odd", (-high, high), anomalous, held_out, ~held_out, (1.0, 2.0), 0.5)
     with pytest.raises(ValueError, match="machine odd: zeta is 0"):
         fidelities(machine)
 
 
-# --- what is told ----------------------------------------------------------------------------------------------
+# --- the page ------------------------------------------------------------------------------------------------
 
 
 def made_up(shift, trials=50, published=0):
-    """A machine whose information run errs by `shift` more than the coin."""
+    """A machine whose information run errs by `shift` more than random choice."""
     rng = np.random.default_rng(1)
     base = 1.0 + 0.1 * rng.random(trials)
-    noise_var = 0.01 * rng.standard_normal(trials)
+    noise = 0.01 * rng.standard_normal(trials)
     low = np.full(trials, 0.5)
 
     def of(values):
@@ -181,8 +186,8 @@ def made_up(shift, trials=50, published=0):
     result = {
         "LF": of(base + 1),
         "RN": of(base),
-        "IG": of(base + shift + noise_var),
-        "Budget": of(base - 0.5 + noise_var),
+        "IG": of(base + shift + noise),
+        "Budget": of(base - 0.5 + noise),
         "RN for Budget": of(base),
     }
     empty = np.zeros((0, 1))
@@ -193,35 +198,27 @@ def made_up(shift, trials=50, published=0):
 @pytest.mark.parametrize(
     ("shifts", "begins"),
     [
-        (
-            (0.2, 0.2),
-            "does not beat a coin of the same spend in MSE and L1 on any of the 2 machines, and is worse in MSE",
-        ),
-        ((-0.2, -0.2), "beats a coin of the same spend in MSE and L1 on all 2 machines."),
-        (
-            (-0.2, 0.0),
-            "does not beat a coin of the same spend in MSE and L1 on machine 2; it beats it in MSE and L1 on",
-        ),
-        (
-            (0.2, -0.2),
-            "does not beat a coin of the same spend in MSE and L1 on machine 1, and is worse in MSE and L1 on",
-        ),
+        ((0.2, 0.2), "does not beat {} in MSE and L1 on any of the 2 machines, and is worse in MSE"),
+        ((-0.2, -0.2), "beats {} in MSE and L1 on all 2 machines."),
+        ((-0.2, 0.0), "does not beat {} in MSE and L1 on machine 2; it beats it in MSE and L1 on"),
+        ((0.2, -0.2), "does not beat {} in MSE and L1 on machine 1, and is worse in MSE and L1 on"),
     ],
 )
 def test_the_headline_says_first_where_information_does_not_win(shifts, begins):
     played = [made_up(shift, published=i) for i, shift in enumerate(shifts)]
     text = headline(played, False, True)
-    assert text.startswith(f"Information-based switching {begins}")
-    assert text.endswith("The library's default beats a coin of its spend in MSE and L1 on all 2 machines.")
+    baseline = "the random baseline at equal spend"
+    assert text.startswith(f"Information-based switching {begins.format(baseline)}")
+    assert text.endswith(f"The library's default beats {baseline} in MSE and L1 on all 2 machines.")
 
 
 def test_what_carries_over_counts_the_orders():
     played = [made_up(-0.2), made_up(0.2, published=1)]
     text = carries_over(played)
     assert "IG < RN < LF in MSE on 1 of 2 machines (published means: 2 of 2) and in L1 on 1 of 2" in text
-    assert "(published means: 1 of 2)." in text  # machine 1: the paper's own L1 is the coin's
+    assert "(published means: 1 of 2)." in text  # machine 1: in the paper random choice has the lower L1
     assert "| 1 | L1 | RN < IG < LF | IG < RN < LF |" in text
-    assert text.count("worse than the coin") == 2
+    assert text.count("worse than random") == 2
 
 
 def test_deciding_costs_what_the_paper_counts():
@@ -261,35 +258,32 @@ def test_rates_of_a_threshold():
 
 
 def test_the_target_writes_the_same_table_again_and_resumes(tmp_path):
-    found = target("mimii")
     made = []
     for name in ("a", "b"):
         mine = options(tmp_path / name)
-        result = found.run(mine)
-        write(found, result, mine)
-        made.append(
-            [(tmp_path / name / f).read_bytes() for f in ("mimii.csv", "mimii-more.csv", "mimii-scatter.png")]
-        )
-        for stem, _ in result.figures:
-            assert (mine.out / f"{stem}.png").exists()
-            assert (mine.out / f"{stem}.pdf").exists()
+        result = mimii.run(mine)
+        write(mimii, result, mine)
+        made.append([(tmp_path / name / f).read_bytes() for f in ("mimii.csv", "mimii-scatter.png")])
+        for picture in result.figures:
+            assert (mine.out / f"{picture.stem}.png").exists()
+            assert (mine.out / f"{picture.stem}.pdf").exists()
     assert made[0] == made[1]
     assert len(result.figures) == 4
-    assert b"1 window" in made[0][1]
-    assert b"as published" in made[0][1]
+    assert b"1 window" in made[0][0]
+    assert b"as published" in made[0][0]
     part = tmp_path / "a" / ".parts" / "main-1.json"
     kept = part.stat().st_mtime_ns
     (tmp_path / "a" / ".parts" / "main-2.json").unlink()  # as if interrupted
-    again = found.run(options(tmp_path / "a"))
+    again = mimii.run(options(tmp_path / "a"))
     assert part.stat().st_mtime_ns == kept
     assert [r.ours for r in again.rows] == [r.ours for r in result.rows]
 
 
 def test_networks_need_clips_and_each_other(tmp_path):
     with pytest.raises(ValueError, match="low-model needs clips"):
-        room.run(options(tmp_path, given={"low-model": tmp_path}))
+        mimii.run(options(tmp_path, given={"low-model": tmp_path}))
     with pytest.raises(ValueError, match="go together"):
-        room.run(options(tmp_path, given={"clips": tmp_path, "low-model": tmp_path}))
+        mimii.run(options(tmp_path, given={"clips": tmp_path, "low-model": tmp_path}))
 
 
 # --- sound -----------------------------------------------------------------------------------------------------
@@ -381,11 +375,11 @@ def synthesise(root, machines=2, clips=16, seconds=1.0, seed=1):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "00000003.wav is no WAV file"),
-        (b"not a sound at all, only words", "00000003.wav is no WAV file"),
+        (b"", "00000003.wav is not a readable WAV file"),
+        (b"not a sound at all, only words", "00000003.wav is not a readable WAV file"),
         ("short", f"00000003.wav must hold at least {SHORTEST} samples"),
         ("empty", f"00000003.wav must hold at least {SHORTEST} samples"),
-        ("slow", "00000003.wav has 8000 samples a second, the clips before it 16000"),
+        ("slow", "00000003.wav has 8000 samples per second, the clips before it 16000"),
     ],
 )
 def test_a_bad_clip_is_named(tmp_path, content, says):
@@ -419,11 +413,13 @@ def test_a_bad_folder_is_named(tmp_path):
 def test_clips_go_through_two_trained_networks_to_the_table(tmp_path):
     root = synthesise(tmp_path / "clips")
     mine = options(tmp_path / "out", given={"clips": root})
-    result = room.run(mine)
+    result = mimii.run(mine)
     known = {(r.keys["machine"], r.keys["rule"], r.what): r.ours for r in result.rows}
     for machine in ("fan/id_00", "fan/id_01"):
-        told = next(line for line in dict(result.sections)["The machines"].splitlines() if machine in line).split("|")
-        assert min(float(told[4]), float(told[5])) > 0.8  # AUC: both networks tell the damaged machine
+        cells = next(line for line in dict(result.sections)["The machines"].splitlines() if machine in line).split(
+            "|"
+        )
+        assert min(float(cells[4]), float(cells[5])) > 0.8  # AUC: both networks detect the damage
         # 2 * 640 * 4 and 2 * (640 * 128 + 128 * 128 + 128 * 8) multiply-adds a window, 2 flops each, 200 ticks
         ticks = 200 * 2 * (1 + (RATE - FFT) // HOP - 4) / 1e6
         assert known[machine, "LF", "Ops (million)"].value == pytest.approx(ticks * 5120)
@@ -431,26 +427,26 @@ def test_clips_go_through_two_trained_networks_to_the_table(tmp_path):
     assert all(r.published is None for r in result.rows if r.keys["machine"] != "any")
     part = mine.out / ".parts" / "scores-fan-id_00.json"
     kept = part.stat().st_mtime_ns
-    assert [r.ours for r in room.run(mine).rows] == [r.ours for r in result.rows]
+    assert [r.ours for r in mimii.run(mine).rows] == [r.ours for r in result.rows]
     assert part.stat().st_mtime_ns == kept
     (root / "fan" / "id_00" / "normal" / "00000000.wav").write_bytes(b"changed")
-    with pytest.raises(ValueError, match=r"00000000.wav is no WAV"):
-        room.run(mine)
+    with pytest.raises(ValueError, match=r"00000000.wav is not a readable WAV"):
+        mimii.run(mine)
 
 
-def test_scores_keep_learnt_held_and_heard_clips_apart(tmp_path):
+def test_scores_keep_clips_for_training_tuning_and_streams_apart(tmp_path):
     (folder,) = folders(synthesise(tmp_path, machines=1, clips=8), (4, 2))
     scored = scores(folder, None, 500)
-    label, held, heard = (np.array(x) for x in (folder.anomalous, scored["held"], scored["heard"]))
-    assert not (held & heard).any()
-    learnt = ~held & ~heard
-    assert (learnt.sum(), learnt[label].sum()) == (4, 0)
-    assert [held[label == kind].sum() for kind in (False, True)] == [2, 4]
+    label, held_out, used = (np.array(x) for x in (folder.anomalous, scored["held_out"], scored["used"]))
+    assert not (held_out & used).any()
+    training = ~held_out & ~used
+    assert (training.sum(), training[label].sum()) == (4, 0)
+    assert [held_out[label == kind].sum() for kind in (False, True)] == [2, 4]
     low, high = (np.array(s) for s in scored["scores"])
     assert low.shape == high.shape == (16, 14)
-    # what a network learnt from it rebuilds better than the damaged machine
+    # a network reconstructs its training clips better than those of the damaged machine
     for score in (low, high):
-        assert np.median(score[learnt]) < np.median(score[label])
+        assert np.median(score[training]) < np.median(score[label])
 
 
 def linear(path, rank=4):
@@ -475,7 +471,7 @@ def test_networks_are_used_as_given(tmp_path):
     high = model_file("ad01_fp32.tflite")
     low = linear(tmp_path / "low.onnx")
     root = synthesise(tmp_path / "clips", machines=1, clips=8)
-    result = room.run(options(tmp_path / "out", given={"clips": root, "low-model": low, "high-model": high}))
+    result = mimii.run(options(tmp_path / "out", given={"clips": root, "low-model": low, "high-model": high}))
     known = {(r.keys["rule"], r.what): r.ours.value for r in result.rows}
     assert known["HF", "Ops (million)"] / known["LF", "Ops (million)"] == pytest.approx(264_192 / (2 * 4 * INPUTS))
     assert any("low.onnx (low) and ad01_fp32.tflite (high)" in line for line in result.protocol)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from mfbocd.fleet.together import decided
 from mfbocd.io.config import Config
+from mfbocd.policy import SharedBudget
 from mfbocd.policy.budget import HORIZON
+from mfbocd.policy.own import OwnPolicies
 from mfbocd.service import manage
-from mfbocd.service.choice import SharedBudget
 from mfbocd.service.engine import Engine
 from mfbocd.service.errors import RequestError
 from mfbocd.service.store.sqlite import SqliteStore
@@ -172,17 +172,18 @@ def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
     ways = ways_of(1e4)
     for share in (0.001, 0.5):
         one = [mf.Budget(share=share).bind(ways) for _ in range(4)]
-        two = [mf.Budget(share=share).bind(ways) for _ in range(4)]
+        many = OwnPolicies(mf.Budget(share=share).bind(ways), 4)
+        rows = np.array([2, 0, 1, 3])
         rng = np.random.default_rng(0)
         for _ in range(3000):
-            costs = rng.choice([1.0, 1e4], 4, p=[0.9, 0.1]).tolist()
-            for policy, cost in zip(one, costs, strict=True):
-                policy.record_cost((cost,))
-            told = mf.Budget.record_costs(two, costs)
-            assert told is not None
-            assert [p.state() for p in one] == [p.state() for p in two]
-            assert [p.price for p in one] == [p.price for p in two]
-            assert told.tolist() == [[p.log_price, p.debt, p.ticks] for p in two]
+            costs = rng.choice([1.0, 1e4], 4, p=[0.9, 0.1])
+            for row, cost in zip(rows.tolist(), costs.tolist(), strict=True):
+                one[row].record_cost((cost,))
+            many.record(rows, costs)
+            assert [p.state() for p in one] == [many.state(row) for row in range(4)]
+            prices = many.prices(np.arange(4))
+            assert prices is not None
+            assert [p.price for p in one] == prices.tolist()
 
 
 def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
@@ -271,35 +272,40 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
         add("lone", group=None, config=config_of(70.0))
     assert refused.value.status == 422
     engine.store.close()
-    few = SharedBudget(Config.parse(config_of(70.0)), 1, "")
+    few = group_of(config_of(70.0), 1)
     for _ in range(500):
-        few.record_cost(40.0)
+        few.record(40.0)
     assert few.policy.debt == 0.0
-    many = SharedBudget(Config.parse(config_of(70.0)), 10, few.state())
-    assert many.policy.debt == 0.0
+    few.streams = 10
+    assert few.policy.debt == 0.0
+    assert few.target == 70.0
+
+
+def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
+    """The budget of a group whose streams choose ahead of one another."""
+    one = Config.parse(config).detector(shared=True)
+    assert isinstance(one.policy, mf.Budget)
+    return SharedBudget(one.policy, one.fidelities, one._filter, streams)
 
 
 @pytest.mark.slow
-def test_a_group_of_a_service_is_within_a_percent_or_one_reading_of_each() -> None:
-    """Its streams choose ahead of one another, so all may read the expensive one in a round."""
+def test_a_group_whose_streams_choose_ahead_is_within_a_percent_or_one_reading_of_each() -> None:
+    """All may read the expensive one in a round."""
     n, ratio, rounds = 4, 1e3, 3000
     for share in (0.002, 0.1):
         target = n * (1.0 + share * (ratio - 1.0))
-        config = Config.parse(config_of(target, ratio))
-        shared = SharedBudget(config, n, "")
-        streams = [config.detector(missing="skip", shared=True) for _ in range(n)]
-        tables = [readings("gaussian", list(d.fidelities), 1 / 100, rounds, i) for i, d in enumerate(streams)]
-        chosen = [decided(d, shared.price)[1] for d in streams]
+        config = config_of(target, ratio)
+        fleet = Config.parse(config).fleet(n, policy=group_of(config, n), threads=1)
+        tables = [readings("gaussian", list(fleet.fidelities), 1 / 100, rounds, i) for i in range(n)]
+        chosen = fleet.choose()
         owed = [0.0]
         for t in range(rounds):
-            for i, detector in enumerate(streams):
-                way = chosen[i]
-                detector._apply(float(tables[i][t, detector.fidelities.index(way)]), way, way.cost_of(), learn=False)
-                shared.record_cost(way.cost_of())
-                chosen[i] = decided(detector, shared.price)[1]
-            owed.append(sum(d.spent for d in streams) - target * (t + 1))
+            for i in range(n):
+                fleet.update([tables[i][t, chosen[i]]], chosen[i : i + 1], streams=[i])
+                chosen[i] = fleet.choose(streams=[i])[0]
+            owed.append(fleet.spent - target * (t + 1))
         assert max(np.abs(owed)) <= max(HORIZON * target, n * ratio)
-        assert sum(d.spent for d in streams) > n * rounds
+        assert fleet.spent > n * rounds
 
 
 # --- the cap ----------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ SIGNATURES = {
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
     "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
-    "Fleet": "n model fidelities hazard policy prune alarm seed missing threads",
+    "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "run": "detector table posterior raws detail",
     "Always": "name",
     "Random": "probabilities",
@@ -66,8 +66,9 @@ MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks hazard_posterior wait reset with_fidelities "
     "model fidelities hazard policy pruning alarm seed missing on_error shadow",
-    "Fleet": "choose update gains spent spent_by_stream mean run_length changed detector log_evidence ticks "
-    "n model fidelities policy missing threads seeds",
+    "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
+    "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
+    "threads share_policy",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",

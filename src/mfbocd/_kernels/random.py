@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .compile import scalar
+from .compile import kernel, scalar
 
 
 @scalar
@@ -17,3 +18,12 @@ def uniform(seed: int, tick: int, salt: int) -> float:
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def uniforms(seed: NDArray[np.int64], tick: NDArray[np.int64], salt: int) -> NDArray[np.float64]:
+    """`uniform` of many streams, each at a tick of its own."""
+    out = np.empty(seed.size)
+    for i in range(seed.size):
+        out[i] = uniform(seed[i], tick[i], salt)
+    return out

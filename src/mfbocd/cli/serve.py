@@ -1,4 +1,4 @@
-"""`mfbocd serve`."""
+"""``mfbocd serve``."""
 
 from __future__ import annotations
 
@@ -8,41 +8,55 @@ from pathlib import Path
 
 import click
 
-from .plain import CONFIG, plainly, say
+from .common import CONFIG, handle_errors, quiet_option, status
 
 DB = click.option(
     "--db",
     default="mfbocd.db",
     show_default=True,
     envvar="MFBOCD_DB",
-    help="A file, or postgresql://...; set MFBOCD_DB instead if it contains a password.",
+    help="SQLite file, or postgresql://... Use the environment variable if the address contains a password.",
 )
 
 
 @click.command()
-@click.option("-c", "--config", "path", type=CONFIG, help="Default configuration of streams; [serve] holds limits.")
+@click.option(
+    "-c", "--config", "path", type=CONFIG, help="Configuration of streams created without one, and limits in [serve]."
+)
 @DB
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Tokens are required unless this is a loopback address."
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to bind. Requests need a token unless it is a loopback address.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 selects a free one."
+)
 @click.option(
     "--mqtt",
     envvar="MFBOCD_MQTT",
-    help="Also serve over a broker: mqtt://host[:port], or mqtts://user:password@host[:port] for TLS; set "
-    "MFBOCD_MQTT instead if it contains a password.",
+    help="Also serve this MQTT broker: mqtt://host[:port], or mqtts://user:password@host[:port] for TLS. Use the "
+    "environment variable if the address contains a password.",
 )
-@click.option("--keep", type=click.IntRange(1), help="Number of latest steps to keep per stream; all by default.")
+@click.option("--keep", type=click.IntRange(1), help="Number of steps kept per stream. Default: all.")
 @click.option(
     "--lease",
     type=click.FloatRange(1),
     default=10.0,
     show_default=True,
-    help="Seconds for which a stream belongs to a worker (PostgreSQL).",
+    help="PostgreSQL: seconds after which the streams of a worker that stopped responding move to another.",
 )
-@click.option("--advertise", help="URL at which other workers reach this one; must be unique.")
-@click.option("--rate", type=click.FloatRange(0), help="Requests per second from one client.")
-@click.option("-q", "--quiet", is_flag=True, help="Write only errors to stderr.")
+@click.option(
+    "--advertise", help="Address at which other workers reach this one; must be unique. Default: the bound address."
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(0),
+    help="Requests per second allowed from one client; 0 is no limit. Default: from [serve], else no limit on a "
+    "loopback address and 1000 elsewhere.",
+)
+@quiet_option
 def serve(
     path: Path | None,
     db: str,
@@ -55,7 +69,9 @@ def serve(
     rate: float | None,
     quiet: bool,
 ) -> None:
-    """Serve many streams over HTTP: choices, observations, live events.
+    """Serve many streams over HTTP: clients ask for the next fidelity and send readings.
+
+    Stop the service with Ctrl-C. Needs the extra `serve`.
 
     \b
     Example:
@@ -64,7 +80,7 @@ def serve(
            -d '{"id": "walk", "config": {"model": {"kind": "gaussian"}}}'
       curl -X POST localhost:8000/streams/walk/choose
     """
-    with plainly():
+    with handle_errors():
         try:
             import uvicorn
 
@@ -92,8 +108,8 @@ def serve(
         try:
             if not local and not store.tokens():
                 raise click.UsageError(
-                    f"{host} can be reached from other machines, so tokens are required, and there is none: "
-                    "`mfbocd token add NAME` creates one"
+                    f"{host} is not a loopback address, so requests need a token, and the store has none; "
+                    "create one with `mfbocd token add NAME`"
                 )
         except BaseException:
             store.close()
@@ -109,8 +125,8 @@ def serve(
                 timeout_graceful_shutdown=10,
             )
         )
-        server.on_started = lambda: say(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
-        with suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly shutdown
+        server.on_started = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+        with suppress(KeyboardInterrupt):  # raised again after an orderly end
             server.run(sockets=[socket])
         if not server.started:
-            raise click.ClickException("the service could not start; see above")
+            raise click.ClickException("the service could not start; see the messages above")

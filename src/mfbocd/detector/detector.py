@@ -6,7 +6,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -111,7 +110,7 @@ class Detector(Lifecycle):
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
-        self._lock = RLock()
+        self._renew()
         self.model = model
         self.fidelities = checked(fidelities)
         model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
@@ -352,20 +351,6 @@ class Detector(Lifecycle):
         other._filter.adopt(self._filter.state.copy())
         other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
         return other
-
-    @alone
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        other = object.__new__(type(self))
-        memo[id(self)] = other
-        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = RLock()
 
     @alone
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:

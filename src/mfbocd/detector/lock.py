@@ -7,10 +7,12 @@ again: observers and costs may ask the detector that called them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from threading import RLock
+from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 
 P = ParamSpec("P")
 S = TypeVar("S")
@@ -50,3 +52,28 @@ def using(thing: Any) -> Iterator[None]:
         yield
     finally:
         thing._lock.release()
+
+
+class OneThread:
+    """Mix-in for what only one thread at a time may use: it has a `_lock`, which copies and pickles leave out."""
+
+    _transient: ClassVar[frozenset[str]] = frozenset({"_lock"})
+    """Attributes that a copy makes anew (`_renew`)."""
+
+    def _renew(self) -> None:
+        """Make what belongs to one process and one object alone."""
+        self._lock = RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self._transient}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._renew()
+
+    @alone
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        other = object.__new__(type(self))
+        memo[id(self)] = other
+        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return other

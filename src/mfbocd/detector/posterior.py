@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from ..inputs.arguments import probability
 from ..models import Model
 from ..policy import Policy
 from ..policy.fidelity import Fidelity
-from .lock import alone
+from .lock import OneThread, alone
 
 
-class Posterior:
+class Posterior(OneThread):
     """The part of `Detector` that reads the run-length posterior and changes nothing."""
 
     model: Model
@@ -32,7 +31,6 @@ class Posterior:
     seed: int
     """Seed of the policy's and the resampling's random numbers."""
     _filter: Filter
-    _lock: RLock
     _by_name: dict[str, Fidelity]
     _tick: int  # index of the last tick, as in the state, which takes longer to read
     _quoted: tuple[int, Any, dict[str, float]]  # the tick, raw input and costs that `choose` last asked about

@@ -1,5 +1,6 @@
 """Many streams advanced together."""
 
-from .fleet import Fleet, FleetStep
+from .fleet import Fleet
+from .step import Decision, FleetStep
 
-__all__ = ["Fleet", "FleetStep"]
+__all__ = ["Decision", "Fleet", "FleetStep"]

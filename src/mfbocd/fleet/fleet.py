@@ -1,138 +1,80 @@
-"""Many streams of one kind, advanced together."""
+"""Many streams with one configuration, advanced together."""
 
 from __future__ import annotations
 
 import copy
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import RLock, Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from .._kernels.work_queue import BLOCK, stop
-from ..belief.filter import Array, Filter, RunLength, observe
-from ..belief.gains import CODE, Gain, expected_gains
+from ..belief.filter import Array, observe
+from ..belief.gains import CODE, Gain, checked_gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
-from ..belief.state import with_room
 from ..detector.detector import Detector
 from ..detector.lock import alone
-from ..detector.step import Alarm, Missing, readings, report_fields, seed_of
-from ..inputs.readings import cells
+from ..detector.step import Alarm, Missing, report_fields, seed_of
 from ..models import Model
-from ..models.base import room_for
-from ..policy import Always, Choices, Policy, draw_uniform, policy_of
-from ..policy.fidelity import Fidelity
+from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of
+from ..policy.own import OwnPolicies
+from .inputs import choices_of, observed, readings_of
+from .names import Names
+from .rows import Rows
+from .step import Decision, FleetStep
+from .streams import Streams, StreamSet, units_of
+from .workers import Workers
 
 
-@dataclass(slots=True)
-class FleetStep:
-    """The record of one tick of every stream: arrays of length n, as in `Step`."""
+class Fleet(StreamSet):
+    """Many streams with the same model, fidelities, hazard and policy, in one matrix.
 
-    tick: int
-    choice: Choices
-    """Index of the fidelity read."""
-    x: Array
-    """NaN if missing."""
-    cost: Array
-    mean: Array
-    run_length: NDArray[np.int64]
-    p_change: Array
-    alarm: NDArray[np.bool_]
-    changed_at: NDArray[np.int64]
-    """At an alarm the tick the new regime most probably began at; else -1."""
-    confidence: Array
-    """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
+    Every stream has its own clock: an update may be of all streams or of some. Streams have names, and can be added,
+    removed, extracted as a `Detector` and inserted. With ``share_policy=False`` stream i is what
+    ``Detector(..., seed=seed + i)`` would be, to the bit (on one type of CPU with one set of library versions:
+    docs/scale.md, "The same bits"), in whatever order and mixture streams are updated.
 
-
-class Crew:
-    """Threads that run the same kernel on the same board (`_kernels.work_queue`) as the caller does.
-
-    A queue and bare threads rather than an executor: it needs no futures, and handing over takes 2 us, not 10.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[Thread] = []
-
-    def share(self, kernel: Callable[..., None], arguments: tuple[Any, ...], streams: int, threads: int) -> None:
-        """Run the kernel on this thread and up to `threads - 1` others; returns when every stream is done.
-
-        The last of the arguments is the board. An error of any thread is one here: what became of the streams is not
-        known then.
-        """
-        job = Job(kernel, arguments, streams, [])
-        for _ in range(self._staff(min(threads, -(-streams // BLOCK)) - 1)):
-            self._jobs.put(job)
-        job.work()
-        if job.errors:
-            raise job.errors[0]
-
-    def _staff(self, wanted: int) -> int:
-        """How many others there are for the work, at most those wanted: dead ones are replaced, as after a fork."""
-        if wanted <= 0:
-            return 0
-        self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if not self._threads:
-            self._jobs = SimpleQueue()  # of a forked process: what stood in the other's
-        while len(self._threads) < wanted:
-            thread = Thread(target=_work, args=(self._jobs,), name="mfbocd-fleet", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # no more threads, or the interpreter ends: this one can do all of it
-                break
-            self._threads.append(thread)
-        return min(wanted, len(self._threads))
-
-    def __del__(self) -> None:
-        for _ in getattr(self, "_threads", ()):
-            self._jobs.put(None)
-
-
-class Job(NamedTuple):
-    """A kernel, its arguments, how many streams it is for, and what went wrong."""
-
-    kernel: Callable[..., None]
-    arguments: tuple[Any, ...]
-    streams: int
-    errors: list[BaseException]
-
-    def work(self) -> None:
-        """Run it. Whoever fails lets go those who wait, in a kernel, for what it had taken."""
-        try:
-            self.kernel(*self.arguments)
-        except BaseException as error:
-            self.errors.append(error)
-            stop(self.arguments[-1], self.streams)
-
-
-def _work(jobs: SimpleQueue[Job | None]) -> None:
-    while (job := jobs.get()) is not None:
-        job.work()
-        del job  # or it would keep a fleet's states until the next
-
-
-class Fleet:
-    """`n` streams with the same model, fidelities, hazard and policy, in one flat array.
-
-    Stream i is what ``Detector(..., seed=seed + i)`` would be, to the bit (on one type of CPU with one set of library
-    versions: docs/scale.md, "The same bits"); `detector(i)` takes it out.
     One thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
 
+    Parameters
+    ----------
+    n : int
+        How many streams to begin with; may be 0.
+    model, fidelities, hazard, prune, alarm, missing
+        As of `Detector`.
+    policy : Policy or SharedBudget, optional
+        How fidelities are chosen; by default as in `Detector`. With a `SharedBudget`, this fleet is part of a larger
+        group: how many streams the group has is then the caller's to set.
+    seed : int, default 0
+        Stream i has the seed ``seed + i``.
+    threads : int, optional
+        Threads that share an update; by default as many as there are CPUs.
+    names : sequence of str, optional
+        One per stream, all different; by default "0", "1" and so on.
+    offset, scale : float or sequence of float, default 0 and 1
+        Units of the streams, one for all or one per stream: the model sees ``(x - offset) / scale``, and everything
+        reported is in the units of the readings. Only for families of location and scale (`Model.rescaled`).
+    share_policy : bool, default True
+        Whether one policy with one price serves all streams. A `Budget` is then what all streams may cost per tick
+        together (`SharedBudget`), and goes where it gains most. False gives every stream a policy of its own.
+
+    Examples
+    --------
     >>> from mfbocd import Gaussian
-    >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01)
+    >>> fleet = Fleet(3, Gaussian(0, 9, 1), hazard=0.01, names=["north", "east", "south"])
     >>> for x in ([0.0, 0.1, 5.0], [0.2, 0.0, 5.1], [0.1, 9.0, 5.2]):
     ...     step = fleet.update(x)
     >>> step.alarm
     array([False,  True, False])
-    >>> fleet.spent
-    9.0
+    >>> step = fleet.update([9.1], streams=["east"])
+    >>> fleet.ticks, fleet.spent
+    (array([3, 4, 3]), 10.0)
     """
+
+    _transient = StreamSet._transient | {"_workers"}
 
     def __init__(
         self,
@@ -141,254 +83,305 @@ class Fleet:
         fidelities: Iterable[Fidelity] | Fidelity | None = None,
         hazard: float | Hazard | Sequence[float] | Callable[[Any], Any] = 1 / 250,
         *,
-        policy: Policy | None = None,
+        policy: Policy | SharedBudget | None = None,
         prune: Prune | Sequence[Prune] | Pruning | None = DEFAULT,
         alarm: Alarm | float | None = Alarm(),  # noqa: B008 (frozen)
         seed: int = 0,
         missing: Missing = "raise",
         threads: int | None = None,
+        names: Iterable[str] | None = None,
+        offset: float | Sequence[float] | Array = 0.0,
+        scale: float | Sequence[float] | Array = 1.0,
+        share_policy: bool = True,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
-            raise ValueError(f"n must be a whole number of at least 1, not {n!r}")
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
+            raise ValueError(f"n must be a whole number of at least 0, not {n!r}")
         if n >= 2**53:
             raise ValueError("n must be below 2**53: a fleet is memory")
         if threads is not None and threads < 1:
             raise ValueError(f"threads must be at least 1, not {threads!r}")
-        self._lock = RLock()
+        self._renew()
         self._broken: str | None = None
-        self.n = int(n)
-        # A detector checks the arguments and is what every stream starts from.
+        given = policy.policy if isinstance(policy, SharedBudget) else policy
+        if given is not None and share_policy and isinstance(given, Policy):
+            given = copy.copy(given)
+            given.shared = True  # one stream alone may not be able to spend what all may
+        # A detector checks the arguments, and is what every stream starts from.
         self._like = Detector(
-            model, fidelities, hazard, policy=Always(), prune=prune, alarm=alarm, seed=seed, missing=missing
+            model, fidelities, hazard, policy=given, prune=prune, alarm=alarm, seed=seed, missing=missing
         )
-        size = self._like._filter.state.size
-        room_for(f"a fleet of {self.n} streams with {8 * size} bytes each", float(self.n) * size)
-        seed_of(self._like.seed + self.n - 1)
-        self.model = model
+        self._filter = self._like._filter
+        self.model, self.missing, self.share_policy = model, missing, bool(share_policy)
         self.fidelities = self._like.fidelities
-        self.policy = policy_of(policy, self.fidelities).bind(self.fidelities, self.n)
-        self.missing = missing
         self.threads = threads or (os.cpu_count() or 1)
-        self.seeds = list(range(self._like.seed, self._like.seed + self.n))
-        self.spent_by_stream = np.zeros(self.n)
-        self._states = np.tile(self._like._filter.state, (self.n, 1))
-        self._states[:, layout.SEED] = self.seeds
-        self._rows = np.arange(self.n)
+        seed_of(self._like.seed + max(int(n), 1) - 1)
+        self._rows = Rows(model, self._filter.state, int(n), self._like.seed)
+        self._names = Names(int(n), names)
+        self._added = int(n)  # streams there ever were: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
-        self._cost = self.policy.cost
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
-        self._tick = -1
-        self._crew = Crew()
-        self.policy.initialize(self._like._filter)
+        self._own: OwnPolicies | None = None
+        self._shared: SharedBudget | None = None
+        self._policy = self._like.policy
+        self._follows = False
+        if isinstance(policy, SharedBudget):
+            if not share_policy:
+                raise ValueError("a SharedBudget is one policy of many streams: share_policy=False contradicts it")
+            self._shared = policy
+        elif not share_policy:
+            self._own = OwnPolicies(self._like.policy, int(n))
+        elif isinstance(self._like.policy, Budget):
+            budget = policy if isinstance(policy, Budget) else policy_of(None, self.fidelities)
+            assert isinstance(budget, Budget)
+            self._shared = SharedBudget(budget, self.fidelities, self._filter, max(int(n), 1), lockstep=True)
+            self._follows = True
+        else:
+            self._policy = policy_of(policy, self.fidelities).bind(self.fidelities, max(int(n), 1))
+            self._policy.initialize(self._filter)
+        for row, units in enumerate(units_of(int(n), offset, scale)):
+            if units != (0.0, 1.0):
+                self._rows.set(row, self._fresh_state(units), int(self._rows.seed[row]), 0.0, units)
 
     def __repr__(self) -> str:
         names = ", ".join(self._index)
-        return f"<Fleet of {self.n} x {self.model!r} over {names}: {self.ticks} ticks, spent {self.spent:g}>"
+        return f"<Fleet of {len(self)} x {self.model!r} over {names}: spent {self.spent:g}>"
 
-    @alone
-    def __copy__(self) -> Fleet:
-        """Another fleet as this one is, sharing what no tick changes."""
-        other = object.__new__(type(self))
-        other.__setstate__(self.__getstate__())
-        other._states, other.spent_by_stream = self._states.copy(), self.spent_by_stream.copy()
-        other.policy = copy.copy(self.policy)
-        return other
-
-    @alone
-    def __deepcopy__(self, memo: dict[int, Any]) -> Fleet:
-        other = object.__new__(type(self))
-        memo[id(self)] = other
-        other.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return other
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_crew")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock, self._crew = RLock(), Crew()
+    def _renew(self) -> None:
+        super()._renew()
+        self._workers = Workers()
 
     # --- the loop --------------------------------------------------------------------------------------------
 
     @alone
-    def choose(self, raws: Sequence[Any] | None = None) -> Choices:
-        """Index of the fidelity each stream should read next; asking changes nothing.
+    def choose(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Choices:
+        """Return the index of the fidelity each stream should read next; asking changes nothing.
 
-        One policy with one price serves all streams, so a `Budget` goes where it tells most. `raws`, one a stream,
-        are what costs that are functions are asked about.
+        Parameters
+        ----------
+        raws : sequence, optional
+            The raw inputs, one per stream asked about, where a cost is a function of them.
+        streams : sequence of str or int, optional
+            Names or indices of the streams asked about; all by default.
+
+        Returns
+        -------
+        array of int, shape (m,)
+            Where a `Budget` is shared and all streams are asked about, the budget goes to those that gain most per
+            unit of cost; of some streams, each takes the largest net gain at the present price.
         """
-        planned = self.policy.schedule(self.seeds, self.ticks, 1)
-        if planned is not None:
-            return np.asarray(planned[0])
-        return self.policy.pick(
-            self.gains(self.policy.gain or "joint"), self._costs(raws), draw_uniform(self.seeds, self.ticks)
-        )
+        rows = self._names.rows(streams)
+        return self._decide(rows, self._costs(raws, len(rows)))[0]
 
     @alone
-    def gains(self, gain: Gain = "joint") -> Array:
-        """What each stream's reading at each fidelity is expected to tell (`Detector.gains`), (n, J)."""
+    def decide(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Decision:
+        """Return the choice of `choose` with the gains and the price that led to it.
+
+        Parameters
+        ----------
+        raws, streams
+            As of `choose`.
+
+        Returns
+        -------
+        Decision
+            The gains are those the policy weighs.
+        """
+        rows = self._names.rows(streams)
+        choice, gains = self._decide(rows, self._costs(raws, len(rows)))
+        return Decision(rows, choice, gains, self._prices(rows))
+
+    def _decide(self, rows: Choices, costs: Array) -> tuple[Choices, Array]:
+        none = np.empty((len(rows), 0))
+        if len(self.fidelities) == 1:
+            return np.zeros(len(rows), dtype=np.int64), none
+        policy = self.policy
+        seeds, ticks = self._rows.seed[rows], self._rows.ticks(rows)
+        if policy.gain is None:
+            planned = policy.scheduled(seeds, ticks)
+            if planned is not None:
+                return planned, none
+        gains = self._gains(rows, policy.gain or "joint")
+        draws = draw_uniform(seeds, ticks)
+        if self._own is not None:
+            return self._own.pick(rows, gains, costs, draws, seeds, ticks), gains
+        return (self._shared or policy).pick(gains, costs, draws), gains
+
+    def _prices(self, rows: Choices) -> Array | None:
+        if self._own is not None:
+            return self._own.prices(rows)
+        price = getattr(self._shared or self._policy, "price", None)
+        return None if price is None else np.full(len(rows), float(price))
+
+    @alone
+    def gains(self, gain: Gain = "joint", *, streams: Streams | None = None) -> Array:
+        """Return the expected gain of reading each stream at each fidelity (`Detector.gains`).
+
+        Parameters
+        ----------
+        gain : {"joint", "run_length", "variance"}, default "joint"
+            What is counted.
+        streams : sequence of str or int, optional
+            Names or indices of the streams asked about; all by default.
+
+        Returns
+        -------
+        array of float, shape (m, J)
+        """
+        return self._gains(self._names.rows(streams), checked_gain("Fleet", gain))
+
+    def _gains(self, rows: Choices, gain: Gain) -> Array:
+        out = np.empty((len(rows), len(self._zeta)))
         if self.model.gains is None:
-            return np.array([expected_gains(self._belief(i), self._zeta, gain) for i in range(self.n)])
-        out = np.empty((self.n, len(self._zeta)))
-        board = np.zeros(2, dtype=np.int64)
-        job = (self._states, self._like._filter.setup, self._rows, self._zeta, CODE[gain], out, board)
-        self._crew.share(self.model.gains, job, self.n, self.threads)
+            for k, row in enumerate(rows.tolist()):
+                out[k] = expected_gains(self._belief(row), self._zeta, gain)
+        elif len(rows):
+            job = (self._rows.states, self._filter.setup, rows, self._zeta, CODE[gain], out, _board())
+            self._workers.share(self.model.gains, job, len(rows), self.threads)
         return out
 
-    def _costs(self, raws: Sequence[Any] | None) -> Array:
-        """The cost of each stream and fidelity, (n, J)."""
-        if not self.policy.priced:
-            return np.broadcast_to(self._cost, (self.n, self._cost.size))
-        if raws is None or len(raws) != self.n:
-            raise ValueError(f"raws must hold {self.n} raw inputs: some fidelity's cost is a function of them")
-        return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws])
+    @alone
+    def update(
+        self,
+        x: Any,
+        fidelity: Any = None,
+        *,
+        streams: Streams | None = None,
+        raws: Sequence[Any] | None = None,
+    ) -> FleetStep:
+        """Advance streams by one tick each with what was read.
+
+        Parameters
+        ----------
+        x : array_like, shape (m,) or (m, d)
+            One reading per stream; NaN or None where it is missing, with ``missing="skip"``.
+        fidelity : str, Fidelity or sequence, optional
+            At which fidelity was read: one for all streams, or a name or index for each. By default the fidelity that
+            `choose` returns, which is computed again: give it where there are several.
+        streams : sequence of str or int, optional
+            Names or indices of the streams that were read, all different; all streams by default.
+        raws : sequence, optional
+            The raw inputs, one per stream, where a cost is a function of them.
+
+        Returns
+        -------
+        FleetStep
+            In the order of `streams`.
+
+        Raises
+        ------
+        TypeError, ValueError, KeyError, IndexError
+            For bad input. The message names the stream; no stream is changed.
+        RuntimeError
+            If an earlier update broke off within a kernel: the states are then undefined.
+        """
+        rows = self._ready(streams)
+        values = readings_of(self, x, rows)
+        costs = self._costs(raws, len(rows))
+        choice = self._decide(rows, costs)[0] if fidelity is None else choices_of(self, fidelity, rows)
+        return self._advance(rows, values, choice, costs[np.arange(len(rows)), choice])
 
     @alone
-    def update(self, x: Any, fidelity: Any = None, *, raws: Sequence[Any] | None = None) -> FleetStep:
-        """Tell what every stream read: x of shape (n,), NaN or None where a reading may be missing; (n, d) where a
-        reading has d numbers.
+    def step(self, raws: Sequence[Any], *, streams: Streams | None = None) -> FleetStep:
+        """Choose a fidelity for each stream, observe its raw input with it and with no other, and update.
 
-        `fidelity` is one name or Fidelity for all, or one name or index a stream; the chosen ones unless told.
-        Bad input names the stream and changes nothing.
+        Parameters
+        ----------
+        raws : sequence
+            One raw input per stream. A fidelity without `observe` takes the raw input itself as the reading, which
+            makes sense only if it is the only one; a skip (zeta 0) reads nothing.
+        streams : sequence of str or int, optional
+            Names or indices of the streams; all by default.
+
+        Returns
+        -------
+        FleetStep
+
+        Raises
+        ------
+        TypeError
+            If a chosen fidelity has no `observe`, or one that remembers earlier inputs, which are of other streams.
         """
+        rows = self._ready(streams)
+        if len(raws) != len(rows):
+            raise ValueError(f"raws must have one raw input for each of {len(rows)} streams, not {len(raws)}")
+        costs = self._costs(raws, len(rows))
+        choice = self._decide(rows, costs)[0]
+        values = observed(self, rows, choice, raws)
+        return self._advance(rows, values, choice, costs[np.arange(len(rows)), choice])
+
+    def _ready(self, streams: Streams | None) -> Choices:
+        """The rows of the streams that are to be updated."""
         if self._broken is not None:
             raise RuntimeError(f"this fleet is unusable: a tick broke off among its streams ({self._broken})")
-        values = self._readings(x)
-        choice = self._choices(fidelity, raws)
-        zeta = self._zeta.take(choice)
-        cost = self._costs(raws)[np.arange(self.n), choice] if self.policy.priced else self._cost.take(choice)
-        fed = values
-        if self.missing == "skip":
-            skipped = np.isnan(values).reshape(self.n, -1).all(axis=1)
+        rows = self._names.rows(streams)
+        if self._shared is not None:
+            self._shared.check(len(rows))
+        return rows
+
+    def _costs(self, raws: Sequence[Any] | None, m: int) -> Array:
+        """The cost of each of m streams and fidelity, (m, J)."""
+        policy = self.policy
+        if not policy.priced:
+            return np.broadcast_to(policy.cost, (m, policy.cost.size))
+        if raws is None or len(raws) != m:
+            raise ValueError(f"raws must hold {m} raw inputs: some fidelity's cost is a function of them")
+        return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws]).reshape(m, -1)
+
+    def _advance(self, rows: Choices, values: Array, choice: Choices, cost: Array) -> FleetStep:
+        """One tick of these streams, all of whose input was checked."""
+        m, own = len(rows), self._rows
+        zeta, fed = self._zeta.take(choice), values
+        units = np.flatnonzero((own.offset[rows] != 0.0) | (own.scale[rows] != 1.0)) if own.has_units else rows[:0]
+        scaled = rows[units]
+        if units.size:
             fed = values.copy()
-            fed[skipped] = 0.0
-            zeta = np.where(skipped, 0.0, zeta)
-        report = np.empty((1, layout.FIELDS, self.n))
-        self._advance(fed[None], zeta[None], report)
-        self._tick += 1
-        self.spent_by_stream += cost
-        if self.policy.learns:
-            self.policy.record_cost(cost)
+            fed[units] = (values[units] - own.offset[scaled]) / own.scale[scaled]
+        gone = np.isnan(values).reshape(m, self.model.dimension).all(axis=1)
+        if gone.any():
+            fed = np.where(gone.reshape(m, *[1] * (values.ndim - 1)), 0.0, fed)
+            zeta = np.where(gone, 0.0, zeta)
+        tick = own.ticks(rows)
+        report = np.empty((1, layout.FIELDS, m))
+        self._run(rows, fed[None], zeta[None], report)
+        if units.size:
+            # the kernels know the model's units alone: what they report is moved back, and stays so in the state
+            report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
+            own.states[scaled, layout.MEAN] = report[0, 0, units]
+            own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
+        own.spent[rows] += cost
+        if self._own is not None:
+            self._own.record(rows, cost)
+        elif self._shared is not None:
+            self._shared.record(float(np.sum(cost)) if m != 1 else float(cost[0]), m)
+        elif self._policy.learns and m:
+            self._policy.record_cost(cost)
         reported = report_fields(report[0])
         if self.model.dimension > 1:
-            reported["mean"] = self.mean
-        return FleetStep(tick=self._tick, choice=choice, x=values, cost=cost, **reported)
+            reported["mean"] = self._means(rows)
+        names = tuple(self._index)
+        return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
 
-    def _advance(self, x: Array, zeta: Array, report: Array) -> None:
-        setup = self._like._filter.setup
+    def _run(self, rows: Choices, x: Array, zeta: Array, report: Array) -> None:
+        """Let the kernel, or the methods of the model, move the states: x and zeta (1, m), `report` is filled."""
+        own, setup = self._rows, self._filter.setup
         if not self._like.pruning.most:
-            self._make_room(len(x))
+            own.make_room(rows, len(x))
         if self.model.advance is None:
-            before = self._states.copy()
+            before = own.states[rows]
             try:
-                for i, state in enumerate(self._states):
-                    observe(self.model, state, setup, x[0, i], zeta[0, i])
-                    report[0, :, i] = state[layout.REPORT]
+                for k, row in enumerate(rows.tolist()):
+                    report[0, :, k] = observe(self.model, own.states[row], setup, x[0, k], float(zeta[0, k]))
             except BaseException:
-                self._states = before
+                own.states[rows] = before
                 raise
-            return
-        job = (self._states, setup, self._rows, x, zeta, report, np.zeros(2, dtype=np.int64))
-        try:
-            self._crew.share(self.model.advance, job, self.n, self.threads)
-        except BaseException as error:
-            self._broken = f"{type(error).__name__}: {error}"
-            raise
+        elif len(rows):
+            try:
+                job = (own.states, setup, rows, x, zeta, report, _board())
+                self._workers.share(self.model.advance, job, len(rows), self.threads)
+            except BaseException as error:
+                self._broken = f"{type(error).__name__}: {error}"
+                raise
 
-    def _make_room(self, ticks: int) -> None:
-        cap = int(self._states[0, layout.CAP])
-        if self._states[:, layout.COUNT].max() + ticks > cap:
-            self._states = np.stack([with_room(self.model, s, max(2 * cap, cap + ticks)) for s in self._states])
 
-    def _choices(self, fidelity: Any, raws: Sequence[Any] | None) -> Choices:
-        if fidelity is None:
-            return self.choose(raws)
-        if isinstance(fidelity, (str, Fidelity)):
-            return np.full(self.n, self._one(fidelity), dtype=np.int64)
-        given = np.asarray(fidelity)
-        if given.shape != (self.n,):
-            raise ValueError(f"fidelity must be one, or one a stream: {self.n}, not of shape {given.shape}")
-        if given.dtype.kind in "iu":
-            bad = np.flatnonzero((given < 0) | (given >= len(self.fidelities)))
-            if bad.size:
-                raise ValueError(
-                    f"stream {bad[0]}: fidelity index must lie in [0, {len(self.fidelities)}), not {given[bad[0]]}"
-                )
-            return given.astype(np.int64)
-        return np.array([self._one(f) for f in given.tolist()], dtype=np.int64)
-
-    def _one(self, fidelity: Any) -> int:
-        name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
-        if not isinstance(name, str) or name not in self._index:
-            raise ValueError(f"fidelity must be one of {', '.join(self._index)}, not {fidelity!r}")
-        return self._index[name]
-
-    def _readings(self, x: Any) -> Array:
-        given = cells(x)
-        d = self.model.dimension
-        shape = (self.n,) if d == 1 else (self.n, d)
-        if given.shape != shape:
-            raise ValueError(f"x must have one reading a stream, shape {shape}, not {given.shape}")
-        return readings(self.model, given, self.missing, where=lambda i: f"stream {i}")
-
-    # --- what is known ---------------------------------------------------------------------------------------
-
-    @property
-    def ticks(self) -> int:
-        """Ticks so far."""
-        return self._tick + 1
-
-    @property
-    def spent(self) -> float:
-        """What all readings cost together."""
-        return float(self.spent_by_stream.sum())
-
-    @property
-    @alone
-    def mean(self) -> Array:
-        """E[x_{t+1}] of each stream, (n,); (n, d) where a reading has d numbers."""
-        if self.model.dimension > 1:
-            return np.array([self._belief(i).predictive(1.0)[0] for i in range(self.n)])
-        return self._states[:, layout.MEAN].copy()
-
-    @property
-    def log_evidence(self) -> Array:
-        """log p(x_1 .. x_t) of each stream."""
-        return self._states[:, layout.EVIDENCE].copy()
-
-    @alone
-    def run_length(self, i: int) -> RunLength:
-        """The filtered posterior of stream i."""
-        return self._belief(i).run_length
-
-    @alone
-    def changed(self, within: int) -> Array:
-        """P(a regime began in the last `within` ticks), for each stream."""
-        return np.array([self._belief(i).p_changed(within) for i in range(self.n)])
-
-    def _belief(self, i: int) -> Filter:
-        """The run-length posterior of stream i, to be read: it shares the fleet's memory."""
-        if not 0 <= i < self.n:
-            raise IndexError(f"stream must lie in [0, {self.n}), not {i!r}")
-        belief = copy.copy(self._like._filter)
-        belief.adopt(self._states[i])
-        return belief
-
-    @alone
-    def detector(self, i: int) -> Detector:
-        """Stream i as a detector of its own, from here on independent of the fleet."""
-        state = self._belief(i).state.copy()
-        like, policy = self._like, self.policy.for_one_stream()
-        detector = Detector(
-            self.model,
-            self.fidelities,
-            like.hazard,
-            policy=policy,
-            prune=like.pruning,
-            alarm=like.alarm,
-            seed=self.seeds[i],
-            missing=self.missing,
-        )
-        detector.policy.restore(policy.state())  # what was learnt together
-        detector._adopt(state, float(self.spent_by_stream[i]))
-        return detector
+def _board() -> NDArray[np.int64]:
+    return np.zeros(2, dtype=np.int64)

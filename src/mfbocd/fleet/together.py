@@ -18,6 +18,7 @@ from ..belief.gains import CODE, expected_gains
 from ..detector.detector import Detector
 from ..detector.serialization import Serializer
 from ..detector.step import Step
+from ..policy import Budget, Net
 from ..policy.base import Policy, largest_net, largest_nets
 from ..policy.fidelity import Fidelity
 
@@ -69,7 +70,7 @@ def kind_of(detector: Detector) -> Kind | None:
     bounded = detector.pruning.most > 0
     made = type(model), detector._filter.setup.tobytes(), detector._filter.state.size if bounded else 0
     ways = policy.zeta.tobytes(), policy.cost.tobytes()
-    return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, policy.batch_key()), Kind(bounded))
+    return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, _batch_key(policy)), Kind(bounded))
 
 
 class Seat:
@@ -190,14 +191,14 @@ class Mover:
         ticks = [detector._count_tick(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
         if not given and policy.learns:
-            policy.record_costs(policies, costs)
+            _record(policies, costs)
         prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
         if like._gain is not None:
             gains = out.tolist()
-            if given or policy.is_net_gain:
-                picked = largest_nets(out, policy.cost, prices)
+            if given or isinstance(policy, Net) or (isinstance(policy, Budget) and policy.cap is None):
+                picked = largest_nets(out, policy.cost, np.array(prices, dtype=float)).tolist()
             else:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
             chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
@@ -246,6 +247,25 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     else:
         picked = largest_net(gains, policy.costs, given)
     return gains, detector.fidelities[picked], price
+
+
+def _batch_key(policy: Policy) -> tuple[Any, ...]:
+    if isinstance(policy, Budget):
+        return policy.target, policy._unit, policy._began, policy.cap
+    return ()
+
+
+def _record(policies: Sequence[Policy], costs: Sequence[float]) -> None:
+    like = policies[0]
+    if not isinstance(like, Budget) or not like.numeric:
+        for policy, cost in zip(policies, costs, strict=True):
+            policy.record_cost((cost,))
+        return
+    budgets = [policy for policy in policies if isinstance(policy, Budget)]
+    learnt = like.learn(np.array([(p.log_price, p.debt, p.ticks) for p in budgets]), np.array(costs))
+    for p, (log_price, debt, _) in zip(budgets, learnt.tolist(), strict=True):
+        p.log_price, p.debt = log_price, debt
+        p.ticks += 1
 
 
 def _price(policy: Policy) -> float | None:

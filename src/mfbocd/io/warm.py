@@ -8,14 +8,15 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba.core import event
 
 from .._kernels import weights
 from ..detector.detector import Detector
-from ..fleet.together import Moved, Mover, Seat, decided
+from ..detector.step import Step, reading
+from ..fleet.together import Mover, Seat, decided
 from .config import Config, model_kinds
 
 WAYS = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
@@ -48,28 +49,51 @@ def example(kind: str) -> Config:
     return Config.parse({"model": {"kind": kind, **NEEDED.get(kind, {})}, "fidelity": WAYS})
 
 
-def rehearse(config: Config) -> Moved:
-    """Run the first ticks of a detector, beside another and alone: what must be compiled or loaded is, afterwards.
+class Rehearsal(NamedTuple):
+    """The last tick of a rehearsal: a record of every kind that a service makes of a tick."""
 
-    Returns the last tick.
+    step: Step
+    spent: float
+    likely: list[list[float]]
+    gains: list[float]
+    saved: bytes
+
+
+def rehearse(config: Config) -> Rehearsal:
+    """Run the first ticks of a detector and of a fleet, which compiles or loads every kernel that they need.
+
+    Returns
+    -------
+    Rehearsal
+        The last tick, at which nothing is read.
     """
     detector = config.detector(missing="skip", shared=True)
+    seats = [Seat(copy.copy(detector)), Seat(copy.copy(detector))]
     decided(detector)
-    mover = Mover(least=0.01, rows=16)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
-    for many in (2, 1):
-        seats = [Seat(copy.copy(detector)) for _ in range(many)]
-        for fidelity in cheap if many > 1 else cheap[-1:]:
-            mover.move(seats, [_typical(seats[0].detector)] * many, [fidelity] * many)
-        moved = mover.move(seats, [None] * many, cheap[-1:] * many)
-    return moved[0]
+    fleet = config.fleet(2, shared=True, share_policy=False, fidelities=cheap, missing="skip", threads=1)
+    x = _typical(detector)
+    for some in ([0, 1], [0]):
+        for j in range(len(cheap)):
+            fleet.update([x] * len(some), [j] * len(some), streams=some)
+    Mover(least=0.01, rows=16).move(seats, [x, x], cheap[:1] * 2)
+    detector.update(x, detector.fidelities[-1])
+    detector.update(None)
+    last = fleet.update([None], cheap[-1].name, streams=[0])
+    return Rehearsal(
+        last.steps()[0],
+        float(fleet.spent_by_stream[0]),
+        fleet.likely(0.01, 16, streams=[0])[0],
+        fleet.decide(streams=[0]).gains[0].tolist(),
+        fleet.to_bytes(0),
+    )
 
 
 def _typical(detector: Detector) -> Any:
-    """A reading near what is expected, None if there is none the model takes."""
+    """Return a reading near what is expected; None if the model takes no such reading."""
     try:
         with np.errstate(all="ignore"):
-            return detector._accept(detector.model.nearest(detector.mean))
+            return reading(detector.model, detector.model.nearest(detector.mean), "skip")
     except (TypeError, ValueError, ArithmeticError):
         return None
 

@@ -154,17 +154,36 @@ _KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
 
 
 class Binomial(Model):
-    """Successes among `trials`, binomial with unknown probability theta, and a Beta(alpha, beta) prior.
+    """Numbers of successes among a known number of trials, with a Beta prior on the probability of success.
 
-    Statistics: a = alpha + sum of zeta x and b = beta + sum of zeta (trials - x), so theta is Beta(a, b)
-    (`mf_posterior`). Two predictives are on offer:
+        theta ~ Beta(alpha, beta),  x | theta ~ Binomial(trials, theta)
 
-    - ``"paper"``: C(trials, x)^zeta B(a + zeta x, b + zeta (trials - x)) / B(a, b) (`mf_posterior_predictive`), which
-      sums to more than one at zeta < 1, by an excess that differs between run lengths (see `Bernoulli`);
-    - ``"normalized"`` (the default): the same divided by its sum over x, for each run length.
+    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`). With one trial this is `Bernoulli`.
 
-    At zeta = 1 both are the beta-binomial, and with one trial this is `Bernoulli`.
+    Parameters
+    ----------
+    trials : int
+        Trials per reading, at least 1.
+    alpha : float, default 1.0
+        Prior weight of successes, in trials.
+    beta : float, default 1.0
+        Prior weight of failures, in trials.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which probability a reading at zeta < 1 has; see Notes.
 
+    Notes
+    -----
+    Statistics of a hypothesis: a = alpha + sum of zeta x and b = beta + sum of zeta (trials - x), so that theta is
+    Beta(a, b).
+
+    At zeta < 1 there are two predictives, as in `Bernoulli`; at zeta = 1 both are the beta-binomial.
+
+    - ``"paper"``: C(trials, x)^zeta B(a + zeta x, b + zeta (trials - x)) / B(a, b) (`mf_posterior_predictive`). It
+      sums to more than one, by an excess that differs between run lengths.
+    - ``"normalized"``: the same divided by its sum over x, for each run length.
+
+    Examples
+    --------
     >>> model = Binomial(trials=10, alpha=2, beta=3)
     >>> stats = model.update(model.prior(), x=6, zeta=0.5)
     >>> [round(float(v), 6) for v in model.parameter(stats)]  # Beta(5, 5)
@@ -194,25 +213,25 @@ class Binomial(Model):
         return f"Binomial(trials={self.trials}, {prior}, predictive={self.kind!r})"
 
     def prior(self) -> Array:
-        """alpha and beta."""
+        """Return alpha and beta."""
         return np.array([self.alpha, self.beta])
 
     def check(self, x: float) -> float:
-        """Whole numbers from zero to `trials`."""
+        """Accept whole numbers from 0 to `trials`."""
         if not (0.0 <= x <= self.trials and x == math.floor(x)):
             raise self.outside(x, f"0, 1, ..., {self.trials}")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Whole numbers from zero to `trials`."""
+        """Accept whole numbers from 0 to `trials`."""
         return (x >= 0.0) & (x <= self.trials) & (x == np.floor(x))
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """a' = a + zeta x, b' = b + zeta (trials - x)."""
+        """Return a' = a + zeta x and b' = b + zeta (trials - x)."""
         return np.stack([stats[0] + zeta * x, stats[1] + zeta * (self.trials - x)])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log of the tempered predictive, divided by its sum over x if normalized."""
+        """Return the log of the tempered predictive, divided by its sum over x if normalized."""
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         value = _COUNTS.all_values(np.ravel(stats[0]), np.ravel(stats[1]), x, float(self.trials), zeta)
@@ -224,13 +243,13 @@ class Binomial(Model):
         return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), float(self.trials), zeta, stop, deep)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of Beta(a, b)."""
+        """Return the mean and variance of Beta(a, b)."""
         a, b = stats
         n = a + b
         return a / n, a * b / (n * n * (n + 1.0))
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the beta-binomial; at zeta < 1 of the normalised predictive, summed."""
+        """Return the moments of the beta-binomial; at zeta < 1 those of the normalized predictive, by summation."""
         a, b = stats
         n = a + b
         if zeta == 0.0:
@@ -241,31 +260,34 @@ class Binomial(Model):
         return mean.reshape(np.shape(a)), var.reshape(np.shape(a))
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """P(next x <= x), a sum."""
+        """Return P(next x <= x), by summation."""
         if x < 0.0 or x >= self.trials:
             return np.full_like(stats[0], float(x >= 0.0))
         log_share = self._sums(stats, zeta, math.floor(x))[0] - self._sums(stats, zeta)[0]
         return np.exp(np.minimum(log_share, 0.0)).reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
+        """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
         return float(_COUNTS.mixture_information(np.array(weight), a, b, float(self.trials), zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = E_x KL, x from the normalised predictive; with y = trials - x and psi the digamma function
+        """Return E_x KL(Beta(a', b') || Beta(a, b)), with x from the normalized predictive.
 
-        KL = zeta (x psi(a + zeta x) + y psi(b + zeta y) - trials psi(a + b + zeta trials))
-        - log(B(a + zeta x, b + zeta y) / B(a, b)).
+        With y = trials - x and psi the digamma function,
+
+            KL = zeta (x psi(a + zeta x) + y psi(b + zeta y))
+                 - zeta trials psi(a + b + zeta trials)
+                 - log(B(a + zeta x, b + zeta y) / B(a, b))
         """
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x), x from the normalised predictive."""
+        """Return Var(theta) - E_x Var(theta | x), with x from the normalized predictive."""
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         a, b = stats
@@ -275,17 +297,17 @@ class Binomial(Model):
         return self.parameter(stats)[1] - after / (m * m * (m + 1.0))
 
     def nearest(self, x: float) -> float:
-        """x rounded, between 0 and `trials`."""
+        """Return x rounded to a whole number between 0 and `trials`."""
         return min(max(float(round(x)), 0.0), float(self.trials))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ Beta(alpha, beta), then successes in `trials`."""
+        """Draw theta ~ Beta(alpha, beta), then the successes among `trials`."""
         return rng.binomial(self.trials, rng.beta(self.alpha, self.beta), ticks).astype(np.float64)
 
     def params(self) -> Array:
-        """trials, alpha, beta, and whether the predictive is the paper's."""
+        """Return trials, alpha, beta, and 1 if the predictive is the paper's, else 0."""
         return np.array([self.trials, self.alpha, self.beta, float(self.kind == "paper")])
 
     def spec(self) -> dict[str, Any]:
-        """The four arguments."""
+        """Return `trials`, `alpha`, `beta` and `predictive`."""
         return {"trials": self.trials, "alpha": self.alpha, "beta": self.beta, "predictive": self.kind}

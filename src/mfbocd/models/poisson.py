@@ -183,18 +183,36 @@ _KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
 
 
 class Poisson(Model):
-    """Counts 0, 1, 2, ..., Poisson with unknown rate theta, and a Gamma(shape, rate) prior.
+    """Counts 0, 1, 2, ... with a Gamma prior on their rate.
 
-    Statistics: a = shape + sum of zeta x and b = rate + sum of zeta, so theta is Gamma(a, b) (`mf_posterior`). Two
-    predictives are on offer:
+        theta ~ Gamma(shape, rate),  x | theta ~ Poisson(theta)
 
-    - ``"paper"``: x!^-zeta Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x) (`mf_posterior_predictive`),
-      which sums to more than one at zeta < 1, by an excess that differs between run lengths (see `Bernoulli`);
-    - ``"normalized"`` (the default): the same divided by its sum over x, for each run length. The sum has no closed
-      form: it is taken to a relative 1e-10, in some microseconds a hypothesis however large the counts.
+    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
 
-    At zeta = 1 both are the negative binomial. Counts may be as large as 2^53.
+    Parameters
+    ----------
+    shape : float, default 1.0
+        Shape of the Gamma prior: the prior weight in events.
+    rate : float, default 1.0
+        Rate of the Gamma prior: the prior weight in readings. The prior mean of theta is shape / rate events per
+        tick.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which probability a reading at zeta < 1 has; see Notes.
 
+    Notes
+    -----
+    Statistics of a hypothesis: a = shape + sum of zeta x and b = rate + sum of zeta, so that theta is Gamma(a, b).
+    Counts may be as large as 2^53.
+
+    At zeta < 1 there are two predictives, as in `Bernoulli`; at zeta = 1 both are the negative binomial.
+
+    - ``"paper"``: x!^-zeta Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x) (`mf_posterior_predictive`). It
+      sums to more than one, by an excess that differs between run lengths.
+    - ``"normalized"``: the same divided by its sum over x, for each run length. The sum has no closed form; it is
+      computed to a relative 1e-10, in a few microseconds per hypothesis however large the counts are.
+
+    Examples
+    --------
     >>> model = Poisson(shape=2, rate=1)
     >>> stats = model.update(model.prior(), x=4, zeta=0.5)
     >>> [round(float(v), 6) for v in model.parameter(stats)]  # Gamma(4, 1.5)
@@ -218,29 +236,32 @@ class Poisson(Model):
         return f"Poisson(shape={self.shape:g}, rate={self.rate:g}, predictive={self.kind!r})"
 
     def prior(self) -> Array:
-        """The shape and the rate."""
+        """Return the shape and the rate."""
         return np.array([self.shape, self.rate])
 
     def check(self, x: float) -> float:
-        """Whole numbers of at least zero."""
+        """Accept whole numbers from 0 to 2^53."""
         if not (0.0 <= x <= _LAST and x == math.floor(x)):
             raise self.outside(x, "0, 1, 2, ... up to 2^53")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Whole numbers of at least zero."""
+        """Accept whole numbers from 0 to 2^53."""
         return (x >= 0.0) & (x <= _LAST) & (x == np.floor(x))
 
     def sound(self, stats: Array) -> bool:
-        """No count was above 2^53: sums over the counts that larger ones expect would never end."""
+        """Check also that no count was above 2^53.
+
+        The sums over the counts that larger statistics predict would not end.
+        """
         return super().sound(stats) and bool((stats[0] - self.shape <= 1.001 * _LAST * (stats[1] - self.rate)).all())
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """a' = a + zeta x, b' = b + zeta."""
+        """Return a' = a + zeta x and b' = b + zeta."""
         return np.stack([stats[0] + zeta * x, stats[1] + zeta])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log of the tempered predictive, divided by its sum over x if normalized."""
+        """Return the log of the tempered predictive, divided by its sum over x if normalized."""
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         if zeta == 0.0:
             return np.zeros_like(stats[0])
@@ -253,11 +274,11 @@ class Poisson(Model):
         return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), _END, zeta, stop, deep)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean a / b and variance a / b^2 of the rate theta."""
+        """Return the mean a / b and the variance a / b^2 of the rate theta."""
         return stats[0] / stats[1], stats[0] / stats[1] ** 2
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the negative binomial; at zeta < 1 of the normalised predictive, summed."""
+        """Return the moments of the negative binomial; at zeta < 1 of the normalized predictive, by summation."""
         a, b = stats
         if zeta == 0.0:
             return a / b, np.full_like(a, np.inf)
@@ -267,7 +288,7 @@ class Poisson(Model):
         return mean.reshape(np.shape(a)), var.reshape(np.shape(a))
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """P(next x <= x): an incomplete beta function at zeta = 1, a sum below."""
+        """Return P(next x <= x): an incomplete beta function at zeta = 1, a sum below."""
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         stop = min(math.floor(x), _LAST)
         if stop < 0.0:
@@ -279,41 +300,43 @@ class Poisson(Model):
         return below.reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r] of the normalised predictives, a sum over counts (`mi_xr`)."""
+        """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         a, b = np.array(stats[0]), np.array(stats[1])
         return float(_COUNTS.mixture_information(np.array(weight), a, b, _END, zeta))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = E_x KL(Gamma(a + zeta x, b + zeta) || Gamma(a, b)), x from the normalised predictive.
+        """Return E_x KL(Gamma(a + zeta x, b + zeta) || Gamma(a, b)), with x from the normalized predictive.
 
-        KL = zeta x psi(a + zeta x) - log(Gamma(a + zeta x) / Gamma(a)) - zeta (a + zeta x) / (b + zeta)
-        + a log(1 + zeta / b).
+        With psi the digamma function,
+
+            KL = zeta x psi(a + zeta x) - log(Gamma(a + zeta x) / Gamma(a))
+                 - zeta (a + zeta x) / (b + zeta) + a log(1 + zeta / b)
         """
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x), x from the normalised predictive."""
+        """Return Var(theta) - E_x Var(theta | x), with x from the normalized predictive."""
         a, b = stats
         if zeta == 0.0:
             return np.zeros_like(a)
         return a / b**2 - (a + zeta * self.predictive(stats, zeta)[0]) / (b + zeta) ** 2
 
     def nearest(self, x: float) -> float:
-        """x rounded, at least 0."""
+        """Return x rounded to a whole number of at least 0."""
         return max(float(round(x)), 0.0)
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ Gamma(shape, rate), then counts."""
+        """Draw theta ~ Gamma(shape, rate), then counts."""
         return rng.poisson(rng.gamma(self.shape) / self.rate, ticks).astype(np.float64)
 
     def params(self) -> Array:
-        """The largest count, shape, rate, and whether the predictive is the paper's."""
+        """Return the largest count, the shape, the rate, and 1 if the predictive is the paper's, else 0."""
         return np.array([_END, self.shape, self.rate, float(self.kind == "paper")])
 
     def spec(self) -> dict[str, Any]:
-        """The three arguments."""
+        """Return `shape`, `rate` and `predictive`."""
         return {"shape": self.shape, "rate": self.rate, "predictive": self.kind}

@@ -1,4 +1,4 @@
-"""Which fidelity to read next: rules that turn gains and costs into a choice."""
+"""Policies: how expected gains and costs become the choice of the next fidelity."""
 
 from .base import Choices, Policy, draw_uniform
 from .budget import Budget
@@ -6,11 +6,12 @@ from .default import policy_of
 from .fidelity import Fidelity
 from .fixed import Always, Random
 from .rules import InformationRate, Margin, Net, Soft
+from .shared import SharedBudget
 
 POLICIES: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (Always, Budget, InformationRate, Margin, Net, Random, Soft)
 }
-"""By name, for loading."""
+"""Policies by class name, for loading."""
 
 __all__ = [
     "POLICIES",
@@ -23,6 +24,7 @@ __all__ = [
     "Net",
     "Policy",
     "Random",
+    "SharedBudget",
     "Soft",
     "draw_uniform",
     "policy_of",

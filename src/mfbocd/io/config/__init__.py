@@ -17,7 +17,7 @@ from ...fleet.fleet import Fleet
 from ...models import Model
 from ...policy import Policy, policy_of
 from ...policy.fidelity import Fidelity, checked
-from . import toml
+from . import keys, toml
 from .kinds import (
     ConfigError,
     build,
@@ -36,8 +36,6 @@ from .size import DEPTH, depth
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
 _TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
-KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
-"""Top-level keys of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ class Config:
         given = require_table("config", given)
         if depth(given) > DEPTH:
             raise ConfigError(_TOO_DEEP)
-        reject_unknown("", given, KEYS)
+        reject_unknown("", given, keys.names(keys.CONFIG))
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
         model = build("model", model_kinds(), given["model"])
@@ -231,13 +229,15 @@ class Config:
         arguments["policy"].shared = shared
         return Detector(**(arguments | overrides))
 
-    def fleet(self, n: int, **overrides: Any) -> Fleet:
+    def fleet(self, n: int, *, shared: bool = False, **overrides: Any) -> Fleet:
         """Return a fleet of streams with this configuration.
 
         Parameters
         ----------
         n : int
             Number of streams.
+        shared : bool, default False
+            Whether the budget may exceed what these streams can spend, because other streams share it.
         **overrides : Any
             Arguments of `Fleet` that replace those of the configuration.
 
@@ -246,7 +246,9 @@ class Config:
         Fleet
             The fleet, before its first tick.
         """
-        return Fleet(n, **(self._arguments({}) | overrides))
+        arguments = self._arguments({})
+        arguments["policy"].shared = shared
+        return Fleet(n, **(arguments | overrides))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain JSON values; `parse` restores it.

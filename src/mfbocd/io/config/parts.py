@@ -7,6 +7,7 @@ from typing import Any
 
 from ...detector.step import Alarm
 from ...policy.fidelity import Fidelity
+from .keys import DATA, FIDELITY, names
 from .kinds import ConfigError, reject_unknown, require_table, with_key
 
 
@@ -89,7 +90,7 @@ def parse_fidelity(key: str, given: Any) -> FidelityConfig:
         If the entry is not valid.
     """
     row = require_table(key, given)
-    reject_unknown(key, row, ("name", "zeta", "cost", "column"))
+    reject_unknown(key, row, names(FIDELITY))
     for name in ("name", "zeta", "cost"):
         if name not in row:
             raise ConfigError(f"{key}.{name} is missing: a fidelity needs name, zeta and cost")
@@ -145,5 +146,5 @@ def parse_data(given: Any) -> Data:
         If the table is not valid.
     """
     table = require_table("data", given)
-    reject_unknown("data", table, ("time", "unit", "cost_unit"))
+    reject_unknown("data", table, names(DATA))
     return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})

@@ -1,0 +1,135 @@
+"""Memory of the streams of a fleet: one row each."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels import layout
+from ..belief.state import Array, state_of, table
+from ..models import Model
+from ..models.base import room_for
+
+_FIRST = 16  # rows that an empty fleet gets memory for when the first stream is added
+
+
+class Rows:
+    """The states of n streams in one matrix, and columns for what else belongs to a stream.
+
+    There is memory for `capacity` rows, which doubles when it is used up and is halved when three quarters of it are
+    free. A row that is removed is replaced by the last one.
+
+    Parameters
+    ----------
+    model : Model
+        The model of all streams.
+    fresh : array
+        The state of a stream before its first tick.
+    n : int
+        How many streams there are.
+    seed : int
+        Stream i has the seed ``seed + i``.
+    """
+
+    def __init__(self, model: Model, fresh: Array, n: int, seed: int) -> None:
+        self.n = n
+        room_for(f"a fleet of {self.n} streams with {8 * fresh.size} bytes each", float(self.n) * fresh.size)
+        self.model = model
+        self.fresh = fresh
+        self.states = np.tile(fresh, (self.n, 1))
+        self.seed = seed + np.arange(n)
+        self.states[:, layout.SEED] = self.seed
+        self.spent = np.zeros(self.n)
+        self.offset = np.zeros(self.n)
+        self.scale = np.ones(self.n)
+        self.has_units = False
+        """Whether some row has another offset than 0 or another scale than 1."""
+
+    _COLUMNS = ("states", "seed", "spent", "offset", "scale")
+
+    @property
+    def capacity(self) -> int:
+        """Rows that there is memory for."""
+        return len(self.states)
+
+    @property
+    def cap(self) -> int:
+        """Hypotheses that every row has memory for."""
+        return int(self.fresh[layout.CAP])
+
+    def copy(self) -> Rows:
+        """Another, independent of this one."""
+        other = copy.copy(self)
+        for name in self._COLUMNS:
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def ticks(self, rows: NDArray[np.int64] | slice) -> NDArray[np.int64]:
+        """Ticks that streams have had: the index of the coming one."""
+        return self.states[rows, layout.TICK].astype(np.int64) + 1
+
+    def reserve(self) -> int | None:
+        """Have memory for one more row; returns the new capacity if it changed."""
+        if self.n < self.capacity:
+            return None
+        return self._resize(max(2 * self.capacity, _FIRST))
+
+    def _resize(self, capacity: int) -> int:
+        for name in self._COLUMNS:
+            old = getattr(self, name)
+            new = np.zeros((capacity, *old.shape[1:]), dtype=old.dtype)
+            new[: self.n] = old[: self.n]
+            setattr(self, name, new)
+        return capacity
+
+    def set(self, row: int, state: Array, seed: int, spent: float, units: tuple[float, float]) -> None:
+        """Fill a row; the state must have the layout of `fitted`."""
+        self.states[row] = state
+        self.states[row, layout.SEED] = seed
+        self.seed[row], self.spent[row] = seed, spent
+        self.offset[row], self.scale[row] = units
+        self.has_units = self.has_units or units != (0.0, 1.0)
+
+    def remove(self, row: int) -> int | None:
+        """Move the last row into the place of this one; returns the new capacity if it changed."""
+        last = self.n - 1
+        for name in self._COLUMNS:
+            column = getattr(self, name)
+            column[row] = column[last]
+        self.n = last
+        half = self.capacity // 2
+        return self._resize(half) if half >= max(2 * self.n, _FIRST) else None
+
+    def fitted(self, state: Array) -> Array:
+        """Return a state with as much memory for hypotheses as every row has, which may grow first."""
+        if state[layout.COUNT] >= self.cap:
+            self._widen(int(state[layout.COUNT]) + 1)
+        return state_of(self.model, state[: layout.HEAD], table(state), self.cap)
+
+    def make_room(self, rows: NDArray[np.int64], ticks: int) -> None:
+        """Let every row have memory for so many more hypotheses of these rows, where no pruning bounds them."""
+        if len(rows):
+            needed = int(self.states[rows, layout.COUNT].max()) + ticks
+            if needed > self.cap:
+                self._widen(max(2 * self.cap, needed))
+
+    def _widen(self, hypotheses: int) -> None:
+        live = int(self.fresh[layout.COLUMNS])
+        fresh = state_of(self.model, self.fresh[: layout.HEAD], np.empty((live, 0)), hypotheses)
+        room_for(f"a fleet of {self.n} streams with {8 * fresh.size} bytes each", float(self.capacity) * fresh.size)
+        states = np.tile(fresh, (self.capacity, 1))
+        head, cap = layout.HEAD, self.cap
+        states[:, : layout.CAP], states[:, layout.CAP + 1 : head] = (
+            self.states[:, : layout.CAP],
+            self.states[:, layout.CAP + 1 : head],
+        )
+        wide = states[:, head:].reshape(self.capacity, live, -1)
+        wide[:, :, :cap] = self.states[:, head:].reshape(self.capacity, live, cap)
+        self.states, self.fresh = states, fresh
+
+    def column(self, name: str) -> Any:
+        """Return one of the columns, as far as it is used."""
+        return getattr(self, name)[: self.n]
