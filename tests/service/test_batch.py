@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,13 @@ import pytest
 
 from mfbocd.belief.gains import expected_gains
 from mfbocd.detector.detector import Detector
-from mfbocd.fleet.together import Mover, Seat
+from mfbocd.detector.step import reading as checked
 from mfbocd.io.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.errors import DamagedError, RequestError
+from mfbocd.service.fleets import FleetPool
+from mfbocd.service.records import StreamRow, json_text
 from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import serving
@@ -131,46 +132,58 @@ def reading(rng: Random, config: Settings, tick: int) -> float | None:
     return float(rng.normal(level))
 
 
-def after(detector: Detector, price: float | None) -> tuple[Any, ...]:
-    """All that is reported of a detector after a tick, from the detector alone."""
+def expected_choice(detector: Detector, price: float | None) -> dict[str, Any]:
+    """The choice for the next tick, from the detector alone; at the price of a group if there is one."""
     policy, gain = detector.policy, detector._gain
     gains = [] if gain is None else expected_gains(detector._filter, policy.zeta, gain).tolist()
-    if price is None or gain is None:
-        chosen = detector.choose()
-    else:
+    chosen = detector.choose()
+    if price is not None and gains:
         chosen = detector.fidelities[int(np.argmax(np.array(gains) - price * policy.cost))]
-    shown = getattr(policy, "price", None) if price is None else price
-    return detector.spent, gains, chosen, shown, detector.to_bytes()
+    names = [f.name for f in detector.fidelities]
+    own = getattr(policy, "price", None)
+    return {
+        "fidelity": chosen.name,
+        "gains": dict(zip(names, gains, strict=False)),
+        "price": own if price is None else price,
+    }
 
 
-def test_random_detectors_moved_together_are_what_each_is_alone() -> None:
+def stored(stream: str, config: Settings, group: str | None, state: bytes) -> StreamRow:
+    text = json_text(Config.parse(config).to_dict())
+    return StreamRow(stream, stream, text, "{}", None, 0.0, group, 0, 0.0, 0, None, None, None, "", 0.0, state)
+
+
+def test_streams_of_random_configs_are_what_a_detector_of_each_is() -> None:
     rng = np.random.default_rng(16)
-    mover = Mover(least=0.02, rows=5)
     shared = 0
     for wave in range(WAVES):
         config = random_config(rng)
         configs = [config, *[variation(rng, config) for _ in range(SIZE - 1)]]
-        priced = [one_of(rng, (None, None, 0.01)) for _ in configs]
-        alone = [Config.parse(c).detector() for c in configs]
-        seats = [Seat(copy.copy(d)) for d in alone]
-        kinds = [seat.kind for seat in seats]
-        shared += sum(one is not None and one is other for one, other in combinations(kinds, 2))
-        prices: list[float | None] = [
-            price if d.policy.gain is not None else None for price, d in zip(priced, alone, strict=True)
+        prices = [one_of(rng, (None, None, 0.01)) for _ in configs]
+        pairs = list(zip(configs, prices, strict=True))
+        alone = [Config.parse(c).detector(missing="skip", shared=price is not None) for c, price in pairs]
+        pool = FleetPool()
+        fleets = [
+            pool.insert(stored(f"s{i}", c, None if price is None else "g", alone[i].to_bytes()))
+            for i, (c, price) in enumerate(pairs)
         ]
-        ways = [d.choose() for d in alone]
+        shared += SIZE - len(pool)
+        chosen = [expected_choice(d, price)["fidelity"] for d, price in zip(alone, prices, strict=True)]
         for tick in range(TICKS):
-            xs = [reading(rng, c, tick) for c in configs]
-            values = [d._accept(x) for d, x in zip(alone, xs, strict=True)]
-            moved = mover.move(seats, values, ways, prices)
-            told = zip(moved, alone, values, ways, prices, strict=True)
-            for i, (one, detector, value, way, price) in enumerate(told):
-                step = detector._apply(value, way, way.cost_of(), learn=price is None)
-                expected = (step, *after(detector, price))
-                found = (one.step, one.spent, one.gains, one.chosen, one.price, one.saved)
-                assert found == expected, (wave, tick, i, configs)
-            ways = [one.chosen for one in moved]
-    assert shared > 1500 / 4  # if few pairs were of one kind, it would test little
+            xs = [checked(d.model, reading(rng, c, tick), "skip") for d, c in zip(alone, configs, strict=True)]
+            for fleet in set(fleets):
+                some = [i for i in range(SIZE) if fleets[i] is fleet]
+                columns = ([of[i] for i in some] for of in (xs, chosen, prices))
+                for i, found in zip(some, fleet.advance([f"s{i}" for i in some], *columns), strict=True):
+                    step = alone[i].update(xs[i], chosen[i])
+                    choice = expected_choice(alone[i], prices[i])
+                    found_all = (found.step, found.spent, found.choice, found.state)
+                    assert found_all == (step, alone[i].spent, choice, alone[i].to_bytes()), (wave, tick, i, configs)
+                    chosen[i] = choice["fidelity"]
+        for i in range(SIZE):
+            pool.remove(f"s{i}")
+        assert len(pool) == 0
+    assert shared > 60  # if few streams shared a fleet, it would test little
 
 
 class Bench:
