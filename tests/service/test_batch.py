@@ -15,6 +15,7 @@ import pytest
 from mfbocd.belief.gains import expected_gains
 from mfbocd.detector.detector import Detector
 from mfbocd.detector.step import reading as checked
+from mfbocd.fleet import Fleet
 from mfbocd.io.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
@@ -313,3 +314,48 @@ def test_a_stored_choice_that_is_none_of_its_fidelities_is_damage(tmp_path: Path
     assert "the stored choice 'X' is none of its fidelities" in damaged.error
     assert other["tick"] == 0
     bench.store.close()
+
+
+@pytest.mark.parametrize("error", [ValueError("bad input"), MemoryError("in a kernel")], ids=["input", "unexpected"])
+def test_a_fleet_that_fails_is_restored_and_its_streams_go_on_one_by_one(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two streams are ahead of their rows when the update of three fails; a fourth is not part of it."""
+    met, other = Bench(tmp_path / "met.db"), Bench(tmp_path / "other.db")
+    for bench in (met, other):
+        for stream in "abcd":
+            bench.add(stream, TWO)
+        bench.run([[ChooseCommand(stream) for stream in "abcd"]])
+    update = Fleet.update
+
+    def failing(fleet: Fleet, x: Any, fidelity: Any = None, *, streams: Any = None, **more: Any) -> Any:
+        if len(streams) == 3:
+            update(fleet, x[:2], fidelity[:2], streams=streams[:2])
+            raise error
+        return update(fleet, x, fidelity, streams=streams, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fleet, "update", failing)
+        for bench in (met, other):
+            choices = bench.run([[ChooseCommand(stream) for stream in "abcd"]])
+            wave = [ObserveCommand(s, 0, c["fidelity"], 0.5) for s, c in zip("abcd", choices, strict=True)]
+            results = bench.run([wave[:3], wave[3:]] if bench is other else [wave[:3]])
+            assert [plain(result)["tick"] for result in results] == [0] * len(results)
+    (choice,) = met.run([[ChooseCommand("d")]])
+    met.run([[ObserveCommand("d", 0, choice["fidelity"], 0.5)]])
+    for stream in "abcd":
+        one, two = met.store.stream(stream), other.store.stream(stream)
+        assert one is not None
+        assert two is not None
+        assert (one.tick, one.state, one.next) == (1, two.state, two.next)
+    for bench in (met, other):
+        bench.store.close()
+
+
+def test_one_stream_that_grows_without_bound_does_not_enlarge_the_others() -> None:
+    state = Config.parse(TWO | {"prune": False}).detector(missing="skip").to_bytes()
+    pool = FleetPool()
+    fleets = {pool.insert(stored(s, TWO | {"prune": False}, None, state)) for s in "ab"}
+    bounded = Config.parse(TWO).detector(missing="skip").to_bytes()
+    seeds = {pool.insert(stored(s, TWO | {"seed": i}, None, bounded)) for i, s in enumerate("cd")}
+    assert (len(fleets), len(seeds), len(pool)) == (2, 1, 3)

@@ -164,7 +164,7 @@ def test_readings_of_several_numbers(shared: httpx.Client) -> None:
         assert answer.status_code == 200, answer.text
     for x in (1, 1.5):
         answer = shared.post("/streams/pair/observe", json={"tick": 3, "fidelity": "full", "x": x})
-        assert (answer.status_code, answer.json()["error"]) == (422, f"x must be several numbers, not {x!r}")
+        assert (answer.status_code, answer.json()["error"]) == (422, f"x must be a list of numbers, not {x!r}")
     table = shared.get("/streams/pair/trace", params={"format": "csv"}).text.splitlines()
     assert table[0].startswith("tick,fidelity,x_0,x_1,cost,mean_0,mean_1,")
     assert table[1].startswith("0,full,0.1,0.2,1.0,")

@@ -350,7 +350,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, visit: Callabl
         seen.page.wait_for_selector("#token", timeout=WAIT)
         seen.page.fill("#token", "mfb_wrong")
         seen.page.keyboard.press("Enter")
-        seen.page.wait_for_selector("text=not known here", timeout=WAIT)
+        seen.page.wait_for_selector("text=not valid", timeout=WAIT)
         seen.page.fill("#token", secrets[0])
         seen.page.keyboard.press("Enter")
         seen.page.wait_for_selector("tr[data-id=a]", timeout=WAIT)

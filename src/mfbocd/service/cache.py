@@ -140,27 +140,29 @@ class StreamCache:
                 self._stream_errors[row.id] = DamagedError("stream", row.id, error)
 
     def _insert(self, row: StreamRow, until: float) -> CachedStream:
+        parsed = parse_stored(row.config)
         fidelity = json.loads(row.next)["fidelity"]
-        names = [f.name for f in parse_stored(row.config).config.fidelities] or ["full"]
-        if fidelity not in names:
+        if fidelity not in parsed.fidelities:
             raise ValueError(f"the stored choice {fidelity!r} is none of its fidelities")
-        on_missing = parse_stored(row.config).on_missing
-        return CachedStream(row, self._fleets.insert(row), on_missing, fidelity, until)
+        return CachedStream(row, self._fleets.insert(row), parsed.on_missing, fidelity, until)
 
     def restore(self, streams: list[CachedStream], error: Exception) -> None:
         """Restore streams of one fleet from their rows, after an error while they were advanced.
 
         An error that the input can cause leaves other streams of the fleet as they were. After any other error the
-        whole fleet is rebuilt.
+        whole fleet is rebuilt. If even that fails, all of its streams are dropped.
         """
         fleet = streams[0].fleet
+        everything = [stream.row for stream in self.streams.values() if stream.fleet is fleet]
         try:
             if isinstance(error, (TypeError, ValueError, ArithmeticError)):
                 fleet.restore([stream.row for stream in streams])
             else:
-                fleet.rebuild(stream.row for stream in self.streams.values() if stream.fleet is fleet)
+                fleet.rebuild(everything)
         except BaseException:
-            self.evict([stream.row.id for stream in streams])
+            for row in everything:
+                del self.streams[row.id]
+            self._fleets.discard(fleet)
             raise
 
     def get(self, stream: str) -> CachedStream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +24,8 @@ class Configuration(NamedTuple):
     config: Config
     key: str
     """Equal for configurations whose streams can share a fleet: seeds belong to the streams."""
+    fidelities: tuple[str, ...]
+    """Names of the fidelities."""
     is_bounded: bool
     """Whether pruning bounds the size of a state."""
     on_missing: str
@@ -36,8 +38,9 @@ def parse_stored(text: str) -> Configuration:
     settings = json.loads(text)
     config = Config.parse(settings)
     key = json.dumps({name: settings[name] for name in settings if name not in ("seed", "missing")}, sort_keys=True)
-    is_bounded = config.detector(missing="skip", shared=True).pruning.most > 0
-    return Configuration(config, key, is_bounded, settings["missing"])
+    detector = config.detector(missing="skip", shared=True)
+    names = tuple(f.name for f in detector.fidelities)
+    return Configuration(config, key, names, detector.pruning.most > 0, settings["missing"])
 
 
 class Advanced(NamedTuple):
@@ -103,11 +106,10 @@ class StreamFleet:
         for row in rows:
             self.insert(row)
 
-    def rebuild(self, rows: Iterable[StreamRow]) -> None:
+    def rebuild(self, rows: Sequence[StreamRow]) -> None:
         """Replace the fleet by a new one with exactly these streams, after an error that has made it unusable."""
         self._fleet = self._new_fleet(0)
-        for row in rows:
-            self.insert(row)
+        self.restore(rows)
 
     def advance(
         self, streams: Sequence[str], x: Sequence[Any], fidelities: Sequence[str], prices: Sequence[Price]
@@ -193,3 +195,8 @@ class FleetPool:
         fleet.remove(stream)
         if not len(fleet):
             del self._fleets[key]
+
+    def discard(self, fleet: StreamFleet) -> None:
+        """Remove a fleet with all of its streams."""
+        self._fleets = {key: one for key, one in self._fleets.items() if one is not fleet}
+        self._keys = {stream: key for stream, key in self._keys.items() if key in self._fleets}
