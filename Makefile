@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo docs reference test check coverage lint bench bench-accuracy bench-service bench-spark clean
+.PHONY: help demo paper study docs reference test check coverage lint bench bench-accuracy bench-service bench-spark clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -27,6 +27,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[demo]"
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.paper: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[paper]"
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[docs]"
 	@touch $@ $(VENV)/.core
@@ -39,6 +43,12 @@ docs: $(VENV)/.docs ## build the documentation in site/; a warning is an error
 
 reference: $(VENV)/.test ## regenerate the reference pages of the commands and the configuration
 	$(BIN)/python -m docs_tools
+
+paper: $(VENV)/.paper ## every table and figure of the paper: docs/paper.md and its pictures; an hour or more
+	$(BIN)/python -m paper all --docs docs
+
+study: $(VENV)/.paper ## error against spend for every rule: docs/frontier.md and its picture; an hour or more
+	$(BIN)/python -m paper frontier --docs docs
 
 lint: $(VENV)/.test ## style, types and the import order of the packages
 	$(BIN)/ruff check .

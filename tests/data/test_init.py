@@ -154,7 +154,7 @@ def test_readings_that_hardly_ever_overlap_are_judged_each_by_its_own_column(ove
     assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.15)
     why = notes["fidelity[0].zeta"]
     assert f"a rough estimate, because {overlap} paired readings are too few for zeta" in why
-    assert ("an offset from the best cannot be seen either" in why) == (overlap < 3)
+    assert ("an offset from the best cannot be detected either" in why) == (overlap < 3)
 
 
 def test_enough_overlap_is_used_as_pairs() -> None:

@@ -250,7 +250,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     Path("calls.csv").write_text("calls\n" + "".join(f"{count}\n" for count in x))
     done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms", "--out", "steps.jsonl"])
     assert done.exit_code == 0, done.output
-    assert "  kind = poisson: counts, whole numbers whose variance within a level is " in done.stderr
+    assert "  kind = poisson: counts: whole numbers whose variance within a level is " in done.stderr
     rate = 0.5 / x.mean()
     assert f"  rate = {rate:.4g}: how many readings the prior is worth\n" in done.stderr
     assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr

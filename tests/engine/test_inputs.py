@@ -20,7 +20,7 @@ import pytest
 import mfbocd as mf
 from mfbocd.adapters import frames
 from mfbocd.adapters.series import series_of, smooth_series
-from mfbocd.calibrate.arguments import numbers
+from mfbocd.calibrate.checks import numbers
 from mfbocd.calibrate.noise import finite_values
 from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
@@ -327,7 +327,7 @@ def test_river_takes_the_same() -> None:
                 with pytest.raises(expected):
                     act(x)
         elif expected is MISSING:
-            with pytest.raises(ValueError, match="leave missing readings out"):
+            with pytest.raises(ValueError, match="leave out missing readings"):
                 drift.update(x)
             surprise.learn_one({"a": x})
             assert surprise.score_one({"a": x}) == 0.0, name

@@ -35,7 +35,7 @@ class Recurrent:
     Raises
     ------
     TypeError
-        If `observe` or `reset` is not callable.
+        If `observe` or `reset` is not callable, or a number has the wrong type.
     ValueError
         If a number is out of range.
 

@@ -123,6 +123,8 @@ class BOCD(base.DriftDetector):
     ------
     ValueError
         If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -229,6 +231,8 @@ class Surprise(base.AnomalyDetector):
     ------
     ValueError
         If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
 
     Examples
     --------

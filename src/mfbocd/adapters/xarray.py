@@ -48,6 +48,8 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
     ------
     ValueError
         If the trace has no posterior, or `time` or `lengths` is not valid.
+    TypeError
+        If `lengths` is not an integer.
     ImportError
         If xarray is not installed.
 

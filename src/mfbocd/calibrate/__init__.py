@@ -2,7 +2,7 @@
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
-from .arguments import CalibrationError
+from .checks import CalibrationError
 from .cost import (
     CostEstimate,
     decision_operations,

@@ -13,7 +13,7 @@ from ..detector.step import Alarm
 from ..fleet.fleet import Fleet
 from ..inputs.arguments import positive
 from ..models import Model
-from .arguments import CalibrationError
+from .checks import CalibrationError
 
 Array = NDArray[np.float64]
 

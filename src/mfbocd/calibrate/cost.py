@@ -10,8 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..detector.detector import Detector
-from ..inputs.arguments import positive, whole
-from .arguments import confidence_of
+from ..inputs.arguments import positive, probability, whole
 
 if TYPE_CHECKING:
     import onnx
@@ -118,7 +117,9 @@ def measured_time(
     Raises
     ------
     ValueError
-        If there are no inputs, or too few repeats for an interval of that level.
+        If there are no inputs, too few repeats for an interval of that level, or a number is out of range.
+    TypeError
+        If a number has the wrong type.
 
     Examples
     --------
@@ -129,7 +130,7 @@ def measured_time(
     inputs = list(raws)
     if not inputs:
         raise ValueError("raws must hold at least one input, not none")
-    rank = _rank(whole("", "repeats", repeats, 1), confidence_of(level))
+    rank = _rank(whole("", "repeats", repeats, 1), probability("", "level", level))
     for _ in range(whole("", "warmup", warmup, 0)):
         for raw in inputs:
             observe(raw)
@@ -169,6 +170,8 @@ def decision_time(detector: Detector, *, calls: int = 20, repeats: int = 9, leve
     ------
     ValueError
         If an argument is out of range.
+    TypeError
+        If an argument is not a number.
 
     Examples
     --------
@@ -241,6 +244,8 @@ def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind
     ------
     ValueError
         If an argument is out of range.
+    TypeError
+        If an argument is not a number.
 
     Examples
     --------

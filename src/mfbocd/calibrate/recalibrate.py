@@ -14,7 +14,7 @@ from ..detector.detector import Detector
 from ..io.config import Config
 from ..models import Bernoulli
 from ..trace.run import run
-from .arguments import CalibrationError
+from .checks import CalibrationError
 from .noise import noise_of
 from .price import Tuned, price_for, weights_for
 from .zeta import bernoulli_zeta, gaussian_zeta

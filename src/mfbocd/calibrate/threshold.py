@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .arguments import CalibrationError, binary_values, numbers
+from .checks import CalibrationError, binary_values, numbers
 
 
 @dataclass(frozen=True)

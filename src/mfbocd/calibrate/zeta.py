@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inputs.arguments import positive
-from .arguments import CalibrationError, binary_values, confidence_of, numbers, require_count, same_length
+from ..inputs.arguments import positive, probability
+from .checks import CalibrationError, binary_values, numbers, require_count, same_length
 from .quantiles import chi_square, student
 
 Array = NDArray[np.float64]
@@ -130,7 +130,7 @@ def gaussian_zeta(
     given = [name for name, v in (("truth", truth), ("regimes", regimes), ("noise_var", noise_var)) if v is not None]
     if len(given) != 1:
         raise ValueError(f"gaussian_zeta needs exactly one of truth, regimes and noise_var, not {given or 'none'}")
-    confidence = confidence_of(level)
+    confidence = probability("", "level", level)
     x, y = numbers("high", high), numbers("low", low)
     n = same_length(high=x, low=y)
     if noise_var is not None:
@@ -290,7 +290,7 @@ def bernoulli_zeta(
     """
     if method not in ("accuracy", "tpr", "information"):
         raise ValueError(f"method must be 'accuracy', 'tpr' or 'information', not {method!r}")
-    confidence = confidence_of(level)
+    confidence = probability("", "level", level)
     x, y = binary_values("high", high), binary_values("low", low)
     n = same_length(high=x, low=y)
     reference = x

@@ -75,7 +75,9 @@ class Hindsight:
     Raises
     ------
     ValueError
-        If `live` is not an integer of at least 4.
+        If `live` is below 4.
+    TypeError
+        If `live` is not an integer.
 
     Examples
     --------
@@ -242,7 +244,9 @@ class Hindsight:
         Raises
         ------
         ValueError
-            If `lag` is not an integer of at least 0.
+            If `lag` is negative.
+        TypeError
+            If `lag` is not an integer.
         """
         lag = whole("", "lag", lag, 0)
         out = np.zeros(len(self))

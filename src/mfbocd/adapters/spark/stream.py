@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...io.config import Config
 from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
-from .group import GroupBudget
+from .group import GroupBudget, Prices
 from .java import PROVIDER, ROCKSDB
 from .worker import Given, Job, Observers, worker_of
 
@@ -109,7 +109,7 @@ def detect_stream(
                 raise ValueError(f"start must have the columns {key} and state, but has {', '.join(start.columns)}")
         begin = start.select(start[key].alias("key"), start["state"].alias("state")).groupBy("key")
     answer = rows.groupBy("key").transformWithState(
-        statefulProcessor=Follower(job, None if group is None else group.folder),
+        statefulProcessor=Follower(job, None if group is None else group.prices),
         outputStructType=inner_schema(df, key, config),
         outputMode="Append",
         timeMode="None",
@@ -125,11 +125,11 @@ class Follower(StatefulProcessor):
     ----------
     job : Job
         What the workers need to know.
-    prices : str or None
-        Folder of a group's prices.
+    prices : Prices or None
+        The prices of a group.
     """
 
-    def __init__(self, job: Job, prices: str | None) -> None:
+    def __init__(self, job: Job, prices: Prices | None) -> None:
         self.job = job
         self.prices = prices
         self._record: Any = None
@@ -150,7 +150,7 @@ class Follower(StatefulProcessor):
             raw = row[first : first + len(self.job.columns)] if self.job.columns else plain(row[first])
             given.append(Given(row[at], raw, row[unfit]))
         kept = self._record.get()
-        price = None if self.prices is None else GroupBudget.price(self.prices, _batch(), worker.budget)
+        price = None if self.prices is None else self.prices.of(_batch())
         told, record = worker.follow(key[0], given, None if kept is None else bytes(kept[0]), price)
         if record is not None:
             self._record.update((record,))

@@ -177,7 +177,7 @@ def _poisson(x: Array, scatter: float) -> Guess:
     mean, spread = float(x.mean()), float(np.var(x))
     var = max(spread, PRIOR_WIDTH * mean)
     shape = max(mean * mean / var, 0.5)
-    wide = f"shape / rate^2 is the variance of the levels: {_spread_reason(spread, var, 'that')}"
+    wide = f"shape / rate^2 is the variance of the levels: {_spread_reason(spread, var, 'the mean')}"
     if shape == 0.5:
         wide = "shape is the smallest that keeps the prior away from 0"
     return Guess(

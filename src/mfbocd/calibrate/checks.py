@@ -1,4 +1,4 @@
-"""Checks of held-out data and confidence levels."""
+"""Checks of held-out data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..inputs.arguments import finite
+from ..inputs.arguments import whole
 from ..inputs.readings import cells
 from ..inputs.readings import numbers as numbers_of
 
@@ -23,7 +23,7 @@ class CalibrationError(ValueError):
     >>> bernoulli_zeta([0, 1, 1], [0, 1, 0])
     Traceback (most recent call last):
     ...
-    mfbocd.calibrate.arguments.CalibrationError: 3 paired readings are too few for zeta: at least 30 are needed
+    mfbocd.calibrate.checks.CalibrationError: 3 paired readings are too few for zeta: at least 30 are needed
     """
 
 
@@ -133,37 +133,9 @@ def require_count(n: int, least: int, what: str) -> None:
     CalibrationError
         If there are too few.
     ValueError
-        If `least` is not an integer of at least 3.
+        If `least` is below 3.
+    TypeError
+        If `least` is not an integer.
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 3:
-        raise ValueError(f"least must be a whole number of at least 3, not {least!r}")
-    if n < least:
+    if n < whole("", "least", least, 3):
         raise CalibrationError(f"{n} {what} are too few for zeta: at least {least} are needed")
-
-
-def confidence_of(level: float) -> float:
-    """Return a confidence level after a check.
-
-    Parameters
-    ----------
-    level : float
-        The level.
-
-    Returns
-    -------
-    float
-        The level.
-
-    Raises
-    ------
-    ValueError
-        If it is not in (0, 1).
-
-    Examples
-    --------
-    >>> confidence_of(0.95)
-    0.95
-    """
-    if not 0.0 < finite("calibrate", "level", level) < 1.0:
-        raise ValueError(f"level must lie in (0, 1), not {level!r}")
-    return float(level)
