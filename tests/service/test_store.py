@@ -266,7 +266,7 @@ def test_a_group_refuses_what_it_cannot_hold(make: Make) -> None:
     with pytest.raises(RequestError, match="must be a budget"):
         manage.add_group(engine, group="g", name="g", config=net)
     capped = CONFIG | {"policy": {"kind": "budget", "per_tick": 60.0, "cap": [5000, 20]}}
-    with pytest.raises(RequestError, match="Budget.cap must be left out"):
+    with pytest.raises(RequestError, match=r"Budget\.cap must be left out"):
         manage.add_group(engine, group="g", name="g", config=capped)
     tight = CONFIG | {"policy": {"kind": "budget", "per_tick": 2.5}}
     manage.add_group(engine, group="g", name="g", config=tight)
