@@ -1,4 +1,4 @@
-"""A batch is worth the same as its observations one at a time, whatever the streams in it are."""
+"""A batch gives the same results as its observations one at a time, for streams of any configuration."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class Bench:
 
 
 def plain(answer: Any) -> Any:
-    """An answer without the time at which it was given."""
+    """A result without its time."""
     assert not isinstance(answer, RequestError), answer.body()
     return {name: value for name, value in answer.items() if name != "at"}
 
@@ -247,12 +247,12 @@ def test_random_streams_observed_in_a_batch_are_what_they_are_one_at_a_time(tmp_
     for tick in range(TICKS):
         choices = batched.run([[ChooseCommand(s)] for s in asked])
         assert choices == single.run([[ChooseCommand(s)] for s in asked])
-        told = []
+        observations = []
         for s, choice, (config, _) in zip(asked, choices, streams, strict=True):
             fidelity = choice["fidelity"]
-            told.append(ObserveCommand(s, tick, fidelity, reading(rng, config, tick)))
-        together = [plain(one) for one in batched.run([told])]
-        for one, observed in zip(together, told, strict=True):
+            observations.append(ObserveCommand(s, tick, fidelity, reading(rng, config, tick)))
+        together = [plain(one) for one in batched.run([observations])]
+        for one, observed in zip(together, observations, strict=True):
             (alone,) = single.run([[observed]])
             assert one == plain(alone)
     for i in range(len(streams)):

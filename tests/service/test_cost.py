@@ -1,4 +1,4 @@
-"""What a config costs is known, and bounded, before anything is made of it."""
+"""The cost of a configuration is estimated, and limited, before anything is allocated."""
 
 from __future__ import annotations
 

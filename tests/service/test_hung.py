@@ -97,8 +97,8 @@ def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch:
             until(lambda: hanging.waiting > 1, lambda: "the watcher does not read")
             assert client.get("/streams").status_code == 503  # as long as the watcher waits
             hanging.answers.set()
-            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
-            assert client.post("/streams/a/observe", json=told).status_code == 200
+            observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            assert client.post("/streams/a/observe", json=observation).status_code == 200
             assert "data" in next(line for line in lines if line.startswith("data"))
 
 
@@ -137,8 +137,8 @@ def test_a_locked_table_of_tokens(postgres: Callable[[], str]) -> None:  # noqa:
             until(waits, lambda: "nobody reads the tokens")
         for tick in range(3):
             choice = client.post("/streams/a/choose").json()
-            told = {"tick": tick, "fidelity": choice["fidelity"], "x": 0.5}
-            assert client.post("/streams/a/observe", json=told).status_code == 200
+            observation = {"tick": tick, "fidelity": choice["fidelity"], "x": 0.5}
+            assert client.post("/streams/a/observe", json=observation).status_code == 200
         assert client.get("/healthz").status_code == 200
         assert client.get("/streams").json()["total"] == 1
         holder.rollback()
@@ -181,10 +181,10 @@ def test_a_stopped_database_is_not_waited_for(
                 os.kill(pid, signal.SIGSTOP)
             assert client.get("/healthz").status_code in (200, 503)
             assert client.post("/streams/a/choose").status_code == 200
-            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
             # connections to new processes take the place of those that were given up
             until(
-                lambda: client.post("/streams/a/observe", json=told).status_code == 200,
+                lambda: client.post("/streams/a/observe", json=observation).status_code == 200,
                 lambda: "it waits for what is stopped",
             )
             assert client.get("/streams/a").json()["tick"] == 1
