@@ -18,12 +18,17 @@ from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, StreamRow
 Price = float | None
 
 
+NOT_SHARED = ("seed", "missing", "data")
+"""Keys of a configuration in which streams of one fleet may differ: a seed belongs to the stream, the service itself
+handles missing readings, and the data section describes tables."""
+
+
 class Configuration(NamedTuple):
     """What is derived from the stored configuration of a stream."""
 
     config: Config
     key: str
-    """Equal for configurations whose streams can share a fleet: seeds belong to the streams."""
+    """Equal for configurations whose streams can share a fleet."""
     fidelities: tuple[str, ...]
     """Names of the fidelities."""
     is_bounded: bool
@@ -37,7 +42,7 @@ def parse_stored(text: str) -> Configuration:
     """Parse a configuration as it is stored. The results are kept, because many streams have the same one."""
     settings = json.loads(text)
     config = Config.parse(settings)
-    key = json.dumps({name: settings[name] for name in settings if name not in ("seed", "missing")}, sort_keys=True)
+    key = json.dumps({name: settings[name] for name in settings if name not in NOT_SHARED}, sort_keys=True)
     detector = config.detector(missing="skip", shared=True)
     names = tuple(f.name for f in detector.fidelities)
     return Configuration(config, key, names, detector.pruning.most > 0, settings["missing"])
