@@ -65,8 +65,8 @@ MEMBERS = {
     "log_evidence interval parameter map_run_length ticks hazards wait reset with_fidelities "
     "model fidelities hazard policy pruning alarm seed missing on_error shadow",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
-    "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing threads "
-    "share_policy",
+    "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
+    "threads share_policy",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
