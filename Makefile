@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo docs test check coverage lint bench bench-accuracy bench-service bench-spark clean
+.PHONY: help demo paper study docs reference test check coverage lint bench bench-accuracy bench-service bench-spark clean
 
-help: ## this list
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 $(BIN)/python:
@@ -27,44 +27,57 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[demo]"
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.paper: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[paper]"
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[docs]"
 	@touch $@ $(VENV)/.core
 
-demo: $(VENV)/.demo ## find the changes of pace in a real run and write a report
+demo: $(VENV)/.demo ## detect the changes of pace in a real run and write a report
 	@$(BIN)/mfbocd demo
 
-docs: $(VENV)/.docs ## the site, in site/; a warning is an error
+docs: $(VENV)/.docs ## build the documentation in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-lint: $(VENV)/.test ## style, types and the order of the rooms
+reference: $(VENV)/.test ## regenerate the reference pages of the commands and the configuration
+	$(BIN)/python -m docs_tools
+
+paper: $(VENV)/.paper ## every table and figure of the paper: docs/paper.md and its pictures; an hour or more
+	$(BIN)/python -m paper all --docs docs
+
+study: $(VENV)/.paper ## error against spend for every rule: docs/frontier.md and its picture; an hour or more
+	$(BIN)/python -m paper frontier --docs docs
+
+lint: $(VENV)/.test ## style, types and the import order of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: $(VENV)/.test ## the engine's tests, with fewer examples: under two minutes
+check: $(VENV)/.test ## the fast tests, in under two minutes
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick
 
-test: $(VENV)/.test lint docs ## everything: lint, the site and all tests
+test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
-coverage: $(VENV)/.test ## which lines the fast tests run
+coverage: $(VENV)/.test ## line coverage of the fast tests
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick --cov=mfbocd --cov-report=term:skip-covered
 
-bench: $(VENV)/.bench ## speed against peers and the cost of pruning
+bench: $(VENV)/.bench ## speed compared with other packages, and the cost of pruning
 	$(BIN)/python -m benchmarks.speed
 	$(BIN)/python -m benchmarks.pruning
 
-bench-service: $(VENV)/.test ## observations a second the service takes, with and without the detector
+bench-service: $(VENV)/.test ## throughput of the service, with and without the detector
 	$(BIN)/python -m benchmarks.service
 
-bench-spark: $(VENV)/.test ## what the detectors add to a Spark job that keeps the same state and does nothing
+bench-spark: $(VENV)/.test ## overhead of the detectors in a Spark job
 	$(BIN)/python -m benchmarks.spark
 
-bench-accuracy: $(VENV)/.bench $(VENV)/.test ## annotated real series, and delays at one rate of false alarms
+bench-accuracy: $(VENV)/.bench $(VENV)/.test ## accuracy on annotated series, and detection delay at a fixed false-alarm rate
 	$(BIN)/python -m benchmarks.accuracy
 	$(BIN)/python -m benchmarks.delay
 
-clean: ## remove the environment and every cache
+clean: ## remove the environment and all caches
 	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis out

@@ -40,8 +40,8 @@ def serve(db: str, port: int, blank: bool) -> None:
     from mfbocd.service.engine import Engine, Tick
     from mfbocd.service.records import Event, text
     from mfbocd.service.server import Server
+    from mfbocd.service.store import open_store
     from mfbocd.service.store.base import Store
-    from mfbocd.service.store.open import open_store
 
     class Blank(Engine):
         """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
@@ -69,7 +69,7 @@ def serve(db: str, port: int, blank: bool) -> None:
         service.Engine = Blank  # type: ignore[misc]
 
     def store() -> Store:
-        return open_store(db, worker="bench", alone=True)
+        return open_store(db, worker="bench", exclusive=True)
 
     Server(uvicorn.Config(create_app(store), port=port, log_level="warning", access_log=False)).run()
 
@@ -292,7 +292,7 @@ def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
 def memory(ticks: int) -> None:
     """What a worker has in memory while 100 streams go on, with few steps kept."""
     from mfbocd.service import manage
-    from mfbocd.service.engine import Ask, Engine, Observe
+    from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
     from mfbocd.service.store.sqlite import SqliteStore
 
     rng = np.random.default_rng(0)
@@ -302,17 +302,17 @@ def memory(ticks: int) -> None:
         engine = Engine(store)
         for name in names:
             manage.add_stream(
-                engine, stream=name, name=name, config=CONFIG, group=None, observers={}, known={}, most=100
+                engine, stream=name, name=name, config=CONFIG, group=None, observers={}, available={}, max_streams=100
             )
         for t in range(ticks // 100):
             if t % (ticks // 1000) == 0:
                 resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
                 print(f"  after {100 * t:8d} ticks {resident / 2**20:6.1f} MiB", flush=True)
-            asked = engine.run([[Ask(name) for name in names]])[0]
+            asked = engine.run([[ChooseCommand(name) for name in names]])[0]
             engine.run(
                 [
                     [
-                        Observe(n, a["tick"], a["fidelity"], reading(rng, a["fidelity"]))
+                        ObserveCommand(n, a["tick"], a["fidelity"], reading(rng, a["fidelity"]))
                         for n, a in zip(names, asked, strict=True)
                     ]
                 ]  # type: ignore[index]

@@ -216,7 +216,7 @@ def single_tick() -> None:
                 update(v)
 
         def bare(detector: mf.Detector = detector, values: list[float] = values) -> None:
-            kernel, state, setup = detector.model.observe, detector.filter.state, detector.filter.setup
+            kernel, state, setup = detector.model.observe, detector._filter.state, detector._filter.setup
             assert kernel is not None
             for v in values:
                 kernel(state, setup, v, 1.0)
@@ -246,7 +246,7 @@ def decision() -> None:
                 for row in stream.table.tolist():
                     j = int(rng.random() < 0.35)
                     detector.update(row[j], ways[j])
-                kernel, state, setup = model.gains, detector.filter.state[None], detector.filter.setup
+                kernel, state, setup = model.gains, detector._filter.state[None], detector._filter.setup
                 out, board = np.empty((1, 2)), np.zeros(2, dtype=np.int64)
                 assert kernel is not None
 
@@ -303,12 +303,12 @@ def memory() -> None:
     values = np.random.default_rng(3).normal(size=20_000).tolist()
     for v in values:
         detector.update(v)
-    size, before = detector.filter.state.nbytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    size, before = detector._filter.state.nbytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(50):
         for v in values:
             detector.update(v)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    constant = detector.filter.state.nbytes == size and grown < 1024
+    constant = detector._filter.state.nbytes == size and grown < 1024
     print(f"\nMemory over {detector.ticks:,} ticks with the default pruning: state {size} bytes, ", end="")
     print(f"process grew by {grown} KiB (goal constant: {goal('memory when bounded is constant', constant)})")
     print(f"  saved with to_bytes: {len(detector.to_bytes())} bytes")

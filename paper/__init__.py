@@ -1,40 +1,10 @@
-"""The paper's tables and figures, one file a target, each from one command: ``mfbocd reproduce NAME``.
+"""The paper's tables and figures and the studies of the library, each from one command: ``python -m paper NAME``.
 
-Two engines of record: the library, and, where the paper's own code behaves otherwise than its equations say,
-that behaviour (`published`). It lives in this room alone.
+Not part of the installed package. `framework` holds what every target needs, `targets` one file per table or figure,
+the other modules what several targets share. Where the paper's own code behaves differently from its equations, that
+behaviour is in `published` and nowhere else.
+
+Everything is written below ``out/paper``. With ``--docs docs`` a target also replaces its section of docs/paper.md
+(or its page, docs/frontier.md) and its pictures there; the sections of other targets stay as they are, so one target
+can be run again without the others. ``make paper`` and ``make study`` run all of them.
 """
-
-from __future__ import annotations
-
-from importlib import import_module
-
-from .target import Number, Options, Result, Row, Target
-
-NAMES = (
-    "mf-posterior",
-    "mi-illustration",
-    "margin",
-    "ablation-gaussian",
-    "ablation-bernoulli",
-    "camvid",
-    "mimii",
-    "costs",
-    "policies",
-)
-"""In the order of the paper; each is ``TARGET`` in the module of that name."""
-
-
-def target(name: str) -> Target:
-    """The target of that name.
-
-    >>> target("costs").paper
-    'the flop analysis'
-    """
-    if name not in NAMES:
-        raise ValueError(f"target must be one of {', '.join(NAMES)}, not {name!r}")
-    found = import_module(f".{name.replace('-', '_')}", __name__).TARGET
-    assert isinstance(found, Target)
-    return found
-
-
-__all__ = ["NAMES", "Number", "Options", "Result", "Row", "Target", "target"]

@@ -1,29 +1,29 @@
-"""The paper's own code, where it behaves otherwise than the paper's equations say. Nothing else imports this.
+"""The paper's own code, where it behaves differently from the paper's equations.
 
-1. The Gaussian's update (`MfNormal.update_params` in its `models/normal.py`) puts the NEW precisions in place before
-   it updates the means, and then weights each mean with them. In order, with run lengths from 0 on:
+1. The Gaussian's update (`MfNormal.update_params` in its `models/normal.py`) stores the NEW precisions before it
+   updates the means, and then weights each mean with them. In order, with run lengths from 0 on:
 
-       new  = precision + zeta / noise
-       precision = [1 / var, *new]                      # one place further: a run is one longer
-       mean = (mean * precision[:-1] + zeta * x / noise) / new
+       new  = precision + zeta / noise_var
+       precision = [1 / var, *new]                      # shifted by one: a run is one longer
+       mean = (mean * precision[:-1] + zeta * x / noise_var) / new
 
-   The mean of run length l should be weighted with its own old precision, 1 / var + sum of zeta / noise over its last
-   l readings. `precision[:-1]` gives it instead the new precision of run length l - 1, in which the zeta of the
-   reading at hand stands in place of the zeta of the run's first reading. With one fidelity these are equal, and the
-   code is right. Where they differ the weights of the old mean and of the reading sum not to 1 but to
-   1 + (zeta now - zeta first) / (noise * new): the mean moves away from zero at a reading of higher fidelity than the
-   run's first, and towards zero at one of lower. The predictive, and so the run length and the gain, use these means.
-   `correct=True` leaves this mistake out, and this one alone.
+   The mean of run length l should be weighted with its own old precision, 1 / var + sum of zeta / noise_var over its
+   last l readings. `precision[:-1]` is instead the new precision of run length l - 1, in which the zeta of the
+   current reading replaces the zeta of the run's first reading. With one fidelity the two are equal, and the code is
+   correct. Otherwise the weights of the old mean and of the reading do not sum to 1 but to
+   1 + (zeta now - zeta first) / (noise_var * new): the mean moves away from zero at a reading of higher fidelity than
+   the run's first, and towards zero at one of lower fidelity. The predictive, and with it the run length and the
+   gain, use these means. `correct=True` removes this mistake and no other.
 2. The Gaussian's gain integrates over x with 50 Gauss-Hermite nodes that are never shifted or scaled to the data:
-   E_x H(r | x) = sum_i w_i e^{x_i^2} p(x_i) H(r | x_i) (`mi_rx`). It is right for data within about 9 of zero only.
-   The Bernoulli's is `mi_xr`, the finite sum over both outcomes of a predictive that does not sum to one.
-3. The predicted mean mixes the UPDATED statistics with the run-length weights from BEFORE the reading.
+   E_x H(r | x) = sum_i w_i e^{x_i^2} p(x_i) H(r | x_i) (`mi_rx`). It is accurate only for data within about 9 of
+   zero. The Bernoulli's is `mi_xr`, the finite sum over both outcomes of a predictive that does not sum to one.
+3. The predicted mean combines the UPDATED statistics with the run-length weights from BEFORE the reading.
 4. Data are drawn with standard deviations where the paper writes variances.
-5. The run-length matrix is that of the NEXT point: its first column is the hazard for ever. Its first row is e, not 1
+5. The run-length matrix is that of the NEXT point: its first column is always the hazard. Its first row is e, not 1
    (the code starts from log R[0, 0] = 1), so the first predicted mean is e times the prior's.
 
-A gain that comes out negative is replaced by 1e-20, as its code does at the first tick, where both do: the choice
-there depends on the weights and costs alone.
+A negative gain is replaced by 1e-20, as in its code. At the first tick this happens to both gains, so the choice
+depends on the weights and costs alone.
 """
 
 from __future__ import annotations
@@ -47,29 +47,31 @@ from mfbocd.policy.fidelity import Fidelity
 Array = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
+LIBRARY, PUBLISHED, CORRECTED = "library", "as published", "published, correct updates"
+"""The engines: this library; the paper's code; the paper's code without the mistake in weighting the means."""
 NODES, _WEIGHTS = np.polynomial.hermite.hermgauss(50)
 OMEGA = _WEIGHTS * np.exp(NODES**2)
 SMALL = 1e-20
 
 
 class Run(NamedTuple):
-    """One stream, followed as published."""
+    """One stream, filtered as published."""
 
     choice: Choices
     """(T,): index of the fidelity read."""
     posterior: Array
     """(T + 1, T + 1): row t is the run length of the point after t readings."""
     mean: Array
-    """(T,): the predicted mean, from weights that are one reading old."""
+    """(T,): the predicted mean, from weights of the tick before."""
 
 
 def draw(model: Gaussian, fidelities: Sequence[Fidelity], hazard: float, *, ticks: int, seed: int) -> Stream:
-    """Regimes with theta of STANDARD DEVIATION var, read with noise of STANDARD DEVIATION noise / zeta.
+    """Regimes with theta of STANDARD DEVIATION var, read with noise of STANDARD DEVIATION noise_var / zeta.
 
-    >>> ways = Fidelity("low", 0.5, 1), Fidelity("high", 1, 2)
-    >>> stream = draw(Gaussian(1, 3, 1), ways, 0.02, ticks=20_000, seed=1)
-    >>> noise_var = (stream.table - stream.theta[:, None]).std(axis=0)
-    >>> noise.round(1)  # not the square roots of 2 and 1
+    >>> fidelities = Fidelity("low", 0.5, 1), Fidelity("high", 1, 2)
+    >>> stream = draw(Gaussian(1, 3, 1), fidelities, 0.02, ticks=20_000, seed=1)
+    >>> deviation = (stream.table - stream.theta[:, None]).std(axis=0)
+    >>> deviation.round(1)  # not the square roots of 2 and 1
     array([2., 1.])
     """
     squared = [Fidelity(f.name, f.zeta**2, f.cost) for f in fidelities]
@@ -89,12 +91,11 @@ def run(
     choice: Choices | None = None,
     correct: bool = False,
 ) -> Run:
-    """One stream (T, J): at each tick the largest rate times gain is read, or what `margin` or `choice` says.
+    """Filter one stream (T, J); read the fidelity with the largest rate times gain, or as `margin` or `choice` says.
 
-    `rates` are weight / cost of each fidelity. Of equal products the first is read. With a `margin` (of a Gaussian
-    with two fidelities) the first is read where the two gains differ by less than it, else the second. `correct`
-    weights a Gaussian's means with the right precisions, which the published code does not; all else stays as
-    published.
+    `rates` are weight / cost of each fidelity; of equal products the first is read. With a `margin` (for a Gaussian
+    with two fidelities) the first fidelity is read where the two gains differ by less than it, else the second.
+    `correct` weights a Gaussian's means with the right precisions; everything else stays as published.
 
     >>> table = np.array([[0.0, 0.1], [0.3, -0.2], [4.9, 5.1], [5.3, 5.0]])
     >>> found = run(Gaussian(1, 3, 1), (0.5, 1.0), 1 / 50, table, rates=(1.0, 0.7))
@@ -110,34 +111,52 @@ def run(
     if margin is not None and (len(zeta) != 2 or not isinstance(model, Gaussian)):
         raise ValueError(f"margin is for a Gaussian and two fidelities, not {model!r} and {len(zeta)}")
     if choice is None and margin is None and len(rates) != len(zeta):
-        raise ValueError(f"rates must be {len(zeta)} numbers, one a fidelity, not {tuple(rates)!r}")
+        raise ValueError(f"rates must be {len(zeta)} numbers, one per fidelity, not {tuple(rates)!r}")
     chosen = np.empty(ticks, dtype=np.int64)
     posterior = np.zeros((ticks + 1, ticks + 1))
     mean = np.empty(ticks)
-    ways, pay = np.asarray(zeta, dtype=float), np.asarray(rates, dtype=float)
+    zetas, factors = np.asarray(zeta, dtype=float), np.asarray(rates, dtype=float)
     readings = np.ascontiguousarray(table, dtype=float)
     out = (chosen, posterior, mean)
     if isinstance(model, Gaussian):
         prior = (float(model.mean), float(model.var), float(model.noise_var))
-        apart = -1.0 if margin is None else float(margin)
-        _run_gaussian(readings, ways, pay, apart, forced, prior, float(hazard), correct, NODES, OMEGA, *out)
+        delta = -1.0 if margin is None else float(margin)
+        _run_gaussian(readings, zetas, factors, delta, forced, prior, float(hazard), correct, NODES, OMEGA, *out)
     elif isinstance(model, Bernoulli):
         shape = (float(model.alpha), float(model.beta))
-        _run_bernoulli(readings, ways, pay, forced, shape, float(hazard), *out)
+        _run_bernoulli(readings, zetas, factors, forced, shape, float(hazard), *out)
     else:
         raise TypeError(f"model must be Gaussian or Bernoulli, as in the paper's code, not {model!r}")
     return Run(chosen, posterior, mean)
 
 
+def errors(
+    model: Model,
+    zeta: Sequence[float],
+    hazard: float,
+    tables: Sequence[Array],
+    choices: Sequence[Choices],
+    correct: bool = False,
+) -> tuple[list[float], list[float]]:
+    """Of each stream under its choices: MSE of the mean and L1 of the run-length matrix, to the all-high run."""
+    mse, l1 = [], []
+    for table, choice in zip(tables, choices, strict=True):
+        mine = run(model, zeta, hazard, table, choice=choice, correct=correct)
+        high = run(model, (1.0, 1.0), hazard, table, choice=np.ones(len(table), dtype=np.int64))
+        mse.append(float(np.mean((mine.mean - high.mean) ** 2)))
+        l1.append(float(np.abs(mine.posterior - high.posterior).sum()))
+    return mse, l1
+
+
 def gains(belief: Filter, zeta: Array) -> Array:
-    """The published gain of reading the coming tick at each zeta, of a run-length posterior of the library's.
+    """The published gain of a reading at each zeta, computed from a run-length posterior of the library.
 
     >>> from mfbocd.belief.hazard import Hazard
     >>> from mfbocd.belief.pruning import Pruning
     >>> far = [Filter(Gaussian(centre, 9, 1), Hazard(0.01), Pruning.of(None)) for centre in (0, 100)]
     >>> for f in far:
     ...     report = f.observe(f.model.mean + 1.0, 1.0)
-    >>> [gains(f, np.array([0.5, 1.0])).round(4).tolist() for f in far]  # the same belief, 100 to the right
+    >>> [gains(f, np.array([0.5, 1.0])).round(4).tolist() for f in far]  # the same belief, shifted by 100
     [[0.007, 0.0105], [0.1114, 0.1114]]
     """
     weight, stats = belief.predicted()
@@ -162,8 +181,8 @@ def _gaussian_gain(
 ) -> float:
     """`mi_rx` of the NEXT point's run length, whose entropy is that of a change plus 1 - h times that of r.
 
-    `spread` is the variance of theta, `blur` that of a reading about it. The weights are as the code leaves
-    them: e in all before the first reading.
+    `spread` is the variance of theta, `blur` that of a reading around it. The weights are those of the code: their
+    sum is e before the first reading.
     """
     logs = np.empty(n)
     precision = np.empty(n)
@@ -238,7 +257,7 @@ def _run_gaussian(
     posterior: Array,
     predicted: Array,
 ) -> None:
-    """The didactic code's loop. Hypotheses lie in birth order: the one born at b has t - b readings before tick t."""
+    """The paper's loop. Hypotheses are ordered by start: that of tick b has t - b readings before tick t."""
     ticks = table.shape[0]
     centre, var, noise_var = prior
     weight = np.empty(ticks + 1)
@@ -272,8 +291,8 @@ def _run_gaussian(
             d = x - mean[i]
             value[i] = -0.5 * (log(v) + d * d / v)
             top = max(top, value[i])
-            # the old mean's weight, precision * variance: as published the precision is the new one of the hypothesis
-            # born one tick later, whose own variance is still to be updated here
+            # weight of the old mean, precision * variance: as published, the precision is the new one of the
+            # hypothesis started one tick later, whose variance is updated in the next iteration
             kept = blur / v
             updated = spread[i] * kept
             if not correct and i < n - 1:
@@ -284,7 +303,7 @@ def _run_gaussian(
             value[i] = exp(value[i] - top)
         mean[n] = centre
         spread[n] = var
-        _close(weight, mean, value, n, hazard, t, posterior, predicted)
+        _finish_tick(weight, mean, value, n, hazard, t, posterior, predicted)
 
 
 @kernel
@@ -338,11 +357,11 @@ def _run_bernoulli(
         b[n] = beta
         for i in range(n + 1):
             mean[i] = a[i] / (a[i] + b[i])
-        _close(weight, mean, value, n, hazard, t, posterior, predicted)
+        _finish_tick(weight, mean, value, n, hazard, t, posterior, predicted)
 
 
 @kernel
-def _close(
+def _finish_tick(
     weight: Array,
     mean: Array,
     value: Array,
@@ -354,8 +373,8 @@ def _close(
 ) -> None:
     """Steps 4 and 6: the next point's run length, and the mean with the weights from before the reading.
 
-    `value` is each hypothesis's predictive at the reading, up to a factor they share. The code pairs the weight of
-    run length l with the mean after l readings, this one among them: that of the hypothesis born one tick later.
+    `value` is each hypothesis's predictive at the reading, up to a common factor. The code pairs the weight of run
+    length l with the mean after l readings including this one: that of the hypothesis started one tick later.
     """
     stale = 0.0
     for i in range(n):

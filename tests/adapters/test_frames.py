@@ -109,7 +109,7 @@ def test_columns_say_where_a_fidelity_stands(readings: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"columns": "x"}, ValueError, "columns must say where each of low, high stands, not just 'x'"),
+        ({"columns": "x"}, ValueError, "columns must map each of low, high to a column, not be 'x'"),
         ({"columns": {"mid": "x"}}, ValueError, "columns must name fidelities, low, high, not 'mid'"),
         ({"columns": {"low": "x"}}, ValueError, "frame has no column 'x' for 'low', only when, low, high"),
         ({"columns": {"low": "when"}}, TypeError, "column 'when' must hold numbers, not Datetime"),
@@ -126,12 +126,12 @@ def test_bad_arguments_are_named_and_change_nothing(
 
 
 def test_a_time_that_would_be_lost_is_refused() -> None:
-    with pytest.raises(ValueError, match="must not bear the name of a column of the answer, as 'tick' does"):
+    with pytest.raises(ValueError, match="must not have the name of a result column, 'tick'"):
         frames.run(detector(), pd.DataFrame({"tick": [0], "y": [1.0]}), columns="y", time="tick")
 
 
 def test_what_is_no_frame_in_memory_is_refused() -> None:
-    with pytest.raises(TypeError, match="frame must be a data frame in memory that narwhals knows, not"):
+    with pytest.raises(TypeError, match="frame must be an in-memory data frame that narwhals supports, not"):
         frames.run(detector(), [1.0, 2.0])
     with pytest.raises(TypeError, match="LazyFrame"):
         frames.run(detector(), pl.LazyFrame({"x": [1.0]}))
@@ -139,7 +139,7 @@ def test_what_is_no_frame_in_memory_is_refused() -> None:
 
 def test_readings_of_several_numbers_are_refused() -> None:
     several = mf.Detector(mf.MultivariateGaussianUnknown([0, 0]))
-    with pytest.raises(ValueError, match="detector must have one number a reading, not 2"):
+    with pytest.raises(ValueError, match="detector must have one number per reading, not 2"):
         frames.run(several, pd.DataFrame({"a": [1.0], "b": [2.0]}))
 
 

@@ -176,8 +176,8 @@ def test_a_clone_has_seen_nothing() -> None:
         ({"warmup": 1}, "warmup must be a whole number of at least 2, not 1"),
         ({"hazard": 2.0}, "hazard"),
         ({"threshold": 0.0}, r"Alarm.threshold must lie in \(0, 1\], not 0.0"),
-        ({"within": 0}, "Alarm.within must be at least 1, not 0"),
-        ({"seed": -1}, "seed must lie in"),
+        ({"within": 0}, "Alarm.within must be a whole number of at least 1, not 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
@@ -209,7 +209,7 @@ def test_what_a_given_model_refuses_changes_nothing() -> None:
         surprise.learn_one({"a": 1, "b": 0.5})
     assert pickle.dumps(surprise) == before
     assert surprise.score_one({"a": 0.5}) == 1.0
-    with pytest.raises(ValueError, match="model must have one number a reading, not 2"):
+    with pytest.raises(ValueError, match="model must have one number per reading, not 2"):
         BOCD(mf.MultivariateGaussianUnknown([0, 0]))
 
 

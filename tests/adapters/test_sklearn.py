@@ -165,7 +165,7 @@ def test_it_is_cloned_set_and_put_in_a_pipeline(x: Any) -> None:
         ([["a"], ["b"]], TypeError, "X must hold numbers: "),
         ([[1.0], [2.0j]], ValueError, "Complex data not supported"),
         ([[0.0], [np.inf]], ValueError, "X must be finite, not inf in row 1, column 0"),
-        ([[1.0, np.nan], [2.0, np.nan]], ValueError, "not none in column 1"),
+        ([[1.0, np.nan], [2.0, np.nan]], ValueError, "but column 1 has none"),
     ],
 )
 def test_bad_readings_are_named_and_leave_what_was_fitted(x: Any, X: Any, error: Any, message: str) -> None:
@@ -177,7 +177,7 @@ def test_bad_readings_are_named_and_leave_what_was_fitted(x: Any, X: Any, error:
 
 
 def test_a_model_of_another_dimension_or_support_is_refused(x: Any) -> None:
-    with pytest.raises(ValueError, match="X must have 2 columns, as the model's readings, not 1"):
+    with pytest.raises(ValueError, match="X must have 2 columns, one per number of the model's readings, not 1"):
         Segmenter(mf.MultivariateGaussianUnknown([0, 0])).fit(x)
     with pytest.raises(ValueError, match=r"row 1: .*0\.5"):
         Segmenter(mf.Bernoulli(1, 1)).fit([[1], [0.5]])

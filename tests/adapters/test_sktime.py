@@ -79,7 +79,7 @@ def test_it_ends_a_pipeline() -> None:
 
 def test_another_number_of_columns_is_refused() -> None:
     detector = BOCD().fit(pd.DataFrame(levels((30, 0.0), seed=6)))
-    with pytest.raises(ValueError, match="X must have 1 columns, as the model's readings, not 2"):
+    with pytest.raises(ValueError, match="X must have 1 columns, one per number of the model's readings, not 2"):
         detector.predict(pd.DataFrame(levels((30, 0.0), seed=6, columns=2)))
 
 

@@ -289,7 +289,7 @@ def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
     assert len(asked) == 1
     (path,) = (tmp_path / "cache").rglob("*.json")
     path.write_text(text)
-    with pytest.raises(CacheError, match=r"is no reading of .*; remove it to read again"):
+    with pytest.raises(CacheError, match=r"does not hold the reading of .*; delete it to read again"):
         worker.follow("s", [Given(0, 0.5)], None)
     assert len(asked) == 1
 
@@ -335,7 +335,7 @@ def test_what_bytes_lack_is_not_taken_from_another_stream() -> None:
     ways = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
     detector = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
     for x in (0.1, 5.0, 5.1):
-        detector.update(x)
+        detector.update(x, detector.choose())
     new = detector.to_bytes()
     facts, arrays = unpack(new)
     at = 1 + list(facts["learnt"]).index("debt")

@@ -94,27 +94,27 @@ def test_a_quantised_network_takes_bytes_and_floats(segmenter):
     real = (image.astype(float) - 128.0) * 0.0078125
     assert (network.answer(image) == network.answer(real)).all()
     assert 0.0 <= network(image) <= 1.0
-    with pytest.raises(TypeError, match="takes uint8, not int64: convert it in before="):
+    with pytest.raises(TypeError, match="must be uint8, not int64: convert it in before="):
         network(image.astype(np.int64))
 
 
 def test_quantising_there_and_back():
     port = Port("x", (1, 300), np.dtype(np.int8), scale=0.1, zero=-20)
     real = np.linspace(-20.0, 20.0, 300)
-    whole = port.takes(real)
+    whole = port.encode(real)
     assert whole.dtype == np.int8
     inside = (real > 0.1 * (-128 + 20)) & (real < 0.1 * (127 + 20))
-    assert np.abs(port.gives(whole)[0] - real)[inside].max() <= 0.05 + 1e-6
+    assert np.abs(port.decode(whole)[0] - real)[inside].max() <= 0.05 + 1e-6
     assert (whole.min(), whole.max()) == (-128, 127)  # what does not fit is held at the ends, and does not wrap
 
 
 @pytest.mark.parametrize(
     ("raw", "error", "message"),
     [
-        (np.zeros(641), ValueError, r"input 'input_1' takes the shape \(\?, 640\), not \(641,\)"),
-        (np.array(["a"] * 640), TypeError, "input 'input_1' takes float32, not <U1"),
-        ({"x": np.zeros(640)}, ValueError, "input 'x' is none of the network's: input_1"),
-        (np.zeros(640), ValueError, r"the network's answer is of shape \(1, 640\): pass after="),
+        (np.zeros(641), ValueError, r"input 'input_1' must have shape \(\?, 640\), not \(641,\)"),
+        (np.array(["a"] * 640), TypeError, "input 'input_1' must be float32, not <U1"),
+        ({"x": np.zeros(640)}, ValueError, "inputs must be input_1, not 'x'"),
+        (np.zeros(640), ValueError, r"the network's output must be one number, not of shape \(1, 640\)"),
     ],
 )
 def test_wrong_inputs_and_outputs(autoencoder, raw, error, message):

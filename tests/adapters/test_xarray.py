@@ -88,17 +88,17 @@ def test_it_goes_to_netcdf_and_back(trace: mf.Trace, tmp_path: Path) -> None:
     [
         ({"lengths": 0}, "lengths must be a whole number of at least 1, not 0"),
         ({"lengths": 2.0}, "lengths must be a whole number of at least 1, not 2.0"),
-        ({"time": [1, 2]}, r"time must hold one value for each of 40 ticks, not be of shape \(2,\)"),
+        ({"time": [1, 2]}, r"time must have shape \(40,\), not \(2,\)"),
     ],
 )
 def test_bad_arguments_are_named(trace: mf.Trace, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         posterior(trace, **arguments)
 
 
 def test_a_trace_without_it_is_refused() -> None:
     trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1)), [0.1, 0.2])
-    with pytest.raises(ValueError, match=r"trace\.posterior is None: ask for it with"):
+    with pytest.raises(ValueError, match=r"trace\.posterior is None: use"):
         posterior(trace)
 
 

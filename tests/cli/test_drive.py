@@ -1,9 +1,8 @@
-"""`mfbocd drive` as a whole program, with real children."""
+"""`mfbocd drive` with real sensor programs."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,11 +17,10 @@ import pytest
 from mfbocd.io.config import Config
 
 from ..parts import PATIENCE
+from .program import BUFFERED, COMMAND, mfbocd, process
 
 pytestmark = pytest.mark.slow
 
-COMMAND = [sys.executable, "-m", "mfbocd.cli"]
-BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}  # it would flush for us
 WALK = """
 hazard = 0.01
 seed = 3
@@ -43,7 +41,7 @@ cost = 40.0
 kind = "budget"
 share = 0.35
 """
-# What it reads hangs on the tick and the fidelity alone: a run that was cut can be compared with one that was not.
+# A reading depends only on the tick and the fidelity, so an interrupted run can be compared with a complete one.
 SENSOR = """
 import json, random, sys, time
 last, pause = int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else 0
@@ -73,8 +71,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def drive(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [*COMMAND, "drive", "-c", "mf.toml", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return mfbocd("drive", "-c", "mf.toml", *arguments, cwd=cwd)
 
 
 def sensor(ticks: int, pause: float = 0.0) -> list[str]:
@@ -131,7 +128,7 @@ def test_the_loop_is_the_librarys_own(folder: Path) -> None:
     assert f"Spent {detector.spent:g}, " in done.stderr
 
 
-def test_a_child_in_sh_and_awk(folder: Path) -> None:
+def test_a_sensor_in_sh_and_awk(folder: Path) -> None:
     done = drive("--", "sh", "sensor.sh", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert [step["x"] for step in steps(done.stdout)] == [t * t % 7 + 0.5 for t in range(12)]
@@ -144,7 +141,7 @@ def test_a_run_in_parts_is_the_run_in_one(folder: Path) -> None:
     parts.append(drive("--state", "s", "--save-every", "10", *sensor(60), cwd=folder))
     assert [part.returncode for part in parts] == [0, 0]
     assert len(steps(parts[0].stdout)) == 25
-    assert "Going on from s after 25 ticks" in parts[1].stderr
+    assert "Resuming from s after 25 ticks" in parts[1].stderr
     plain = [[s | {"changed_at_time": None} for s in steps(run.stdout)] for run in (whole, *parts)]
     assert plain[1] + plain[2] == plain[0]
     over = drive("--state", "s", *sensor(60), cwd=folder)
@@ -177,7 +174,7 @@ def test_kill_9_in_the_middle_and_resume(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_ends_the_child(number: signal.Signals, code: int, folder: Path) -> None:
+def test_a_signal_saves_and_terminates_the_sensor(number: signal.Signals, code: int, folder: Path) -> None:
     whole = steps(drive(*sensor(30), cwd=folder).stdout)
     stuck = (
         "if asked['tick'] == 12: open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'asked'); time.sleep(600)"
@@ -204,31 +201,34 @@ READ = "import sys; sys.stdin.readline(); "
 
 
 @pytest.mark.parametrize(
-    ("child", "said"),
+    ("command", "said"),
     [
-        ([*PYTHON, READ + "sys.exit(3)"], "the child ended with exit code 3."),
-        ([*PYTHON, READ + "import os; os.kill(os.getpid(), 9)"], "the child was killed by SIGKILL."),
-        (["sh", "-c", "read x; echo hello; cat"], "the child talks nonsense: 'hello'; expected {\"x\": number}"),
-        (["sh", "-c", "read x; echo '{\"y\": 1}'; cat"], "the child talks nonsense: '{\"y\": 1}'; expected"),
+        ([*PYTHON, READ + "sys.exit(3)"], "the sensor exited with code 3."),
+        ([*PYTHON, READ + "import os; os.kill(os.getpid(), 9)"], "the sensor was killed by SIGKILL."),
+        (["sh", "-c", "read x; echo hello; cat"], "invalid response: 'hello'; expected {\"x\": number}"),
+        (["sh", "-c", "read x; echo '{\"y\": 1}'; cat"], "invalid response: '{\"y\": 1}'; expected"),
         (["sh", "-c", 'read x; echo \'{"x": "1"}\'; cat'], "x = '1' is not a number"),
         (
             ["sh", "-c", "read x; echo '{\"x\": 1e999}'; cat"],
-            "the child's answer at tick 0 cannot be: x must be finite",
+            "invalid reading at tick 0: x must be finite",
         ),
-        (["sh", "-c", 'read x; echo \'{"x": 1, "time": []}\'; cat'], "time must be a text or a number"),
-        (["sh", "-c", "read x; printf '{\"x\": 1'"], "the child broke off in the middle of a line: '{\"x\": 1'."),
-        ([*PYTHON, READ + "print('z' * 3000000, flush=True); sys.stdin.read()"], "a line that does not end, 'zzzz"),
+        (["sh", "-c", 'read x; echo \'{"x": 1, "time": []}\'; cat'], "time must be a string or a number"),
+        (["sh", "-c", "read x; printf '{\"x\": 1'"], "the sensor exited in the middle of a line: '{\"x\": 1'."),
+        (
+            [*PYTHON, READ + "print('z' * 3000000, flush=True); sys.stdin.read()"],
+            "longer than 1048576 bytes, 'zzzz",
+        ),
         (
             [*PYTHON, READ + 'print(\'{"x": 1}\\n{"x": 2}\', flush=True); sys.stdin.read()'],
-            "spoke before it was asked",
+            "sent a line before it was asked",
         ),
-        (["sh", "-c", "read x; sleep 600"], "did not answer within 1 s at tick 0; does it flush its output"),
-        (["sh", "-c", "exec >&-; sleep 600"], "the child closed its output and did not end"),
+        (["sh", "-c", "read x; sleep 600"], "did not respond within 1 s at tick 0; does it flush its output"),
+        (["sh", "-c", "exec >&-; sleep 600"], "the sensor closed its output but did not exit"),
         (["./nosuch"], "cannot run './nosuch': No such file or directory."),
     ],
 )
-def test_a_child_that_fails_is_named_and_the_state_saved(child: list[str], said: str, folder: Path) -> None:
-    done = drive("--state", "s", "--timeout", "1", "--", *child, cwd=folder)
+def test_a_sensor_that_fails_is_reported_and_the_state_saved(command: list[str], said: str, folder: Path) -> None:
+    done = drive("--state", "s", "--timeout", "1", "--", *command, cwd=folder)
     assert done.returncode == 1
     assert said in done.stderr
     assert "is saved in s." in done.stderr
@@ -248,15 +248,15 @@ def test_missing_and_impossible_answers(folder: Path) -> None:
     (folder / "mf.toml").write_text('missing = "raise"\n' + WALK)
     done = drive("--", "sh", "-c", answers, cwd=folder)
     assert done.returncode == 1
-    assert "no reading at tick 0, and the config says missing = 'raise'" in done.stderr
+    assert "no reading at tick 0, and the configuration has missing = 'raise'" in done.stderr
     (folder / "mf.toml").write_text('[model]\nkind = "bernoulli"\n')
     done = drive("--", "sh", "-c", "read x; echo '{\"x\": 0.5}'; cat", cwd=folder)
-    assert "cannot be: x = 0.5 is outside the support of Bernoulli" in done.stderr
+    assert "invalid reading at tick 0: x = 0.5 is outside the support of Bernoulli" in done.stderr
 
 
 def test_readings_of_several_numbers(folder: Path) -> None:
     eye = "[[1.0, 0.0], [0.0, 1.0]]"
-    text = f'[model]\nkind = "multivariate_gaussian"\nmean = [0.0, 0.0]\nvar = {eye}\nnoise = {eye}\n'
+    text = f'[model]\nkind = "multivariate_gaussian"\nmean = [0.0, 0.0]\nvar = {eye}\nnoise_var = {eye}\n'
     (folder / "mf.toml").write_text(text)
     done = drive("--", "sh", "-c", "read x; echo '{\"x\": [1, 2]}'; read x", cwd=folder)
     (step,) = steps(done.stdout)
@@ -266,16 +266,13 @@ def test_readings_of_several_numbers(folder: Path) -> None:
     )  # half way from the prior, less what a change would undo
     done = drive("--", "sh", "-c", "read x; echo '{\"x\": [1]}'; cat", cwd=folder)
     assert done.returncode == 1
-    assert "the child's answer at tick 0 cannot be: " in done.stderr
-    command = [*COMMAND, "detect", "-", "-c", "mf.toml"]
-    done = subprocess.run(
-        command, cwd=folder, input="1\n2\n", capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    assert "invalid reading at tick 0: " in done.stderr
+    done = mfbocd("detect", "-", "-c", "mf.toml", cwd=folder, stdin="1\n2\n")
     assert done.returncode == 2
-    assert "a reading of this multivariate_gaussian model is 2 numbers" in done.stderr
+    assert "a reading of this multivariate_gaussian model has 2 numbers" in done.stderr
 
 
-def test_a_child_that_stays_is_ended_with_all_it_started(folder: Path) -> None:
+def test_a_sensor_that_does_not_exit_is_terminated_with_its_children(folder: Path) -> None:
     script = "sleep 600 & echo $! > pid; while read x; do echo '{\"x\": 1}'; done; wait"
     done = drive("--ticks", "2", "--", "sh", "-c", script, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -284,7 +281,8 @@ def test_a_child_that_stays_is_ended_with_all_it_started(folder: Path) -> None:
 
 
 def test_its_stderr_passes_through(folder: Path) -> None:
-    done = drive("--quiet", "--", "sh", "-c", "echo warming up >&2; read x; echo '{\"end\": true}'", cwd=folder)
+    command = ["sh", "-c", "echo warming up >&2; read x; echo '{\"end\": true}'"]
+    done = process("drive", "-c", "mf.toml", "--quiet", "--", *command, cwd=folder)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "warming up\n")
 
 
@@ -294,8 +292,7 @@ def test_states_that_do_not_fit_are_refused(folder: Path) -> None:
     (folder / "mf.toml").write_text(WALK.replace("zeta = 0.1", "zeta = 0.2"))
     done = drive("--state", "s", *sensor(9), cwd=folder)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "s was saved under another config: model, fidelities, hazard" in done.stderr
-    assert "for its 3 ticks" in done.stderr
+    assert "s was saved with another configuration, and its 3 ticks are only valid with" in done.stderr
     (folder / "mf.toml").write_text(WALK + '[data]\nunit = "m"\n')  # which bears on no decision
     assert drive("--state", "s", "--ticks", "1", *sensor(9), cwd=folder).returncode == 0
     for data, said in ((b"rubbish", "is not a state"), (saved[:-5], "truncated"), (b"", "is not a state")):

@@ -21,7 +21,7 @@ from mfbocd.calibrate import (
     measured_time,
     threshold_fnr_fpr,
 )
-from mfbocd.calibrate.quantiles import beta_share, chi_square, gamma_share, student
+from mfbocd.calibrate.quantiles import beta_cdf, chi_square, gamma_cdf, student
 from mfbocd.calibrate.zeta import wilson
 from mfbocd.datasets import simulate
 
@@ -44,9 +44,9 @@ def test_quantiles_are_scipys(df, p):
 @pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2, 3), (40, 0.5), (300, 700)])
 def test_incomplete_functions_are_scipys(a, b):
     for x in [0.0, 0.01, 0.3, 0.7, 0.99, 1.0]:
-        assert beta_share(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-10, abs=1e-300)
+        assert beta_cdf(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-10, abs=1e-300)
     for x in [0.0, 0.1 * a, a, 3.0 * a]:
-        assert gamma_share(a, x) == pytest.approx(special.gammainc(a, x), rel=1e-10)
+        assert gamma_cdf(a, x) == pytest.approx(special.gammainc(a, x), rel=1e-10)
 
 
 def test_wilson_is_scipys():
@@ -177,7 +177,7 @@ def test_gaussian_refusals():
     high, low, signal, label = pairs(rng, 100, 0.1)
     with pytest.raises(CalibrationError, match="20 paired readings are too few for zeta: at least 30 are needed"):
         gaussian_zeta(high[:20], low[:20], truth=signal[:20])
-    with pytest.raises(CalibrationError, match=r"25 paired readings less one a regime \(50 - 25\)"):
+    with pytest.raises(CalibrationError, match=r"25 paired readings minus one per regime \(50 - 25\)"):
         gaussian_zeta(high[:50], low[:50], regimes=np.repeat(np.arange(25), 2))
     for given in ({"truth": signal}, {"regimes": label}):
         with pytest.raises(CalibrationError, match="the low fidelity is the better one"):
@@ -195,12 +195,12 @@ def test_gaussian_refusals():
     [
         ({}, "exactly one of truth, regimes and noise_var"),
         ({"noise_var": 1.0, "truth": np.zeros(50)}, "exactly one of truth, regimes and noise_var"),
-        ({"truth": np.zeros(49)}, "high and truth must be readings of the same ticks"),
+        ({"truth": np.zeros(49)}, "high and truth must have the same shape"),
         ({"noise_var": -1.0}, "gaussian_zeta.noise_var must be positive"),
         ({"noise_var": 1.0, "level": 1.0}, "level must lie in"),
         ({"noise_var": 1.0, "least": 2}, "least must be a whole number of at least 3, not 2"),
-        ({"noise_var": 1.0, "low": np.full(50, np.nan)}, "low must be finite, but is nan"),
-        ({"noise_var": 1.0, "low": np.zeros((50, 1))}, "low must be one reading a tick"),
+        ({"noise_var": 1.0, "low": np.full(50, np.nan)}, "low must be finite, not nan"),
+        ({"noise_var": 1.0, "low": np.zeros((50, 1))}, "low must be one-dimensional, one reading per tick"),
     ],
 )
 def test_gaussian_arguments(change, message):
@@ -336,9 +336,9 @@ def test_bernoulli_refusals():
     ("change", "message"),
     [
         ({"method": "auc"}, "method must be 'accuracy', 'tpr' or 'information', not 'auc'"),
-        ({"low": np.full(50, 0.5)}, "low must be zeros and ones, but holds 0.5"),
-        ({"low": np.zeros(49)}, "high and low must be readings of the same ticks"),
-        ({"truth": np.zeros(49)}, "high and truth must be readings of the same ticks"),
+        ({"low": np.full(50, 0.5)}, "low must be zeros and ones, not 0.5"),
+        ({"low": np.zeros(49)}, "high and low must have the same shape"),
+        ({"truth": np.zeros(49)}, "high and truth must have the same shape"),
     ],
 )
 def test_bernoulli_arguments(change, message):
@@ -576,11 +576,11 @@ def test_threshold_between_neighbouring_floats_still_separates():
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),
     [
-        ([1, 2], [1, 1], "labels must hold both classes, but 2 are 1 and 0 are 0"),
-        ([1, 2], [0, 0], "labels must hold both classes, but 0 are 1 and 2 are 0"),
-        ([1, 2, 3], [0, 1], "scores and labels must be of one length, not 3 and 2"),
+        ([1, 2], [1, 1], "labels must hold both classes, not 2 ones and 0 zeros"),
+        ([1, 2], [0, 0], "labels must hold both classes, not 0 ones and 2 zeros"),
+        ([1, 2, 3], [0, 1], "scores and labels must have the same length, not 3 and 2"),
         ([1, math.nan], [0, 1], "scores must be finite"),
-        ([1, 2], [0, 2], "labels must be zeros and ones, but holds 2"),
+        ([1, 2], [0, 2], "labels must be zeros and ones, not 2"),
     ],
 )
 def test_threshold_arguments(scores, labels, message):

@@ -90,7 +90,7 @@ def test_changes_are_where_theta_or_the_label_moves(stream):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("table", np.zeros((171, 3)), "3 columns but there are 4"),
+        ("table", np.zeros((171, 3)), "must have 4 columns, one per fidelity, not 3"),
         ("truth", np.zeros(170), "truth must have shape"),
         ("theta", np.zeros((171, 1)), "theta must have shape"),
         ("changes", np.array([0, 5]), "changes must lie in 1..170"),
@@ -132,9 +132,9 @@ def test_threshold_is_the_one_of_exhaustive_search(seed):
 
 
 def test_threshold_needs_both_kinds_and_scores_that_differ():
-    with pytest.raises(ValueError, match="both kinds"):
+    with pytest.raises(ValueError, match="both classes"):
         equal_error_threshold(np.arange(3.0), np.ones(3, bool))
-    with pytest.raises(ValueError, match="both kinds"):
+    with pytest.raises(ValueError, match="both classes"):
         equal_error_threshold(np.arange(3.0), np.zeros(3, bool))
     with pytest.raises(ValueError, match="differ"):
         equal_error_threshold(np.ones(4), np.array([True, False, True, False]))

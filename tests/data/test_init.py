@@ -12,7 +12,7 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.calibrate import CalibrationError
-from mfbocd.calibrate.draft import GuessError, guess_config, guess_model, survey, template
+from mfbocd.calibrate.draft import GuessError, classify_columns, guess_config, guess_model, template
 from mfbocd.calibrate.noise import noise_of
 from mfbocd.calibrate.recalibrate import recalibrate
 from mfbocd.io.config import Config
@@ -60,7 +60,7 @@ def test_noise_is_found_through_changes_of_level(scale: float) -> None:
 def test_noise_of_readings_that_hardly_move() -> None:
     noise_var, why = noise_of([5, 5, 5, 7, 5, 5, 5, 5, 5])
     assert noise_var == pytest.approx((2 * 2 + 2 * 2) / 8 / 2)
-    assert "most readings equal the one before" in why
+    assert "most readings equal the previous one" in why
     noise_var, why = noise_of([30.0] * 5)
     assert noise_var == pytest.approx(0.09)
     assert "placeholder" in why
@@ -84,51 +84,52 @@ def test_the_model_follows_the_data() -> None:
 def test_which_columns_are_readings() -> None:
     count = [str(i) for i in range(30)]
     noisy = [f"{v:.3f}" for v in np.random.default_rng(0).normal(size=30)]
-    found = survey([seen({"n": count, "a": noisy, "who": ["ann", "bob"] * 15})], ["n", "a", "who"])
+    found = classify_columns([seen({"n": count, "a": noisy, "who": ["ann", "bob"] * 15})], ["n", "a", "who"])
     assert (found.time, set(found.readings)) == ("n", {"a"})
-    assert found.reasons == {"n": "it grows by equal steps", "who": "its cells are not numbers"}
-    found = survey([seen({"Time": count, "tick": count, "a": noisy, "e": [""] * 30})], ["Time", "tick", "a", "e"])
+    assert found.reasons == {"n": "it increases by equal steps", "who": "its cells are not numbers"}
+    cells = {"Time": count, "tick": count, "a": noisy, "e": [""] * 30}
+    found = classify_columns([seen(cells)], list(cells))
     assert (found.time, set(found.readings)) == ("Time", {"a"})
-    assert found.reasons["tick"] == "by its name it is no reading"
+    assert found.reasons["tick"] == "by its name it is not a reading"
     assert found.reasons["e"] == "it is empty"
-    found = survey([seen({"t": noisy, "a": noisy})], ["t", "a"])  # a time that goes down is none
+    found = classify_columns([seen({"t": noisy, "a": noisy})], ["t", "a"])  # a time that goes down is none
     assert (found.time, set(found.readings)) == (None, {"t", "a"})
-    found = survey([seen({"when": [f"day {i}" for i in range(30)], "a": noisy})], ["when", "a"])
+    found = classify_columns([seen({"when": [f"day {i}" for i in range(30)], "a": noisy})], ["when", "a"])
     assert found.time == "when"
-    found = survey([seen({"a": [*noisy[:-1], "oops"], "b": count})], ["a", "b"], time="b")
+    found = classify_columns([seen({"a": [*noisy[:-1], "oops"], "b": count})], ["a", "b"], time="b")
     assert (found.time, set(found.readings)) == ("b", {"a"})
     assert np.isnan(found.readings["a"][-1])  # one bad cell: named when it is read, not now
 
 
 def test_a_config_from_two_columns() -> None:
     columns = {name: list(map(str, values)) for name, values in walk().items()}
-    config, notes = guess_config(survey([seen(columns)], list(columns)))
+    config, notes = guess_config(classify_columns([seen(columns)], list(columns)))
     assert [f.name for f in config.fidelities] == ["imu", "gps"]
     assert config.fidelities[0].zeta == pytest.approx(0.25, abs=0.06)
     assert [f.cost for f in config.fidelities] == [1, 10]
     assert "PLACEHOLDER" in notes["fidelity[0].cost"]
     assert "95 % interval" in notes["fidelity[0].zeta"]
-    assert notes["fidelity[1]"].startswith("The best: its noise, ")
+    assert notes["fidelity[1]"].startswith("The best: its noise variance, ")
     assert config.model["noise_var"] == pytest.approx(1.0, rel=0.2)
-    forced, notes = guess_config(survey([seen(columns)], list(columns)), best="imu")
+    forced, notes = guess_config(classify_columns([seen(columns)], list(columns)), best="imu")
     assert [f.name for f in forced.fidelities] == ["gps", "imu"]
-    assert notes["fidelity[1]"] == "The best: you said so."
+    assert notes["fidelity[1]"] == "The best: as specified."
     with pytest.raises(GuessError, match="best must be one of imu, gps, not 'lidar'"):
-        guess_config(survey([seen(columns)], list(columns)), best="lidar")
+        guess_config(classify_columns([seen(columns)], list(columns)), best="lidar")
 
 
 def test_three_columns_an_offset_and_too_few_rows() -> None:
     data = walk()
     data = {"far": data["imu"] * 1.0 + 40 + np.random.default_rng(5).normal(0, 3, 1000)} | data
     columns = {name: list(map(str, values)) for name, values in data.items()}
-    config, notes = guess_config(survey([seen(columns)], list(columns)))
+    config, notes = guess_config(classify_columns([seen(columns)], list(columns)))
     assert [f.name for f in config.fidelities] == ["far", "imu", "gps"]
     assert [f.cost for f in config.fidelities] == [1, 3.2, 10]
     assert "CAREFUL: it reads 40 more than the best" in notes["fidelity[0].zeta"]
     assert "CAREFUL" not in notes["fidelity[1].zeta"]
     few = {name: cells[:12] for name, cells in columns.items() if name != "far"}
-    config, notes = guess_config(survey([seen(few)], list(few)))
-    assert "a rough guess, as 12 paired readings are too few" in notes["fidelity[0].zeta"]
+    config, notes = guess_config(classify_columns([seen(few)], list(few)))
+    assert "a rough estimate, because 12 paired readings are too few" in notes["fidelity[0].zeta"]
 
 
 def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
@@ -148,17 +149,17 @@ def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
 @pytest.mark.parametrize("overlap", [0, 1, 2, 3, 10, 29])
 def test_readings_that_hardly_ever_overlap_are_judged_each_by_its_own_column(overlap: int) -> None:
     cells = apart(overlap)
-    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert [f.name for f in config.fidelities] == ["rough", "fine"]
     assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.15)
     why = notes["fidelity[0].zeta"]
-    assert f"a rough guess, as {overlap} paired readings are too few for zeta" in why
-    assert ("an offset from the best cannot be seen either" in why) == (overlap < 3)
+    assert f"a rough estimate, because {overlap} paired readings are too few for zeta" in why
+    assert ("an offset from the best cannot be detected either" in why) == (overlap < 3)
 
 
 def test_enough_overlap_is_used_as_pairs() -> None:
     cells = apart(200)
-    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert "differences of 200 readings" in notes["fidelity[0].zeta"]
     assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.25)
 
@@ -167,13 +168,13 @@ def test_enough_overlap_is_used_as_pairs() -> None:
 def test_a_column_whose_noise_cannot_be_told_gets_a_placeholder(held: int) -> None:
     fine = [str(x) for x in np.random.default_rng(1).normal(7.0, 0.1, 400)]
     cells = {"rough": ["7.0"] * held + [""] * (400 - held), "fine": fine}
-    config, notes = guess_config(survey([seen(cells)], list(cells)))
+    config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert [f.name for f in config.fidelities] == ["rough", "fine"]  # nor is it the best for its placeholder
     assert config.fidelities[0].zeta == 0.5
-    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: its readings never moved")
-    forced, notes = guess_config(survey([seen(cells)], list(cells)), best="rough")
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, set your own: its readings never vary")
+    forced, notes = guess_config(classify_columns([seen(cells)], list(cells)), best="rough")
     assert forced.fidelities[0].zeta == 0.5
-    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: the best's readings never moved")
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, set your own: the best's readings never vary")
 
 
 def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> None:
@@ -183,10 +184,10 @@ def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> 
         "small": [str(b) if i % 2 else "" for i, b in enumerate(bit)],
         "large": ["" if i % 2 else str(b) for i, b in enumerate(bit)],
     }
-    config, notes = guess_config(survey([seen(cells)], list(cells)), best="large")
+    config, notes = guess_config(classify_columns([seen(cells)], list(cells)), best="large")
     assert config.fidelities[0].zeta == 0.5
-    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, put in your own: 0 paired readings are too few")
-    readings = survey([seen(cells)], list(cells)).readings
+    assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, set your own: 0 paired readings are too few")
+    readings = classify_columns([seen(cells)], list(cells)).readings
     with pytest.raises(CalibrationError, match="zeta of 'small': 0 paired readings are too few for zeta"):
         recalibrate(config, readings)
 
@@ -194,7 +195,7 @@ def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> 
 @pytest.mark.parametrize("overlap", [0, 10])
 def test_calibrate_refuses_what_init_can_only_guess(overlap: int) -> None:
     cells = apart(overlap)
-    found = survey([seen(cells)], list(cells))
+    found = classify_columns([seen(cells)], list(cells))
     config, _ = guess_config(found)
     with pytest.raises(CalibrationError, match=f"zeta of 'rough': {overlap} paired readings are too few for zeta"):
         recalibrate(config, found.readings)
@@ -209,7 +210,7 @@ def test_zeros_and_ones() -> None:
         "large": list(map(str, high)),
         "heat": list(map(str, rng.normal(size=600))),
     }
-    config, notes = guess_config(survey([seen(columns)], list(columns)))
+    config, notes = guess_config(classify_columns([seen(columns)], list(columns)))
     assert config.model["kind"] == "bernoulli"
     assert [f.name for f in config.fidelities] == ["small", "large"]
     assert config.fidelities[0].zeta == pytest.approx((2 * (low == high).mean() - 1) ** 2, rel=1e-3)
@@ -232,7 +233,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | data)
     done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert "Wrote mf.toml. Read it, edit the costs, then: mfbocd detect walk.csv -c mf.toml" in done.stderr
+    assert "Wrote mf.toml. Edit the costs, then run: mfbocd detect walk.csv -c mf.toml" in done.stderr
     config = Config.load(tmp_path / "mf.toml")
     assert config.data.time == "at"
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=tmp_path)
@@ -243,7 +244,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert f"1000 ticks, {len(trace.changes)} changes found:" in done.stderr
     again = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
     assert again.returncode == 2
-    assert "mf.toml is there already; --force writes over it" in again.stderr
+    assert "mf.toml already exists; use --force to overwrite it" in again.stderr
     assert mfbocd("init", "--out", "mf.toml", "--force", cwd=tmp_path).returncode == 0
     assert Config.load(tmp_path / "mf.toml").fidelities[1].cost == 40
 
@@ -289,10 +290,10 @@ def test_refusals_are_plain(tmp_path: Path) -> None:
     (tmp_path / "words.csv").write_text("a,b\nx,y\nx,z\n")
     done = mfbocd("init", "--from", "words.csv", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("Error: no column of numbers among the first 2 rows (")
+    assert done.stderr.startswith("Error: no column of numbers in the first 2 rows (")
     done = mfbocd("init", "--from", "stuck.csv", "--best", "lidar", cwd=tmp_path)
     assert done.returncode == 2
-    assert "'lidar' is none of imu, gps" in done.stderr
+    assert "no column 'lidar'; expected one of imu, gps" in done.stderr
     for wrong in (done, mfbocd("init", "--from", os.devnull, cwd=tmp_path)):
         assert wrong.returncode in (1, 2)
         assert "Traceback" not in wrong.stderr
@@ -330,18 +331,18 @@ def test_what_cannot_be_told_is_kept_or_refused() -> None:
     config = Config.parse({"model": {"kind": "gaussian"}, "fidelity": [{"name": "a", "zeta": 1, "cost": 1}]})
     flat = recalibrate(config, {"a": rng.normal(3, 2, 500)})
     assert [c.label for c in flat.changes] == ["noise_var"]
-    assert flat.kept[0].startswith("the prior: levels hardly differ")
+    assert flat.kept[0].startswith("the prior: the level hardly varies")
     assert flat.config.model["mean"] == 0.0
-    with pytest.raises(CalibrationError, match="the best fidelity, 'a', has 0 readings"):
+    with pytest.raises(CalibrationError, match="the best fidelity, 'a', must have at least 2 readings, not 0"):
         recalibrate(config, {"a": np.full(5, np.nan)})
     bits = Config.parse({"model": {"kind": "bernoulli"}, "fidelity": [{"name": "a", "zeta": 1, "cost": 1}]})
     assert recalibrate(bits, {"a": np.zeros(50)}).kept == ["the prior: every reading of the best fidelity is 0"]
-    with pytest.raises(CalibrationError, match=r"the best fidelity holds 0\.5"):
+    with pytest.raises(CalibrationError, match=r"must be 0 or 1 for a bernoulli model, not 0\.5"):
         recalibrate(bits, {"a": np.array([0.0, 1.0, 0.5])})
 
 
-def test_a_survey_reads_real_tables(tmp_path: Path) -> None:
+def test_columns_of_real_tables_are_classified(tmp_path: Path) -> None:
     csv(tmp_path / "walk.csv", {"at": [f"day {i}" for i in range(1000)]} | walk())
     with open_table(tmp_path / "walk.csv") as table:
-        found = survey(table.chunks(), table.columns)
+        found = classify_columns(table.chunks(), table.columns)
     assert (found.rows, found.time, set(found.readings)) == (1000, "at", {"imu", "gps"})

@@ -19,9 +19,9 @@ from matplotlib.text import Text
 
 import mfbocd as mf
 from mfbocd.trace import plots
-from mfbocd.trace.plots.clock import Clock
-from mfbocd.trace.plots.style import looks
+from mfbocd.trace.plots.style import fidelity_styles
 from mfbocd.trace.plots.thin import extremes
+from mfbocd.trace.plots.timeline import Timeline
 
 pytestmark = pytest.mark.slow
 
@@ -274,13 +274,13 @@ def test_it_is_legible_600_pixels_wide_and_nothing_is_cut(trace: mf.Trace, strea
 
 
 def test_colours_differ_in_greyscale_and_markers_differ(trace: mf.Trace) -> None:
-    shown = looks(trace)
-    grey = [np.dot(to_rgb(look.colour), (0.299, 0.587, 0.114)) for look in shown]
+    shown = fidelity_styles(trace)
+    grey = [np.dot(to_rgb(f.colour), (0.299, 0.587, 0.114)) for f in shown]
     assert abs(grey[0] - grey[1]) > 0.2
     many = mf.Trace(**{**vars(trace), "fidelities": tuple("abcdef"), "costs": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)})
-    assert len({look.marker for look in looks(many)}) == 6
-    assert len({look.colour for look in looks(many)}) == 6
-    assert [look.marker for look in looks(many)][::5] == ["o", "x"]  # the dearest is the disc, wherever it stands
+    assert len({f.marker for f in fidelity_styles(many)}) == 6
+    assert len({f.colour for f in fidelity_styles(many)}) == 6
+    assert [f.marker for f in fidelity_styles(many)][::5] == ["o", "x"]  # the dearest is the disc, wherever it stands
 
 
 def test_a_long_stream_is_thinned_and_says_so() -> None:
@@ -332,9 +332,9 @@ def test_times_may_be_datetimes(trace: mf.Trace) -> None:
 def test_times_with_a_zone_are_shown_in_utc(trace: mf.Trace) -> None:
     zone = timezone(timedelta(hours=2))
     time = [datetime(2024, 1, 1, 12, tzinfo=zone) + timedelta(minutes=t) for t in range(TICKS)]
-    clock = Clock(trace, time)
-    assert clock.words([3]) == ["2024-01-01 10:00:00"]
-    assert clock.words([4]) == [str(time[1].astimezone(UTC).replace(tzinfo=None))]
+    timeline = Timeline(trace, time)
+    assert timeline.labels([3]) == ["2024-01-01 10:00:00"]
+    assert timeline.labels([4]) == [str(time[1].astimezone(UTC).replace(tzinfo=None))]
 
 
 def test_times_may_be_numbers(trace: mf.Trace) -> None:
@@ -347,8 +347,8 @@ def test_times_may_be_numbers(trace: mf.Trace) -> None:
 @pytest.mark.parametrize(
     ("time", "said"),
     [
-        ([1.0], "time must have 2 entries, one a tick, not 1"),
-        ([1.0, 0.5], r"time must not go back, but time\[1\] is 0.5 after 1.0"),
+        ([1.0], "time must have 2 entries, one per tick, not 1"),
+        ([1.0, 0.5], r"time must not decrease, but time\[1\] is 0.5 after 1.0"),
         ([1.0, np.nan], r"time\[1\] must be a finite number or a datetime, not nan"),
         (["a", "b"], "time must be numbers or datetimes, not 'a'"),
     ],
@@ -360,9 +360,9 @@ def test_bad_times_are_named(time, said: str) -> None:  # type: ignore[no-untype
 
 
 def test_other_errors_name_what_is_wrong(trace: mf.Trace) -> None:
-    with pytest.raises(ValueError, match=f"truth must have {TICKS} entries, one a tick, not shape"):
+    with pytest.raises(ValueError, match=f"truth must have {TICKS} entries, one per tick, not shape"):
         trace.plot(truth=[1.0])
-    with pytest.raises(ValueError, match="trace has no ticks"):
+    with pytest.raises(ValueError, match="trace must have at least one tick"):
         mf.Trace.of([], WAYS).plot()
 
 

@@ -97,7 +97,7 @@ def test_what_is_not_known_is_not_told() -> None:
     detector = mf.Detector(MODEL, ways, policy=mf.Net(0.01))
     trace = mf.run(detector, np.zeros((20, 2)), raws=[None] * 20)
     text = words(page(trace))
-    assert "is not known: costs depend on the input" in text
+    assert "is not known, because costs depend on the input" in text
     assert "saved" not in text
     assert "No change was found in 20 ticks" in text
     assert "Download" not in text
@@ -127,11 +127,11 @@ def test_what_a_user_supplied_is_escaped(trace: mf.Trace) -> None:
 
 
 def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
-    with pytest.raises(ValueError, match="time must have 240 entries, one a tick, not 3"):
+    with pytest.raises(ValueError, match="time must have 240 entries, one per tick, not 3"):
         page(trace, time=[1, 2, 3])
-    with pytest.raises(ValueError, match="truth must have 240 entries, one a tick, not 1"):
+    with pytest.raises(ValueError, match="truth must have 240 entries, one per tick, not 1"):
         page(trace, truth=[1.0])
-    with pytest.raises(ValueError, match="trace has no ticks"):
+    with pytest.raises(ValueError, match="trace must have at least one tick"):
         page(mf.Trace.of([], WAYS))
 
 
@@ -184,9 +184,9 @@ def test_hovering_over_a_point_shows_it(opened: Visit, trace: mf.Trace) -> None:
     )
     page.mouse.move(*place)
     page.wait_for_selector("#changes .hoverlayer .hovertext")
-    told = page.text_content("#changes .hoverlayer")
-    assert f"alarm at {fired}" in told
-    assert f"changed at {trace.changed_at[fired]}" in told
+    shown_gains = page.text_content("#changes .hoverlayer")
+    assert f"alarm at {fired}" in shown_gains
+    assert f"changed at {trace.changed_at[fired]}" in shown_gains
     assert opened.said == []
 
 

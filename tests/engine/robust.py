@@ -81,8 +81,8 @@ def _positions(readings: Readings) -> np.ndarray:
     joint = np.full(POSITIONS.size, 1 / POSITIONS.size)
     for x, zeta in readings:
         if zeta > 0:
-            noise_var = stats.norm(POSITIONS, SD / math.sqrt(zeta))
-            joint = joint * (noise_var.sf(CAP) if x == CAP else noise_var.pdf(x))
+            noise = stats.norm(POSITIONS, SD / math.sqrt(zeta))
+            joint = joint * (noise.sf(CAP) if x == CAP else noise.pdf(x))
     return joint
 
 

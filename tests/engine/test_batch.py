@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mfbocd as mf
-from mfbocd.trace.recorder import Watch
+from mfbocd.trace.recorder import Recorder
 
 from ..registry import CASES, Case
 
@@ -85,8 +85,8 @@ def test_to_frame() -> None:
         ([[0.0, 1.0], [0.0, np.nan]], "row 1, column 'high': x is nan"),
         ([[0.0, 1.0], [0.0, np.inf]], "row 1, column 'high': x must be finite"),
         ([[0.0, 1.0], [0.0, "x"]], "row 1, column 'high': x must be a number"),
-        ([[0.0, 1.0, 2.0]], "table must have shape (T, 2), one column a fidelity, not (1, 3)"),
-        ([0.0, 1.0], "table must have shape (T, 2), one column a fidelity, not (2,)"),
+        ([[0.0, 1.0, 2.0]], "table must have shape (T, 2), one column per fidelity, not (1, 3)"),
+        ([0.0, 1.0], "table must have shape (T, 2), one column per fidelity, not (2,)"),
     ],
 )
 def test_bad_tables_are_named_and_change_nothing(table, said: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
@@ -107,7 +107,7 @@ def test_an_empty_stream_is_an_empty_trace() -> None:
 def test_a_posterior_needs_a_fresh_detector() -> None:
     detector = mf.Detector(mf.Gaussian())
     detector.update(0.0)
-    with pytest.raises(ValueError, match="posterior=True needs a detector that has seen nothing"):
+    with pytest.raises(ValueError, match="posterior=True needs a detector before its first tick"):
         mf.run(detector, [0.0], posterior=True)
 
 
@@ -218,11 +218,11 @@ def test_the_posterior_of_a_long_stream_is_thinned_and_binned() -> None:
 def test_a_watch_needs_not_know_how_long_the_stream_is() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1e-4, prune=mf.TopK(20))
     detector.update(0.0)
-    watch = Watch(detector)
+    recorder = Recorder(detector)
     for x in np.random.default_rng(3).normal(size=1100):
-        watch.before()
-        watch.after(detector.update(float(x)))
-    trace = watch.trace()
+        recorder.before_tick()
+        recorder.after_tick(detector.update(float(x)))
+    trace = recorder.trace()
     assert trace.detail is not None
     assert trace.first == 1
     assert trace.detail.tick.tolist() == list(range(1, 1101, 2))
@@ -285,9 +285,9 @@ def test_a_cost_that_is_a_function_is_not_known_beforehand() -> None:
 def test_steps_that_make_no_trace_are_named() -> None:
     detector = mf.Detector(mf.Gaussian(), FIDELITIES)
     steps = [detector.update(1.0, "low") for _ in range(3)]
-    with pytest.raises(ValueError, match="consecutive ticks: 1 was expected, not 2"):
+    with pytest.raises(ValueError, match="consecutive ticks: expected 1, not 2"):
         mf.Trace.of([steps[0], steps[2]], detector)
-    with pytest.raises(ValueError, match="step 0 read 'low', which is none of imu, gps"):
+    with pytest.raises(ValueError, match="step 0: fidelity must be one of imu, gps, not 'low'"):
         mf.Trace.of(steps, ["imu", "gps"])
     assert mf.Trace.of([], detector).first == 3
 
@@ -311,9 +311,9 @@ def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
     frame = trace.to_frame()
     np.testing.assert_array_equal(frame[["x_0", "x_1", "x_2"]].to_numpy(), x)
     np.testing.assert_array_equal(trace.number(1).x, x[:, 1])
-    with pytest.raises(ValueError, match=r"3 numbers: draw one, trace.number\(0\)"):
+    with pytest.raises(ValueError, match=r"one number, not 3: use trace.number\(0\)"):
         trace.plot()
-    with pytest.raises(ValueError, match="there is none to pick"):
+    with pytest.raises(ValueError, match="number needs readings of several numbers"):
         trace.number(0).number(0)
     pandas = pytest.importorskip("pandas")
     same = mf.run(mf.Detector(model, hazard=0.02, missing="skip"), pandas.DataFrame(x, columns=list("abc")))
@@ -328,7 +328,7 @@ def test_vectors_at_several_fidelities() -> None:
     trace = mf.run(mf.Detector(model, ways, 0.02, policy=mf.Budget(2.5)), table)
     assert set(trace.choice.tolist()) == {0, 1}
     np.testing.assert_array_equal(trace.x, table[np.arange(50), trace.choice])
-    with pytest.raises(ValueError, match=r"table must have shape \(T, 2, 2\), 2 numbers a reading, not \(50, 2\)"):
+    with pytest.raises(ValueError, match=r"table must have shape \(T, 2, 2\), 2 numbers per reading, not \(50, 2\)"):
         mf.run(mf.Detector(model, ways, 0.02), table[:, 0])
     table[7] = np.inf
     with pytest.raises(ValueError, match="row 7, column 'low': x must be finite"):

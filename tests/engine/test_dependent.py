@@ -137,7 +137,7 @@ def test_an_autoregression_of_order_0_is_the_gaussian_of_unknown_variance(gain) 
         a, b = one.update(x, name), two.update(x, name)
         assert (a.mean, a.p_change) == pytest.approx((b.mean, b.p_change), abs=1e-10)
     levels = np.array([0.0, 0.1, 0.6, 1.0])
-    np.testing.assert_allclose(*(expected_gains(det.filter, levels, gain) for det in (one, two)), atol=1e-7)
+    np.testing.assert_allclose(*(expected_gains(det._filter, levels, gain) for det in (one, two)), atol=1e-7)
     assert one.interval(0.9) == pytest.approx(two.interval(0.9), rel=1e-9)
     assert one.variance == pytest.approx(two.variance, rel=1e-10)
 
@@ -176,7 +176,7 @@ def test_a_vector_autoregression_of_order_0_is_the_gaussian_of_unknown_covarianc
         a, b = one.update(x, name), two.update(x, name)
         np.testing.assert_allclose([*a.mean, a.p_change], [*b.mean, b.p_change], atol=1e-10)
     levels = np.array([0.0, 0.1, 0.6, 1.0])
-    np.testing.assert_allclose(*(expected_gains(det.filter, levels, gain) for det in (one, two)), atol=1e-9)
+    np.testing.assert_allclose(*(expected_gains(det._filter, levels, gain) for det in (one, two)), atol=1e-9)
     np.testing.assert_allclose(one.interval(0.9), two.interval(0.9), rtol=1e-9)
     np.testing.assert_allclose(one.variance, two.variance, rtol=1e-10)
     np.testing.assert_allclose(one.parameter, two.parameter, rtol=1e-9)
@@ -279,7 +279,7 @@ def test_a_vector_autoregression_moves_with_units_and_axes() -> None:
         x, name = rng.normal(2.0 * (t > 20), 1.0, 2), ("low", "high", "none")[t % 3]
         plain.update(x, name)
         moved.update(shift + mix @ x, name)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9)
     np.testing.assert_allclose(moved.mean, shift + mix @ plain.mean, rtol=1e-9)
 
 
@@ -380,10 +380,10 @@ def test_shift_and_scale_change_nothing(name: str, known: int, shift: float, log
         moved.update(shift + scale * x, level)
     # adding the shift to x already loses this much of it
     lost = 1e-15 * max(1.0, abs(shift) / scale)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9 + 1e4 * lost)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9 + 1e4 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-8 + 1e5 * lost))
     for gain in GAINS:
-        a, b = (expected_gains(det.filter, np.array([0.3, 1.0]), gain) for det in (plain, moved))
+        a, b = (expected_gains(det._filter, np.array([0.3, 1.0]), gain) for det in (plain, moved))
         np.testing.assert_allclose(b, a, atol=1e-6 + 1e4 * lost)
 
 
@@ -400,7 +400,7 @@ def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
         name = ("low", "high")[t % 2]
         plain.update(x, name)
         moved.update(np.append(1e3 + 10.0 * x[0], factor * x[1:]), name)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9)
     assert moved.mean[0] == pytest.approx(1e3 + 10.0 * plain.mean[0], rel=1e-10)
 
 

@@ -66,12 +66,44 @@ def test_the_default_is_ordinary_bocd_or_a_budget() -> None:
     assert make(policy=mf.Always("imu")).choose() is IMU
 
 
-def test_update_takes_a_fidelity_its_name_or_nothing() -> None:
-    results = [make(policy=mf.Always()).update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40), None)]
+def test_update_takes_a_fidelity_or_its_name() -> None:
+    results = [make(policy=mf.Always()).update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40))]
     assert len(set(results)) == 1
     assert results[0].fidelity == "gps"
     for x in (1, True, np.float32(1.0), np.int8(1), np.array(1.0)):
         assert make().update(x, "gps") == results[0]
+
+
+def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> None:
+    detector = make(policy=mf.Always("gps"), missing="skip")
+    with pytest.raises(ValueError, match="fidelity must be one of imu, gps: with several fidelities, give the one"):
+        detector.update(1.0)
+    detector.gains()  # shows the choice and makes none
+    with pytest.raises(ValueError, match="fidelity must be one of"):
+        detector.update(1.0)
+    assert detector.ticks == 0
+    chosen = detector.choose()
+    assert detector.update(1.0).fidelity == chosen.name == "gps"
+    with pytest.raises(ValueError, match="fidelity must be one of"):  # that was the choice for another tick
+        detector.update(1.0)
+    detector.choose()
+    assert detector.update(1.0, "imu").fidelity == "imu"
+    assert detector.update(None).fidelity is None
+    detector.choose()
+    detector.reset()
+    with pytest.raises(ValueError, match="fidelity must be one of"):
+        detector.update(1.0)
+    assert mf.Detector(mf.Gaussian(0, 9, 1)).update(1.0).fidelity == "full"
+
+
+def test_a_hazard_in_the_place_of_fidelities_is_named() -> None:
+    said = r"fidelities must be Fidelity objects, not 0.01: did you mean hazard=0.01\?"
+    with pytest.raises(TypeError, match=said):
+        mf.Detector(mf.Gaussian(), 0.01)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=said):
+        mf.Fleet(2, mf.Gaussian(), 0.01)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="fidelities must be Fidelity objects, not <object"):
+        mf.Detector(mf.Gaussian(), object())  # type: ignore[arg-type]
 
 
 # --- alarms ---------------------------------------------------------------------------------------------------
@@ -104,7 +136,7 @@ def test_the_start_of_the_stream_is_no_change() -> None:
         step = detector.update(0.0, GPS)
         assert not step.alarm
         assert step.p_change < 1e-3
-        assert detector.changed(within=t + 1) < 1e-3
+        assert detector.p_changed(within=t + 1) < 1e-3
     assert detector.run_length.weight[-1] > 0.99
     assert detector.run_length.length[-1] == 29
 
@@ -129,7 +161,7 @@ def test_alarm_by_threshold_alone() -> None:
     for bad in (0.0, 1.5, "x", True):
         with pytest.raises((TypeError, ValueError), match=r"alarm|Alarm"):
             make(alarm=bad)
-    with pytest.raises(ValueError, match=r"Alarm.within must be at least 1, not 0"):
+    with pytest.raises(ValueError, match=r"Alarm.within must be a whole number of at least 1, not 0"):
         mf.Alarm(within=0)
 
 
@@ -144,7 +176,7 @@ def test_before_the_first_tick_it_tells_the_prior() -> None:
     assert detector.interval(0.9) == pytest.approx(stats.norm(0, math.sqrt(10)).interval(0.9), rel=1e-9)
     assert detector.map_run_length is None
     assert len(detector.run_length.length) == 0
-    assert detector.changed(within=5) == 0.0
+    assert detector.p_changed(within=5) == 0.0
     with pytest.raises(ValueError, match="no tick yet"):
         detector.regime()
 
@@ -153,7 +185,7 @@ def test_predictive_moments_and_interval_are_those_of_the_mixture() -> None:
     detector = make(hazard=0.2, prune=None)
     for x in (0.3, 0.1, 4.0, 4.2):
         detector.update(x, GPS)
-    weight, columns = detector.filter.predicted()
+    weight, columns = detector._filter.predicted()
     mean, var = detector.model.predictive(columns)
     rng = np.random.default_rng(0)
     which = rng.choice(len(weight), size=400_000, p=weight)
@@ -263,10 +295,10 @@ def test_values_outside_the_support_are_named() -> None:
         (lambda: make(policy=mf.Random([0.5, 0.6])), "sum to 1, not [0.5, 0.6]"),
         (lambda: make(policy=mf.Random([1.0])), "must be 2 numbers"),
         (lambda: make(policy=mf.Random({"sonar": 1.0})), "names 'sonar', which is none of imu, gps"),
-        (lambda: make(seed=-1), "seed must lie in [0, 2**53), not -1"),
-        (lambda: make(seed=1.5), "seed must be a whole number, not 1.5"),
+        (lambda: make(seed=-1), "seed must be a whole number of at least 0, not -1"),
+        (lambda: make(seed=1.5), "seed must be a whole number of at least 0, not 1.5"),
         (lambda: make(missing="drop"), "missing must be 'raise' or 'skip', not 'drop'"),
-        (lambda: make().changed(within=0), "within must be a whole number of at least 1, not 0"),
+        (lambda: make().p_changed(within=0), "within must be a whole number of at least 1, not 0"),
         (lambda: make().interval(1.0), "level must lie in (0, 1), not 1.0"),
     ],
 )
@@ -305,11 +337,11 @@ def test_an_error_in_a_users_family_leaves_the_state() -> None:
     family = gaussian_family("paper")
     detector = mf.Detector(family, hazard=0.1)
     detector.update(1.0)
-    before = detector.filter.state.copy()
+    before = detector._filter.state.copy()
     family.log_h1 = lambda x: x * math.nan
     with pytest.raises(ValueError, match="gave a log predictive"):
         detector.update(2.0)
-    np.testing.assert_array_equal(detector.filter.state, before)
+    np.testing.assert_array_equal(detector._filter.state, before)
     assert detector.ticks == 1
 
 
@@ -416,7 +448,7 @@ def test_after_a_reset_only_the_money_is_remembered() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(3.0), seed=3)
     rng = np.random.default_rng(1)
     for x in rng.normal(size=200):
-        detector.update(float(x))
+        detector.update(float(x), detector.choose())
     learnt, spent = detector.policy.state(), detector.spent
     detector.reset()
     assert detector.ticks == 0
@@ -433,7 +465,7 @@ def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(share=0.3), seed=3)
     rng = np.random.default_rng(2)
     for x in rng.normal(size=300):
-        detector.update(float(x))
+        detector.update(float(x), detector.choose())
     before = detector.to_bytes()
     other = detector.with_fidelities([*ways, mf.Fidelity("middle", 0.6, 3.0)])
     assert detector.to_bytes() == before

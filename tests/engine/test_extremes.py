@@ -19,8 +19,8 @@ def healthy(detector: mf.Detector) -> None:
     assert math.isfinite(detector.mean)
     assert math.isfinite(detector.variance)
     assert detector.variance > 0
-    assert np.isfinite(detector.filter.state[np.isfinite(detector.filter.state)]).all()
-    assert not np.isnan(detector.filter.state).any()
+    assert np.isfinite(detector._filter.state[np.isfinite(detector._filter.state)]).all()
+    assert not np.isnan(detector._filter.state).any()
     assert np.isfinite(detector.interval(0.9)).all()
 
 
@@ -83,7 +83,7 @@ def test_bernoulli_extremes(prior: tuple[float, float], predictive) -> None:  # 
 def test_a_million_ticks(model) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(4)
     detector = mf.Detector(model, hazard=1 / 1000)
-    size = detector.filter.state.nbytes
+    size = detector._filter.state.nbytes
     ones = isinstance(model, mf.Bernoulli)
     for part in range(10):
         x = (rng.random(100_000) < 0.5 + 0.04 * part).astype(float) if ones else rng.normal(part, 1.0, 100_000)
@@ -91,7 +91,7 @@ def test_a_million_ticks(model) -> None:  # type: ignore[no-untyped-def]
         assert np.isfinite(trace.mean).all()
         assert np.isfinite(trace.p_change).all()
     assert detector.ticks == 1_000_000
-    assert detector.filter.state.nbytes == size
+    assert detector._filter.state.nbytes == size
     assert detector.mean == pytest.approx(0.86 if ones else 9.0, abs=0.02)
     assert math.isfinite(detector.log_evidence)
     assert detector.run_length.weight.sum() == pytest.approx(1.0)

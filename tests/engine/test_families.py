@@ -416,8 +416,8 @@ def compare(one: Any, other: Any, readings: list[tuple[float, float]], tolerance
     paper = isinstance(other, mf.Bernoulli) and other.kind == "paper"  # whose gains are of unnormalised values
     for gain in () if paper else ("run_length", "joint"):
         np.testing.assert_allclose(
-            expected_gains(a.filter, np.array([0.3, 1.0]), gain),
-            expected_gains(b.filter, np.array([0.3, 1.0]), gain),
+            expected_gains(a._filter, np.array([0.3, 1.0]), gain),
+            expected_gains(b._filter, np.array([0.3, 1.0]), gain),
             rtol=1e-6,
             atol=max(tolerance, 1e-9),
         )
@@ -470,11 +470,11 @@ def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: fl
         assert plain.choose() == moved.choose()
         plain.update(here)
         moved.update(there)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-8)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-8)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-8, abs=1e-8 * scale)
     for gain in GAINS:
         levels = np.array([0.01, 0.3, 1.0])
-        want, got = (expected_gains(d.filter, levels, gain) for d in (plain, moved))
+        want, got = (expected_gains(d._filter, levels, gain) for d in (plain, moved))
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
 
 
@@ -487,11 +487,11 @@ def healthy(detector: mf.Detector) -> None:
     assert (np.diff(length) > 0).all()
     assert math.isfinite(detector.log_evidence)
     assert math.isfinite(detector.mean)
-    assert not np.isnan(detector.filter.state).any()
+    assert not np.isnan(detector._filter.state).any()
     low, high = detector.interval(0.9)
     assert -math.inf < low <= high < math.inf
     for gain in GAINS:
-        told = expected_gains(detector.filter, np.array([0.3, 1.0]), gain)
+        told = expected_gains(detector._filter, np.array([0.3, 1.0]), gain)
         assert np.isfinite(told).all()
         assert (told >= 0).all()
 

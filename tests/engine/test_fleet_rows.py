@@ -89,7 +89,7 @@ class Twins:
             assert fleet.to_bytes(name) == d.to_bytes()
             assert fleet.extract(i).to_bytes() == d.to_bytes()
             gain = d.policy.gain
-            weighed = [] if gain is None else expected_gains(d.filter, d.policy.zeta, gain).tolist()
+            weighed = [] if gain is None else expected_gains(d._filter, d.policy.zeta, gain).tolist()
             assert decision.gains[i].tolist() == weighed
             price = getattr(d.policy, "price", None)
             assert (None if decision.price is None else decision.price[i]) == price

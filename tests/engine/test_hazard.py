@@ -93,13 +93,13 @@ def test_a_learned_hazard_is_the_mixture_of_one_filter_a_candidate(case: Case) -
             part.update(x, way)
         evidence = np.array([part.log_evidence for part in parts])
         share = np.exp(evidence - np.logaddexp.reduce(evidence))
-        np.testing.assert_allclose(whole.hazards[1], share, atol=1e-11)
+        np.testing.assert_allclose(whole.hazard_posterior[1], share, atol=1e-11)
         assert whole.log_evidence == pytest.approx(np.logaddexp.reduce(evidence) - math.log(5), abs=1e-9)
         expected = share @ np.array([part.run_length.weight for part in parts])
         np.testing.assert_allclose(whole.run_length.weight, expected, atol=1e-11)
         assert step.mean == pytest.approx(share @ np.array([part.mean for part in parts]), abs=1e-9)
-    mixed = whole.filter.predicted()[0]
-    each = np.array([part.filter.predicted()[0] for part in parts])
+    mixed = whole._filter.predicted()[0]
+    each = np.array([part._filter.predicted()[0] for part in parts])
     np.testing.assert_allclose(mixed, share @ each, atol=1e-11)
 
 
@@ -107,7 +107,7 @@ def test_a_learned_hazard_finds_the_true_one_whatever_the_pruning() -> None:
     stream = mf.simulate.gaussian(mf.Gaussian(0, 25, 1), hazard=0.02, ticks=6000, seed=3)
     detector = mf.Detector(mf.Gaussian(0, 25, 1), hazard=Learned(), missing="skip")
     mf.run(detector, stream.table[:, 0])
-    hazard, probability = detector.hazards
+    hazard, probability = detector.hazard_posterior
     assert probability.sum() == pytest.approx(1.0)
     counted = len(stream.changes) / 6000
     assert float(hazard @ probability) == pytest.approx(counted, rel=0.3)  # candidates are a factor 2 apart
@@ -136,7 +136,7 @@ def test_a_fleet_learns_each_streams_hazard() -> None:
             detector.update(float(x))
     for i, detector in enumerate(alone):
         assert fleet.extract(i).to_bytes() == detector.to_bytes()
-    means = [float(np.dot(*fleet.extract(i).hazards)) for i in range(2)]
+    means = [float(np.dot(*fleet.extract(i).hazard_posterior)) for i in range(2)]
     assert means[0] < 0.03 < means[1]
 
 

@@ -88,8 +88,8 @@ def test_the_gaussian_gain_equals_dense_integration(kind: str, var: float) -> No
     for _ in range(3):
         model = mf.Gaussian(0.0, var, 1.0)
         detector = made(model, gaussian_readings(kind, var, rng), float(rng.choice([0.2, 0.02, 0.004])))
-        weight, stats = detector.filter.predicted()
-        got = expected_gains(detector.filter, LEVELS, "run_length")
+        weight, stats = detector._filter.predicted()
+        got = expected_gains(detector._filter, LEVELS, "run_length")
         for zeta, gain in zip(LEVELS.tolist(), got.tolist(), strict=True):
             expected = dense(weight, *model.predictive(stats, zeta))
             assert gain == pytest.approx(expected, abs=1e-6)
@@ -131,8 +131,8 @@ def test_the_gaussian_gains_are_affine_invariant(kind: str, shift: float, scale:
     standard = made(mf.Gaussian(0.0, 9.0, 1.0), list(zip(plain.tolist(), zetas, strict=True)))
     other = made(mf.Gaussian(shift, 9.0 * scale**2, scale**2), list(zip(moved.tolist(), zetas, strict=True)))
     for gain in GAINS:
-        expected = expected_gains(standard.filter, LEVELS, gain)
-        np.testing.assert_allclose(expected_gains(other.filter, LEVELS, gain), expected, rtol=1e-7, atol=1e-9)
+        expected = expected_gains(standard._filter, LEVELS, gain)
+        np.testing.assert_allclose(expected_gains(other._filter, LEVELS, gain), expected, rtol=1e-7, atol=1e-9)
         assert expected.max() > 1e-4
 
 
@@ -142,8 +142,8 @@ def test_an_untouched_reading_moved_by_a_shift_gains_nearly_the_same() -> None:
     standard = made(mf.Gaussian(0.0, 9.0, 1.0), readings)
     moved = [(1e6 + 1e-6 * x, zeta) for x, zeta in readings]
     other = made(mf.Gaussian(1e6, 9e-12, 1e-12), moved)
-    expected = expected_gains(standard.filter, LEVELS, "run_length")
-    np.testing.assert_allclose(expected_gains(other.filter, LEVELS, "run_length"), expected, rtol=2e-3, atol=1e-9)
+    expected = expected_gains(standard._filter, LEVELS, "run_length")
+    np.testing.assert_allclose(expected_gains(other._filter, LEVELS, "run_length"), expected, rtol=2e-3, atol=1e-9)
 
 
 # --- the Bernoulli: plain sums -----------------------------------------------------------------------------------
@@ -168,8 +168,8 @@ BITS = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from(ZETAS)), 
 @given(readings=BITS, prior=st.tuples(st.floats(0.05, 20.0), st.floats(0.05, 20.0)), hazard=st.floats(0.001, 0.5))
 def test_the_bernoulli_gain_is_the_plain_sum(predictive, readings, prior, hazard) -> None:  # type: ignore[no-untyped-def]
     detector = made(mf.Bernoulli(*prior, predictive=predictive), readings, hazard)
-    weight, (a, b, _) = detector.filter.predicted()
-    got = expected_gains(detector.filter, LEVELS, "run_length")
+    weight, (a, b, _) = detector._filter.predicted()
+    got = expected_gains(detector._filter, LEVELS, "run_length")
     most = 0.0
     for zeta, gain in zip(LEVELS.tolist(), got.tolist(), strict=True):
         # that of the best lower fidelity, where it would be less
@@ -185,16 +185,16 @@ def test_the_papers_predictive_gains_something_else_and_is_no_information() -> N
     """
     model = mf.Bernoulli(1.0, 1.0, predictive="paper")
     detector = made(model, [(1.0, 1.0), (1.0, 0.5), (0.0, 1.0)], 0.3)
-    weight, (a, b, _) = detector.filter.predicted()
+    weight, (a, b, _) = detector._filter.predicted()
     p = outcome_probabilities(a, b, 0.5, "paper")
     assert p.sum(axis=0).min() > 1.2
     posterior = weight * p
     by_run_length = entropy(weight) - sum(m * entropy(r) for m, r in zip(p @ weight, posterior, strict=True))
-    gain = expected_gains(detector.filter, np.array([0.5]), "run_length")[0]
+    gain = expected_gains(detector._filter, np.array([0.5]), "run_length")[0]
     assert by_run_length < -0.1
     assert gain > 1e-3
     sound = made(mf.Bernoulli(1.0, 1.0), [(1.0, 1.0), (1.0, 0.5), (0.0, 1.0)], 0.3)
-    assert abs(gain - expected_gains(sound.filter, np.array([0.5]), "run_length")[0]) > 1e-4
+    assert abs(gain - expected_gains(sound._filter, np.array([0.5]), "run_length")[0]) > 1e-4
 
 
 # --- mi_rx = mi_xr: by running the filter -------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_the_papers_predictive_gains_something_else_and_is_no_information() -> N
 def after(detector: mf.Detector, x: float, zeta: float) -> tuple[float, float]:
     """log p(x) and H[r | x], from one step of a copy."""
     twin = mf.Detector.from_bytes(detector.to_bytes())
-    twin.filter.observe(x, zeta)
+    twin._filter.observe(x, zeta)
     return twin.log_evidence - detector.log_evidence, entropy(twin.run_length.weight)
 
 
@@ -215,9 +215,9 @@ def test_the_bernoulli_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta
     detector = made(mf.Bernoulli(0.7, 1.3), readings, hazard)
     seen = [after(detector, x, zeta) for x in (0.0, 1.0)]
     assert sum(math.exp(log_p) for log_p, _ in seen) == pytest.approx(1.0, abs=1e-12)
-    before = entropy(detector.filter.predicted()[0])
+    before = entropy(detector._filter.predicted()[0])
     fall = before - sum(math.exp(log_p) * h for log_p, h in seen)
-    gain = expected_gains(detector.filter, np.array([zeta]), "run_length")[0]
+    gain = expected_gains(detector._filter, np.array([zeta]), "run_length")[0]
     assert gain == pytest.approx(fall, abs=1e-11)
     assert gain > 1e-4
 
@@ -226,7 +226,7 @@ def test_the_bernoulli_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta
 def test_the_gaussian_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta: float) -> None:
     detector = made(mf.Gaussian(0.0, 9.0, 1.0), [(0.3, 1.0), (-0.4, 0.5), (2.5, 0.1), (3.1, 1.0)], 0.1)
     node, share = np.polynomial.legendre.leggauss(12)
-    centre, spread = detector.mean, math.sqrt(detector.filter.predictive(zeta)[1])
+    centre, spread = detector.mean, math.sqrt(detector._filter.predictive(zeta)[1])
     ends = centre + spread * np.linspace(-16, 16, 65)
     half = 0.5 * np.diff(ends)
     xs = (0.5 * (ends[1:] + ends[:-1])[:, None] + half[:, None] * node).ravel()
@@ -234,8 +234,8 @@ def test_the_gaussian_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta:
     seen = np.array([after(detector, x, zeta) for x in xs.tolist()])
     p = dx * np.exp(seen[:, 0])
     assert p.sum() == pytest.approx(1.0, abs=1e-9)
-    fall = entropy(detector.filter.predicted()[0]) - p @ seen[:, 1]
-    gain = expected_gains(detector.filter, np.array([zeta]), "run_length")[0]
+    fall = entropy(detector._filter.predicted()[0]) - p @ seen[:, 1]
+    gain = expected_gains(detector._filter, np.array([zeta]), "run_length")[0]
     assert gain == pytest.approx(fall, abs=1e-6)
     assert gain > 0.01
 
@@ -248,9 +248,9 @@ def test_the_gaussian_gain_is_the_expected_fall_of_the_run_lengths_entropy(zeta:
 def test_the_gaussian_parameters_gain(noise_var: float, var: float) -> None:
     model = mf.Gaussian(2.0, var, noise_var)
     detector = made(model, [(2.5, 1.0), (1.0, 0.3), (9.0, 1.0), (9.5, 0.7)], 0.2)
-    weight, stats = detector.filter.predicted()
+    weight, stats = detector._filter.predicted()
     theta_var = model.parameter(stats)[1]
-    gains = {gain: expected_gains(detector.filter, LEVELS, gain) for gain in GAINS}
+    gains = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
     for j, zeta in enumerate(LEVELS.tolist()):
         inner = weight @ (0.5 * np.log(1 + zeta * theta_var / noise_var))
         assert gains["joint"][j] - gains["run_length"][j] == pytest.approx(inner, rel=1e-10)
@@ -293,9 +293,9 @@ def test_the_beta_parameters_gain(a: float, b: float, predictive: str) -> None:
         assert float(model.parameter_gain(model.prior(), zeta)) == pytest.approx(divergence, rel=1e-7, abs=1e-13)
         assert float(model.variance_gain(model.prior(), zeta)) == pytest.approx(fall, rel=1e-7, abs=1e-13)
     detector = made(model, [(1.0, 1.0), (0.0, 0.5), (1.0, 0.1)], 0.2)
-    weight, (aa, bb, _) = detector.filter.predicted()
+    weight, (aa, bb, _) = detector._filter.predicted()
     # each by itself: no other fidelity is there to be worth more
-    gains = {gain: [expected_gains(detector.filter, np.array([z]), gain)[0] for z in LEVELS] for gain in GAINS}
+    gains = {gain: [expected_gains(detector._filter, np.array([z]), gain)[0] for z in LEVELS] for gain in GAINS}
     for j, zeta in ((1, 0.1), (3, 1.0)):
         parts = np.array([beta_integrals(*pair, zeta) for pair in zip(aa.tolist(), bb.tolist(), strict=True)])
         inner, fall = weight @ parts
@@ -310,10 +310,10 @@ def test_more_is_told_by_both_than_by_the_run_length_alone_and_no_more_than_ther
         for case in COMPILED:
             readings = [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(int(rng.integers(0, 30)))]
             detector = made(case.model(), readings, 0.1)
-            told = {gain: expected_gains(detector.filter, LEVELS, gain) for gain in GAINS}
+            told = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
             assert (told["joint"] > told["run_length"]).all()
             if "paper" not in case.name:
-                assert (told["run_length"] <= entropy(detector.filter.predicted()[0]) + 1e-9).all()
+                assert (told["run_length"] <= entropy(detector._filter.predicted()[0]) + 1e-9).all()
 
 
 # --- every model ------------------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def a_state(case: Case, seed: int, ticks: int, hazard=0.1, **options) -> mf.Dete
 def test_gains_are_zero_without_a_reading_and_never_negative(case: Case, gain) -> None:  # type: ignore[no-untyped-def]
     levels = np.array([0.0, *LEVELS])
     for seed, ticks in ((0, 0), (1, 1), (2, 6), (3, 12)):
-        got = expected_gains(a_state(case, seed, ticks).filter, levels, gain)
+        got = expected_gains(a_state(case, seed, ticks)._filter, levels, gain)
         assert got.shape == (5,)
         assert got[0] == 0.0
         assert np.isfinite(got).all()
@@ -348,7 +348,7 @@ def test_a_better_gaussian_reading_tells_more(case: Case) -> None:
     for seed in range(1 if "family" in case.name else 5):
         detector = a_state(case, seed, 10)
         for gain in GAINS:
-            steps = np.diff(expected_gains(detector.filter, levels, gain))
+            steps = np.diff(expected_gains(detector._filter, levels, gain))
             assert (steps > (-1e-6 if gain == "run_length" else 0.0)).all()
 
 
@@ -357,7 +357,7 @@ def test_a_better_bernoulli_reading_tells_more() -> None:
     for seed in range(3):
         for gain in GAINS:
             detector = a_state(CASES[2], seed, 15)
-            steps = np.diff(expected_gains(detector.filter, levels, gain))
+            steps = np.diff(expected_gains(detector._filter, levels, gain))
             assert (steps >= 0).all()
             assert (steps[1 if gain == "variance" else 0 :] > 0).all()
 
@@ -368,7 +368,7 @@ def test_a_poor_bernoulli_reading_may_widen_the_parameter_and_is_then_worth_noth
     model = mf.Bernoulli(a, b)
     assert beta_integrals(a, b, zeta)[1] < -1e-5
     assert float(model.variance_gain(model.prior(), zeta)) < -1e-5  # of a hypothesis it is told as it is
-    assert expected_gains(made(model, []).filter, np.array([zeta, 1.0]), "variance")[0] == 0.0
+    assert expected_gains(made(model, [])._filter, np.array([zeta, 1.0]), "variance")[0] == 0.0
 
 
 @pytest.mark.parametrize("prune", [None, mf.TopK(9), mf.Resample(12)], ids=str)
@@ -378,12 +378,12 @@ def test_the_compiled_gains_equal_the_models_own_methods(case: Case, hazard, pru
     levels = np.array([0.0, *LEVELS, 0.93])
     for seed, ticks in ((0, 0), (1, 1), (2, 40), (3, 90)):
         detector = a_state(case, seed, ticks, hazard, prune=prune)
-        weight, stats = detector.filter.predicted()
+        weight, stats = detector._filter.predicted()
         for gain in GAINS:
-            alone = {z: _slow_gain(detector.filter, weight, stats, z, gain) for z in levels.tolist()}
+            alone = {z: _slow_gain(detector._filter, weight, stats, z, gain) for z in levels.tolist()}
             slow = [max(told for v, told in alone.items() if v <= z) for z in levels.tolist()]
             np.testing.assert_allclose(
-                expected_gains(detector.filter, levels, gain), slow, rtol=1e-9, atol=1e-12, err_msg=gain
+                expected_gains(detector._filter, levels, gain), slow, rtol=1e-9, atol=1e-12, err_msg=gain
             )
 
 
@@ -404,21 +404,21 @@ def test_a_family_from_its_normaliser_gains_what_the_closed_model_does(closed: s
     for seed, ticks in ((4, 0), (5, 3), (6, 12)):
         detectors = [a_state(by_name(name), seed, ticks) for name in (closed, family)]
         if "gaussian-paper" in family:  # its weights differ by what the predictive leaks: take the closed model's
-            weight, stats = detectors[0].filter.predicted()
-            own = detectors[1].filter.predicted()[1]
+            weight, stats = detectors[0]._filter.predicted()
+            own = detectors[1]._filter.predicted()[1]
             got = [detectors[1].model.run_length_gain(weight, own, z) for z in LEVELS.tolist()]
             want = [detectors[0].model.run_length_gain(weight, stats, z) for z in LEVELS.tolist()]
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
             continue
         # the Bernoulli's published gain is of unnormalised values, the family's of probabilities
         for gain in () if closed == "bernoulli-paper" else ("run_length", "joint"):
-            want, got = (expected_gains(d.filter, LEVELS, gain) for d in detectors)
+            want, got = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 if "gaussian" in closed else 1e-9)
         # Its parameter is the natural one: here a Gaussian's mean, not in units of the noise; a Bernoulli's log odds.
-        weight, stats = detectors[0].filter.predicted()
-        got = expected_gains(detectors[1].filter, LEVELS, "variance")
+        weight, stats = detectors[0]._filter.predicted()
+        got = expected_gains(detectors[1]._filter, LEVELS, "variance")
         if closed == "gaussian":
-            want = expected_gains(detectors[0].filter, LEVELS, "variance") * NOISE
+            want = expected_gains(detectors[0]._filter, LEVELS, "variance") * NOISE
         else:
             want = [weight @ log_odds_gain(stats[0], stats[1], z) for z in LEVELS.tolist()]
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-7)
@@ -437,20 +437,20 @@ def log_odds_gain(a: np.ndarray, b: np.ndarray, zeta: float) -> np.ndarray:
 def test_poisson_gains_against_a_plain_sum() -> None:
     """A family with no closed model here: Gamma-Poisson, at zeta = 1, where the predictive is negative binomial."""
     detector = a_state(by_name("family-poisson"), 7, 8)
-    weight, (chi, nu) = detector.filter.predicted()
+    weight, (chi, nu) = detector._filter.predicted()
     x = np.arange(400.0)[:, None]
     logs = special.gammaln(chi + x) - special.gammaln(chi) - special.gammaln(x + 1)
     p = np.exp(logs + chi * np.log(nu / (nu + 1)) - x * np.log(nu + 1))
     mixed = p @ weight
     expected = special.entr(mixed).sum() - special.entr(p).sum(axis=0) @ weight
-    assert expected_gains(detector.filter, np.array([1.0]), "run_length")[0] == pytest.approx(expected, abs=1e-9)
+    assert expected_gains(detector._filter, np.array([1.0]), "run_length")[0] == pytest.approx(expected, abs=1e-9)
     # E KL(Gamma(chi + x, nu + 1) || Gamma(chi, nu)) in closed form
     a, b = chi + x, nu + 1
     divergence = (
         x * special.psi(a) - special.gammaln(a) + special.gammaln(chi) + chi * np.log(b / nu) + a * (nu / b - 1)
     )
     inner = weight @ (p * divergence).sum(axis=0)
-    assert expected_gains(detector.filter, np.array([1.0]), "joint")[0] == pytest.approx(expected + inner, rel=1e-6)
+    assert expected_gains(detector._filter, np.array([1.0]), "joint")[0] == pytest.approx(expected + inner, rel=1e-6)
 
 
 def test_an_unknown_gain_is_named() -> None:
@@ -507,7 +507,7 @@ def test_gains_of_a_detector() -> None:
     assert [g.zeta for g in gains] == [0.0, 0.1, 1.0]
     assert [g.cost for g in gains] == [0.0, 1.0, 40.0]
     for field in GAINS:
-        told = expected_gains(detector.filter, np.array([0.0, 0.1, 1.0]), field)
+        told = expected_gains(detector._filter, np.array([0.0, 0.1, 1.0]), field)
         assert [getattr(g, field) for g in gains] == told.tolist()
     assert [g.name for g in gains if g.chosen] == [detector.choose().name]
     # the choice can be checked by hand from what was told

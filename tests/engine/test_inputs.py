@@ -19,10 +19,10 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.adapters import frames
-from mfbocd.adapters.series import look_back, series_of
-from mfbocd.calibrate.noise import present
-from mfbocd.calibrate.zeta import numbers
-from mfbocd.cli.child import ChildError, _answer
+from mfbocd.adapters.series import series_of, smooth_series
+from mfbocd.calibrate.checks import numbers
+from mfbocd.calibrate.noise import finite_values
+from mfbocd.cli.sensor import SensorError, parse_response
 from mfbocd.io.config import Config
 from mfbocd.trace.hindsight import hindsight
 
@@ -140,7 +140,7 @@ def looked_back(x: Any, missing: Any) -> Any:
 
 def serialized(x: Any, missing: Any) -> Any:
     series = series_of([0.5, x])
-    look_back(GAUSSIAN, series, hazard=0.01)
+    smooth_series(GAUSSIAN, series, hazard=0.01)
     if missing == "raise" and math.isnan(series[1, 0]):
         raise ValueError("a series may always have gaps")
     return series[1, 0]
@@ -268,7 +268,7 @@ ARRAY_WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 def finite(series: Any) -> Any:
-    look_back(GAUSSIAN, series, hazard=0.01)
+    smooth_series(GAUSSIAN, series, hazard=0.01)
     return series
 
 
@@ -327,7 +327,7 @@ def test_river_takes_the_same() -> None:
                 with pytest.raises(expected):
                     act(x)
         elif expected is MISSING:
-            with pytest.raises(ValueError, match="leave missing readings out"):
+            with pytest.raises(ValueError, match="leave out missing readings"):
                 drift.update(x)
             surprise.learn_one({"a": x})
             assert surprise.score_one({"a": x}) == 0.0, name
@@ -341,10 +341,10 @@ def test_river_takes_the_same() -> None:
 def test_the_segmenter_takes_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
-    noise_var = [0.1, -0.2, 0.3, 0.0]
+    noise = [0.1, -0.2, 0.3, 0.0]
     for name, (x, expected) in TABLE.items():
-        column = np.empty((len(noise_var) + 1, 1), dtype=object)
-        column[:, 0] = [*noise_var, None]
+        column = np.empty((len(noise) + 1, 1), dtype=object)
+        column[:, 0] = [*noise, None]
         column[-1, 0] = x
         if isinstance(expected, type):
             with pytest.raises((TypeError, ValueError)):
@@ -389,12 +389,12 @@ def test_columns_of_other_frames() -> None:
 def test_readings_to_calibrate_from_are_readings() -> None:
     for bad in (["1", "2", "3"], np.array(["2024-05-01"] * 3, dtype="M8[ns]"), [1, 2, 3 + 0j]):
         with pytest.raises(TypeError):
-            present(bad)
+            finite_values(bad)
         with pytest.raises(TypeError):
             numbers("high", bad)
     masked = np.ma.array([0.0, 1.0, 50.0], mask=[False, False, True])
-    assert present(masked).tolist() == [0.0, 1.0]
-    with pytest.raises(ValueError, match="high must be finite, but is nan"):
+    assert finite_values(masked).tolist() == [0.0, 1.0]
+    with pytest.raises(ValueError, match="high must be finite, not nan"):
         numbers("high", masked)
 
 
@@ -458,14 +458,14 @@ def test_a_child_process_says_numbers_and_null() -> None:
     for text, expected in JSON.items():
         line = f'{{"x": {text}}}'.encode()
         if expected is TypeError and text != "[1]":
-            with pytest.raises(ChildError):
-                _answer(line)
+            with pytest.raises(SensorError):
+                parse_response(line)
         elif not isinstance(expected, type):
-            found = _answer(line)
+            found = parse_response(line)
             assert found is not None
             assert found["x"] == (None if expected is MISSING else pytest.approx(expected, rel=1e-15))
-    with pytest.raises(ChildError):
-        _answer(b'{"x": [true]}')
+    with pytest.raises(SensorError):
+        parse_response(b'{"x": [true]}')
 
 
 def test_nothing_is_said_on_the_way() -> None:

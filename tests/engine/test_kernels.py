@@ -16,11 +16,12 @@ from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout
 from mfbocd._kernels.prune import keep_heaviest_of, resample_of
 from mfbocd._kernels.weights import begin_tick, end_tick
-from mfbocd.belief.filter import Filter, table
+from mfbocd.belief.filter import Filter
 from mfbocd.belief.filter import observe as through_methods
 from mfbocd.belief.gains import CODE, expected_gains
 from mfbocd.belief.hazard import Hazard
 from mfbocd.belief.pruning import Pruning
+from mfbocd.belief.state import table
 
 from ..registry import COMPILED, ZETAS, Case
 
@@ -77,7 +78,7 @@ def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ig
         assert step.mean == pytest.approx(twin.mean(), abs=1e-11)
         heaviest = max(twin.alive, key=lambda b: twin.alive[b][0])
         assert step.run_length == twin.tick - heaviest
-    stats = detector.filter.stats
+    stats = detector._filter.stats
     for i, birth in enumerate(sorted(twin.alive)):
         np.testing.assert_allclose(stats[:, i], twin.alive[birth][1], rtol=1e-11, atol=1e-12)
 
@@ -90,10 +91,10 @@ def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None
     fast = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
     slow = mf.Detector(case.model(), hazard=0.05, prune=prune, seed=4)
     for x, zeta in readings(case, seed=2, ticks=200):
-        fast.filter.observe(x, zeta)
-        slow.filter.make_room(1)
-        through_methods(slow.model, slow.filter.state, slow.filter.setup, x, zeta)
-        a, b = fast.filter.state, slow.filter.state
+        fast._filter.observe(x, zeta)
+        slow._filter.make_room(1)
+        through_methods(slow.model, slow._filter.state, slow._filter.setup, x, zeta)
+        a, b = fast._filter.state, slow._filter.state
         same = [slot for slot in range(layout.HEAD) if slot != layout.TOTAL]  # the weights' scale is each path's own
         np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
@@ -131,10 +132,10 @@ def test_the_alarm_equals_its_twin() -> None:
     seen, alarms, change = [], [], []
     for x in stream.table[:, 0].tolist():
         step = detector.update(x)
-        weight, birth = table(detector.filter.state)[:2].copy()
+        weight, birth = table(detector._filter.state)[:2].copy()
         seen.append((birth, weight))
         change.append(step.p_change)
-        assert step.p_change == pytest.approx(detector.changed(within=15), abs=1e-12)
+        assert step.p_change == pytest.approx(detector.p_changed(within=15), abs=1e-12)
         if step.alarm:
             alarms.append(step.tick)
             assert step.confidence is not None
@@ -301,8 +302,11 @@ def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -
     first = detectors[0]
     assert first.model.advance is not None
     assert first.model.gains is not None
-    states = np.stack([detector.filter.state for detector in detectors])
-    setup, rows = first.filter.setup, np.random.default_rng(0).permutation(40)[:19]  # more than a block, out of order
+    states = np.stack([detector._filter.state for detector in detectors])
+    setup, rows = (
+        first._filter.setup,
+        np.random.default_rng(0).permutation(40)[:19],
+    )  # more than a block, out of order
     seen = np.array([[case.draw(np.random.default_rng((t, k))) for k in range(rows.size)] for t in range(30)])
     zeta = np.random.default_rng(1).choice(ZETAS, size=seen.shape)
     report = np.empty((len(seen), layout.FIELDS, rows.size))
@@ -310,12 +314,12 @@ def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -
     first.model.advance(states, setup, rows, seen, zeta, report, np.zeros(2, dtype=np.int64))
     first.model.gains(states, setup, rows, levels, CODE["joint"], out, np.zeros(2, dtype=np.int64))
     for k, row in enumerate(rows):
-        belief = detectors[row].filter
+        belief = detectors[row]._filter
         for t in range(len(seen)):
             assert belief.observe(seen[t, k], zeta[t, k]) == tuple(report[t, :, k])
         np.testing.assert_array_equal(out[k], expected_gains(belief, levels, "joint"))
     for row, detector in enumerate(detectors):  # rows that were left out are as they were
-        np.testing.assert_array_equal(states[row], detector.filter.state)
+        np.testing.assert_array_equal(states[row], detector._filter.state)
 
 
 @pytest.mark.parametrize("n", [7, 9, 12])

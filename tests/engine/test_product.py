@@ -66,7 +66,7 @@ def product_state(model, readings) -> tuple[np.ndarray, np.ndarray]:  # type: ig
     detector = mf.Detector(model, hazard=0.1, prune=None)
     for x in readings:
         detector.update(np.array(x))
-    weight, at = detector.filter.predicted()
+    weight, at = detector._filter.predicted()
     return np.array(weight), np.array(at)
 
 

@@ -49,10 +49,10 @@ def test_a_reading_at_zeta_zero_teaches_nothing(case: Case, data: st.DataObject)
     for x in (case.draw(np.random.default_rng(1)), case.draw(np.random.default_rng(2)), None):
         detector = mf.Detector(case.model(), FIDELITIES, 0.1, policy=mf.Always(), prune=None, missing="skip")
         feed(detector, stream)
-        before = detector.filter.stats.copy()
+        before = detector._filter.stats.copy()
         evidence = detector.log_evidence
         detector.update(x, "none")
-        np.testing.assert_array_equal(detector.filter.stats[:, :-1], detector.model.skip(before))
+        np.testing.assert_array_equal(detector._filter.stats[:, :-1], detector.model.skip(before))
         assert detector.log_evidence == evidence
         results.append((*detector.run_length.weight, *np.ravel(detector.mean)))
     assert results[0] == results[1] == results[2]
@@ -92,7 +92,7 @@ def test_the_gaussian_is_affine_invariant(shift: float, log_scale: float, seed: 
         moved.update(shift + scale * x, name)
     # adding the shift to x already loses this much of it
     lost = 1e-15 * max(1.0, abs(shift) / scale)
-    assert moved.changed(within=10) == pytest.approx(plain.changed(within=10), abs=1e-9 + 1e3 * lost)
+    assert moved.p_changed(within=10) == pytest.approx(plain.p_changed(within=10), abs=1e-9 + 1e3 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-9 + 1e3 * lost))
     assert moved.map_run_length == plain.map_run_length
 

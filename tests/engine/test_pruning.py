@@ -34,8 +34,8 @@ def test_the_default_finds_a_change_far_from_the_prior() -> None:
         exact, default = (mf.Detector(model, hazard=0.01, prune=p) for p in (None, default_of(model)))
         a, b = (mf.run(d, x) for d in (exact, default))
         since = 600 - 270  # its place is uncertain by some twenty ticks
-        assert exact.changed(since) > 0.99  # it is there to be found
-        assert default.changed(since) > 0.99
+        assert exact.p_changed(since) > 0.99  # it is there to be found
+        assert default.p_changed(since) > 0.99
         assert default.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
         np.testing.assert_allclose(b.mean, a.mean, atol=0.02)
 
@@ -82,7 +82,7 @@ def test_waiting_adds_up_to_the_prior_probability_of_a_change() -> None:
         mf.run(detector, np.full(100_000, np.nan))
         expected = -np.expm1(99_999 * np.log1p(-hazard))
         # the strata keep the sum of the resampled weights, but for rounding
-        assert detector.changed(within=100_000) == pytest.approx(expected, rel=1e-6)
+        assert detector.p_changed(within=100_000) == pytest.approx(expected, rel=1e-6)
 
 
 def test_beyond_460_nats_every_mode_forgets() -> None:
@@ -148,7 +148,7 @@ def test_resampling_ends_however_many_weights_are_equal() -> None:
     for _ in range(6000):  # nothing is ever read: the hazard alone sets the weights
         detector.update(None)
     assert detector.run_length.weight.sum() == pytest.approx(1.0)
-    assert detector.changed(within=50) == pytest.approx(1 - 0.99**50, abs=0.02)
+    assert detector.p_changed(within=50) == pytest.approx(1 - 0.99**50, abs=0.02)
 
 
 @pytest.mark.parametrize("make", [mf.TopK, mf.Resample])
@@ -188,9 +188,9 @@ def test_a_threshold_never_drops_the_last_hypothesis() -> None:
 
 def test_memory_is_constant_when_bounded_and_default_is_bounded() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1 / 250)
-    size = detector.filter.state.nbytes
+    size = detector._filter.state.nbytes
     mf.run(detector, np.zeros(20_000))
-    assert detector.filter.state.nbytes == size
+    assert detector._filter.state.nbytes == size
     assert len(detector.to_bytes()) < 16_000
 
 
@@ -216,8 +216,8 @@ def test_the_price_of_pruning() -> None:
     ("make", "said"),
     [
         (lambda: mf.Threshold(0), "Threshold.eps must lie in (0, 1), not 0"),
-        (lambda: mf.TopK(0), "TopK.k must be at least 1, not 0"),
-        (lambda: mf.TopK(2.5), "TopK.k must be a whole number, not 2.5"),
+        (lambda: mf.TopK(0), "TopK.k must be a whole number of at least 1, not 0"),
+        (lambda: mf.TopK(2.5), "TopK.k must be a whole number of at least 1, not 2.5"),
         (lambda: mf.Resample(4, slack=4), "Resample.slack must be below k = 4, not 4"),
         (lambda: Pruning.of([mf.TopK(4), mf.Resample(4)]), "one Threshold and one of TopK and Resample"),
         (lambda: Pruning.of("topk"), "prune must be None, Threshold, TopK, Resample"),

@@ -111,7 +111,7 @@ def test_many_degrees_are_the_gaussian() -> None:
         a, b = one.update(x, name), two.update(x, name)
         assert (a.mean, a.p_change) == pytest.approx((b.mean, b.p_change), abs=1e-4)
     for gain in GAINS:
-        a, b = (expected_gains(d.filter, np.array([0.1, 1.0]), gain) for d in (one, two))
+        a, b = (expected_gains(d._filter, np.array([0.1, 1.0]), gain) for d in (one, two))
         np.testing.assert_allclose(a, b, rtol=1e-3)
     assert one.variance == pytest.approx(two.variance, rel=1e-4)
 
@@ -138,10 +138,10 @@ def test_shift_and_scale_change_nothing(shift: float, log_scale: float, seed: in
         plain.update(x, name)
         moved.update(shift + scale * x, name)
     lost = 1e-15 * max(1.0, abs(shift) / scale)  # adding the shift to x already loses this much of it
-    assert moved.changed(within=5) == pytest.approx(plain.changed(within=5), abs=1e-9 + 1e3 * lost)
+    assert moved.p_changed(within=5) == pytest.approx(plain.p_changed(within=5), abs=1e-9 + 1e3 * lost)
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-9, abs=scale * (1e-9 + 1e3 * lost))
     for gain in GAINS:
-        a, b = (expected_gains(d.filter, np.array([0.3, 1.0]), gain) for d in (plain, moved))
+        a, b = (expected_gains(d._filter, np.array([0.3, 1.0]), gain) for d in (plain, moved))
         np.testing.assert_allclose(b, a, rtol=1e-7, atol=1e-9 + 1e3 * lost)
 
 
@@ -180,7 +180,7 @@ def test_a_perfect_classifier_is_the_bernoulli() -> None:
         a, b = one.update(float(label), "full"), two.update(float(label), "full")
         assert (a.mean, a.p_change) == pytest.approx((b.mean, b.p_change), abs=1e-5)
     for gain in GAINS:
-        a, b = (expected_gains(d.filter, np.array([1.0]), gain) for d in (one, two))
+        a, b = (expected_gains(d._filter, np.array([1.0]), gain) for d in (one, two))
         np.testing.assert_allclose(a, b, rtol=1e-4)
 
 

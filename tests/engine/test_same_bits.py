@@ -35,7 +35,7 @@ def stream(name: str, rng: np.random.Generator, regimes: int = 5) -> np.ndarray:
 
 def round_differently(detector: mf.Detector, rng: np.random.Generator, size: float) -> None:
     """Move every weight and statistic of a belief by a relative error of this size."""
-    state = detector.filter.state
+    state = detector._filter.state
     rows, count = int(state[layout.CAP]), int(state[layout.COUNT])
     columns = state[layout.HEAD : layout.HEAD + rows * (state.size - layout.HEAD) // rows].reshape(-1, rows)
     for column in range(len(columns)):
@@ -58,15 +58,15 @@ def disagreements(
     for x in xs.tolist():
         chosen, elsewhere = one.choose(), other.choose()
         if chosen != elsewhere:
-            gains = expected_gains(one.filter, one.policy.zeta, one.policy.gain or "joint")
+            gains = expected_gains(one._filter, one.policy.zeta, one.policy.gain or "joint")
             net = gains - one.policy.price * one.policy.cost
             names = [f.name for f in one.fidelities]
             choices.append(abs(net[names.index(chosen.name)] - net[names.index(elsewhere.name)]))
         step, twin = (detector.update(x, read or chosen) for detector in (one, other))
         if step.alarm != twin.alarm:
             assert one.alarm is not None
-            alarms.append(abs(one.changed(one.alarm.within) - one.alarm.threshold))
-            other.adopt(one.filter.state.copy(), one.spent)  # an alarm is remembered: go on from the same one
+            alarms.append(abs(one.p_changed(one.alarm.within) - one.alarm.threshold))
+            other._adopt(one._filter.state.copy(), one.spent)  # an alarm is remembered: go on from the same one
         round_differently(other, rng, size)
     return choices, alarms
 
@@ -103,11 +103,11 @@ def test_at_a_tie_they_do_differ_and_larger_errors_would_show() -> None:
     first = make(0.0, 0.5)
     for x in xs[:20].tolist():
         first.update(x, "low")
-    low, high = expected_gains(first.filter, first.policy.zeta, "joint").tolist()
+    low, high = expected_gains(first._filter, first.policy.zeta, "joint").tolist()
     tie = (high - low) / 39.0
     for x in xs[20:].tolist():
         first.update(x, "low")
-        reached = first.changed(20)
+        reached = first.p_changed(20)
         if reached > 0.5:
             break
     choices, alarms = [], []

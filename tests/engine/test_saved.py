@@ -16,9 +16,9 @@ import pytest
 
 import mfbocd as mf
 from mfbocd._kernels import layout
-from mfbocd.belief.filter import check_saved, table
 from mfbocd.belief.pruning import DEFAULT, Pruning
 from mfbocd.belief.serialization import unpack
+from mfbocd.belief.state import check_saved, table
 from mfbocd.detector.serialization import Loader, Serializer
 
 from ..registry import CASES, Case
@@ -81,12 +81,12 @@ def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
     """A fleet's row and a detector of the same configuration, whatever they have seen, and their seeds."""
     streams = [mf.Detector(mf.Gaussian(0, 9, 1), WAYS, 0.05, prune=mf.TopK(12), seed=seed) for seed in range(3)]
     serializer = Serializer(streams[0])
-    matrix = np.zeros((3, streams[0].filter.state.size))
+    matrix = np.zeros((3, streams[0]._filter.state.size))
     for t in range(25):
         for i, detector in enumerate(streams[: 1 + t % 3]):
-            detector.update(float(t % 7 + i))
+            detector.update(float(t % 7 + i), detector.choose())
     for row, detector in zip(matrix, streams, strict=True):
-        row[:] = detector.filter.state
+        row[:] = detector._filter.state
         data = serializer(serializer.numbers(detector.spent, detector.policy.state()), row)
         assert data == detector.to_bytes() == serializer.write(detector)
         assert data.startswith(serializer.prefix)
@@ -101,7 +101,7 @@ def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
     for t in range(8):
         assert serializer.write(detector) == detector.to_bytes()
         assert load(detector.to_bytes()).policy.state() == detector.policy.state()
-        detector.update(float(t))
+        detector.update(float(t), detector.choose())
 
 
 def test_numbers_that_are_not_finite_are_not_saved() -> None:
@@ -174,7 +174,7 @@ def test_what_a_detector_has_been_through_is_sound(case: Case, prune: object) ->
     """Nothing that is saved in earnest is refused."""
     rng = np.random.default_rng(3)
     detector = mf.Detector(case.model(), hazard=0.1, prune=prune, missing="skip")  # type: ignore[arg-type]
-    belief = detector.filter
+    belief = detector._filter
     cap = int(belief.state[layout.CAP])
     for t in range(12):
         detector.update(None if t % 5 == 3 else case.draw(rng))
@@ -219,8 +219,8 @@ def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
     ):
         spec = guard.spec()
         spec["state"] |= bad
-        with pytest.raises(ValueError, match=r"evidence|pairs"):
+        with pytest.raises((TypeError, ValueError), match=r"evidence|pairs"):
             mf.calibrate.ShadowGuard.from_spec(spec)
     for bad in ({"eps": -1.0}, {"most": -1}, {"most": 2.5}, {"slack": 300}, {"slack": -1}):
-        with pytest.raises(ValueError, match="Pruning"):
+        with pytest.raises((TypeError, ValueError), match="Pruning"):
             Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)

@@ -12,9 +12,10 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd._kernels.told import crc_tables, gather, tell
-from mfbocd.belief.filter import RunLength, table
+from mfbocd.belief.filter import RunLength
 from mfbocd.belief.gains import expected_gains
 from mfbocd.belief.serialization import plain, seal
+from mfbocd.belief.state import table
 from mfbocd.detector.serialization import Loader
 from mfbocd.fleet.together import Moved, Mover, Seat, kind_of
 from mfbocd.policy import Policy, draw_uniform
@@ -55,13 +56,15 @@ def test_together_is_alone(case: Case, prune: Any) -> None:
         here = [i for i in range(n) if (i + t) % 5]
         xs = [None if rng.random() < 0.1 else case.draw(rng) for _ in here]
         ways = [alone[i].choose() for i in here]
-        moved = mover.move([seats[i] for i in here], [alone[i].taken(x) for i, x in zip(here, xs, strict=True)], ways)
+        moved = mover.move(
+            [seats[i] for i in here], [alone[i]._accept(x) for i, x in zip(here, xs, strict=True)], ways
+        )
         for i, x, way, one in zip(here, xs, ways, moved, strict=True):
             check(one, alone[i], alone[i].update(x, way))
     assert [seat.detector.to_bytes() for seat in seats] == [d.to_bytes() for d in alone]
     single, twin = Seat(make(0)), make(0)
     for x in (case.draw(rng), None, case.draw(rng)):
-        (one,) = mover.move([single], [twin.taken(x)], [FIDELITIES[0]])
+        (one,) = mover.move([single], [twin._accept(x)], [FIDELITIES[0]])
         check(one, twin, twin.update(x, "low"))
 
 
@@ -73,8 +76,8 @@ def check(moved: Moved, alone: mf.Detector, step: mf.Step) -> None:
     assert moved.likely == likely_by_hand(alone.run_length)
     assert moved.chosen == alone.choose()
     assert moved.price == getattr(alone.policy, "price", None)
-    gain = alone.weighed
-    assert moved.gains == ([] if gain is None else expected_gains(alone.filter, alone.policy.zeta, gain).tolist())
+    gain = alone._gain
+    assert moved.gains == ([] if gain is None else expected_gains(alone._filter, alone.policy.zeta, gain).tolist())
     assert moved.saved == alone.to_bytes()
 
 
@@ -141,7 +144,7 @@ def test_at_a_given_price_the_net_gain_decides_and_nothing_is_learnt() -> None:
             if asked is not None:
                 detector = seat.detector
                 net = mf.Net(asked).bind(FIDELITIES)
-                assert one.chosen == FIDELITIES[net.choose(detector.filter, 0)]
+                assert one.chosen == FIDELITIES[net.choose(detector._filter, 0)]
                 assert (one.price, one.saved) == (asked, detector.to_bytes())
                 assert detector.policy.state() == learnt
                 chosen.add(one.chosen.name)
@@ -216,13 +219,13 @@ def test_what_is_told_of_states_is_what_plain_numpy_finds(least: float, rows: in
         for d in detectors[: 7 if t < 40 else 5]:
             d.update(float(rng.normal()))
     for d in detectors:
-        weight = table(d.filter.state)[layout.WEIGHT]
+        weight = table(d._filter.state)[layout.WEIGHT]
         weight[:] = np.ceil(8.0 * weight / weight.max()) / 8.0  # many are equal
-        d.filter.state[layout.TOTAL] = weight.sum()
-    states = np.empty((7, detectors[0].filter.state.size))
-    addresses = np.array([d.filter.address for d in detectors])
+        d._filter.state[layout.TOTAL] = weight.sum()
+    states = np.empty((7, detectors[0]._filter.state.size))
+    addresses = np.array([d._filter.address for d in detectors])
     gather(addresses, states)
-    np.testing.assert_array_equal(states, [d.filter.state for d in detectors])
+    np.testing.assert_array_equal(states, [d._filter.state for d in detectors])
     length, share = np.empty(7 * rows, dtype=np.int64), np.empty(7 * rows)
     ends, stops = np.empty(7, dtype=np.int64), np.empty(7, dtype=np.int64)
     numbers, begin = rng.normal(size=(7, 3)), b"whatever stands before"
@@ -232,7 +235,7 @@ def test_what_is_told_of_states_is_what_plain_numpy_finds(least: float, rows: in
     tell(states, least, rows, length, share, ends, numbers, checks, crc_tables(), saved, stops, addresses)
     low = start = 0
     for i, (d, end, stop) in enumerate(zip(detectors, ends.tolist(), stops.tolist(), strict=True)):
-        np.testing.assert_array_equal(d.filter.state, states[i])
+        np.testing.assert_array_equal(d._filter.state, states[i])
         found = d.run_length
         which = np.flatnonzero(found.weight >= least)
         kept = np.sort(which[np.argsort(-found.weight[which], kind="stable")[:rows]])
@@ -271,7 +274,7 @@ def test_detectors_made_alike_share_what_no_tick_changes() -> None:
     def make(policy: Policy, hazard: float = 0.02) -> mf.Detector:
         detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
         for x in np.random.default_rng(4).normal(size=30).tolist():
-            detector.update(x)
+            detector.update(x, detector.choose())
         return detector
 
     maker = Loader(mf.Detector.from_bytes, most=3)
@@ -280,11 +283,12 @@ def test_detectors_made_alike_share_what_no_tick_changes() -> None:
         saved = detector.to_bytes()
         one, other = maker(saved), maker(saved)
         assert one.model is other.model
-        assert one.by_name is other.by_name
+        assert one._by_name is other._by_name
         assert one.to_bytes() == other.to_bytes() == saved
-        steps = [one.update(x) for x in (0.4, 3.0, 3.1)]
+        steps = [one.update(x, one.choose()) for x in (0.4, 3.0, 3.1)]
         assert other.to_bytes() == saved
-        assert [detector.update(x) for x in (0.4, 3.0, 3.1)] == steps == [other.update(x) for x in (0.4, 3.0, 3.1)]
+        assert steps == [detector.update(x, detector.choose()) for x in (0.4, 3.0, 3.1)]
+        assert steps == [other.update(x, other.choose()) for x in (0.4, 3.0, 3.1)]
         assert one.to_bytes() == other.to_bytes() == detector.to_bytes()
     guarded = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, shadow=5).to_bytes()
     one, other = maker(guarded), maker(guarded)

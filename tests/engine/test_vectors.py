@@ -140,7 +140,7 @@ def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[n
     for gain, factor in (("run_length", 1), ("joint", 1), ("variance", 2)):
         if predictive == "paper" and gain != "variance":
             continue  # the Bernoulli's are of unnormalised values, as published
-        one, other = (expected_gains(d.filter, LEVELS, gain) for d in detectors)
+        one, other = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
         np.testing.assert_allclose(other, factor * one, rtol=1e-9, atol=1e-13)
 
 
@@ -157,7 +157,7 @@ def test_uncorrelated_columns_are_a_product_of_gaussians() -> None:
     assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-11)
     np.testing.assert_allclose(one.variance, two.variance, rtol=1e-10)
     for gain in GAINS:
-        a, b = (expected_gains(d.filter, LEVELS, gain) for d in (one, two))
+        a, b = (expected_gains(d._filter, LEVELS, gain) for d in (one, two))
         # sampled in different coordinates; the others are closed
         np.testing.assert_allclose(a, b, rtol=0.04 if gain != "variance" else 1e-10, atol=1e-3)
     np.testing.assert_allclose(one.interval(), two.interval(), rtol=1e-9)
@@ -231,7 +231,7 @@ def test_a_better_gaussian_reading_tells_more() -> None:
         for x, _ in some(by_name("multivariate"), 12, seed):
             detector.update(x)
         for gain in GAINS:
-            assert (np.diff(expected_gains(detector.filter, levels, gain)) > 0.0).all()
+            assert (np.diff(expected_gains(detector._filter, levels, gain)) > 0.0).all()
 
 
 def test_the_known_gaussians_parameter_gain_is_half_a_log_determinant() -> None:
@@ -355,8 +355,8 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
     np.testing.assert_allclose(moved.run_length.weight, plain.run_length.weight, atol=1e-8)
     np.testing.assert_allclose(moved.mean, shift + matrix @ plain.mean, rtol=1e-8)
     for gain in GAINS:
-        expected = expected_gains(plain.filter, LEVELS, gain)
-        np.testing.assert_allclose(expected_gains(moved.filter, LEVELS, gain), expected, rtol=1e-5)
+        expected = expected_gains(plain._filter, LEVELS, gain)
+        np.testing.assert_allclose(expected_gains(moved._filter, LEVELS, gain), expected, rtol=1e-5)
         assert expected.max() > 1e-3
 
 
@@ -380,7 +380,7 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
     for x in table:
         step = detector.update(x)
         assert np.isfinite(step.mean).all()
-        assert np.isfinite(detector.filter.stats).all()
+        assert np.isfinite(detector._filter.stats).all()
         alarms += [step.changed_at] if step.alarm else []
     assert math.isfinite(detector.log_evidence)
     assert any(abs(at - 200) <= 2 for at in alarms)
@@ -398,7 +398,7 @@ def test_readings_far_out_stay_finite(name: str) -> None:
         x = case.draw(rng)
         x[-1] *= size
         step = detector.update(x)
-        assert np.isfinite(detector.filter.stats).all()
+        assert np.isfinite(detector._filter.stats).all()
         assert math.isfinite(detector.log_evidence)
         assert 0.0 <= step.p_change <= 1.0
 

@@ -15,7 +15,7 @@ from mfbocd.cli import main
 from mfbocd.io.config import Config, model_kinds
 from mfbocd.io.warm import NEEDED, WAYS, Uncompiled, example, rehearse, structure, watched
 from mfbocd.service import manage
-from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.slow
@@ -48,15 +48,15 @@ def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: A
             store = SqliteStore(tmp_path / f"{gain}-{i}.db")
             engine = Engine(store)
             for stream in "ab":
-                facts: dict[str, Any] = {"group": None, "observers": {}, "known": {}, "most": 9}
+                facts: dict[str, Any] = {"group": None, "observers": {}, "available": {}, "max_streams": 9}
                 manage.add_stream(engine, stream=stream, name=stream, config=given, **facts)
             detector = config.detector()
             for tick in range(7):
                 for some in ("a", "b") if tick % 3 == 0 else ("ab",):
-                    choices = engine.run([[Ask(stream) for stream in some]])[0]
+                    choices = engine.run([[ChooseCommand(stream) for stream in some]])[0]
                     x = _reading(detector, tick)
                     told = [
-                        Observe(s, tick, c["fidelity"], x)  # type: ignore[index]
+                        ObserveCommand(s, tick, c["fidelity"], x)  # type: ignore[index]
                         for s, c in zip(some, choices, strict=True)
                     ]
                     assert all(isinstance(step, dict) for step in engine.run([told])[0])
@@ -110,7 +110,7 @@ def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
     assert said.exit_code == 0, said.output
     assert "gaussian: " in said.stderr
     assert "kernels compiled in" in said.stderr.splitlines()[-1]
-    assert "they are in" in said.stderr.splitlines()[-1]
+    assert "cached in" in said.stderr.splitlines()[-1]
     assert said.stdout == ""
 
     path = tmp_path / "mf.toml"
@@ -118,7 +118,7 @@ def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     for i in range(3):  # of one structure
         config = example("gaussian").to_dict() | {"seed": i}
-        facts: dict[str, Any] = {"group": None, "observers": {}, "known": {}, "most": 9}
+        facts: dict[str, Any] = {"group": None, "observers": {}, "available": {}, "max_streams": 9}
         manage.add_stream(Engine(store), stream=f"s{i}", name="s", config=config, **facts)
     store.close()
     given = ["warm", "-c", str(path), "--db", str(tmp_path / "mfbocd.db")]

@@ -23,11 +23,11 @@ def given(readings: Vectors) -> tuple[np.ndarray, np.ndarray]:
     return np.array([x for x, _ in kept]), np.array([zeta for _, zeta in kept])
 
 
-def multivariate_marginal(readings: Vectors, centre=CENTRE, prior=PRIOR, noise_var=KNOWN) -> float:  # type: ignore[no-untyped-def]
+def multivariate_marginal(readings: Vectors, centre=CENTRE, prior=PRIOR, noise=KNOWN) -> float:  # type: ignore[no-untyped-def]
     x, zeta = given(readings)
     if zeta.size == 0:
         return 0.0
-    covariance = np.kron(np.ones((zeta.size, zeta.size)), prior) + np.kron(np.diag(1 / zeta), noise_var)
+    covariance = np.kron(np.ones((zeta.size, zeta.size)), prior) + np.kron(np.diag(1 / zeta), noise)
     return float(stats.multivariate_normal(np.tile(centre, zeta.size), covariance).logpdf(x.ravel()))
 
 
@@ -35,8 +35,8 @@ def multivariate_mean(readings: Vectors) -> np.ndarray:
     x, zeta = given(readings)
     if zeta.size == 0:
         return CENTRE
-    prior, noise_var = np.linalg.inv(PRIOR), np.linalg.inv(KNOWN)
-    return np.linalg.solve(prior + zeta.sum() * noise_var, prior @ CENTRE + noise_var @ (zeta @ x))
+    prior, noise = np.linalg.inv(PRIOR), np.linalg.inv(KNOWN)
+    return np.linalg.solve(prior + zeta.sum() * noise, prior @ CENTRE + noise @ (zeta @ x))
 
 
 def three(rng: np.random.Generator) -> np.ndarray:

@@ -1,28 +1,37 @@
-"""`mfbocd reproduce` as a whole program."""
+"""`python -m paper` as a whole program."""
 
 from __future__ import annotations
 
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from paper import NAMES
+from paper.streams.families import FAMILIES
+from paper.targets import NAMES
 
 from ..parts import PATIENCE
 
 pytestmark = pytest.mark.slow
 
 
-def reproduce(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mfbocd.cli", "reproduce", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+ROOT = Path(__file__).parents[2]
+
+
+def paper(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "paper", *arguments]
+    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": paths}
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
-    done = reproduce("--list", cwd=tmp_path)
+    done = paper("--list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(NAMES)
@@ -36,27 +45,27 @@ def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
         (["table-9"], "'table-9' is none of mf-posterior, "),
         ([], "name a target, or `all`: mf-posterior, "),
         (["costs", "--clips", "."], "--clips is not for costs"),
-        (["all", "--clips", "."], "--clips is for one target"),
+        (["all", "--clips", "."], "--clips is not for all"),
         (["costs", "--trials", "1"], "1 is not in the range x>=2"),
         (["costs", "--seed", "-1"], "-1 is not in the range x>=0"),
     ],
 )
 def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
-    done = reproduce(*arguments, cwd=tmp_path)
+    done = paper(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_quick_target_writes_its_figure_table_and_page_and_prints_the_page(tmp_path: Path) -> None:
-    done = reproduce("mf-posterior", "--quick", "--out", "here", cwd=tmp_path)
+    done = paper("mf-posterior", "--quick", "--out", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "here" / "mf-posterior"
     assert sorted(p.name for p in folder.iterdir()) == [f"mf-posterior.{end}" for end in ("csv", "md", "pdf", "png")]
     page = (folder / "mf-posterior.md").read_text()
     assert done.stdout == page + "\n"
-    assert page.splitlines()[2].startswith("**At zeta 0 and 100 % low fidelity the posterior is the prior exactly")
-    assert "made by `mfbocd reproduce mf-posterior --seed 1 --quick`" in page
+    assert page.splitlines()[2].startswith("**At zeta 0 and 100 % low fidelity the posterior is exactly the prior")
+    assert "made by `python -m paper mf-posterior --seed 1 --quick`" in page
     assert "wrote here/mf-posterior/mf-posterior.md" in done.stderr
     assert (folder / "mf-posterior.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert (folder / "mf-posterior.pdf").read_bytes()[:5] == b"%PDF-"
@@ -70,7 +79,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Pa
     command = ["mi-illustration", "--quick", "--trials", "2", "--as-published", "--jobs", "1"]
     folders = []
     for out, seed in (("one", "5"), ("two", "5"), ("three", "6")):
-        done = reproduce(*command, "--seed", seed, "--out", out, cwd=tmp_path)
+        done = paper(*command, "--seed", seed, "--out", out, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         folders.append(tmp_path / out / "mi-illustration")
     one, two, three = folders
@@ -85,6 +94,44 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Pa
     # finished parts are read, not made: one that is spoilt shows
     part = one / ".parts" / "as-published-5.json"
     part.write_text(part.read_text().replace('"MSE": 0.', '"MSE": 9.', 1))
-    again = reproduce(*command, "--seed", "5", "--out", "one", cwd=tmp_path)
+    again = paper(*command, "--seed", "5", "--out", "one", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (one / "mi-illustration.csv").read_bytes() != (two / "mi-illustration.csv").read_bytes()
+
+
+def test_a_small_frontier_resumes(tmp_path: Path) -> None:
+    command = ["frontier", "--quick", "--trials", "6", "--family", "gaussian-half", "--jobs", "1"]
+    done = paper(*command, "--out", "f", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "# What choosing saves" in done.stdout
+    assert "## Where the default is worse than random" in done.stdout
+    folder = tmp_path / "f" / "frontier"
+    with (folder / "frontier.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["measure"] == "mse"]
+    assert {(row["rule"], row["gain"]) for row in rows} == {
+        (r, g) for r in ("rate", "budget") for g in ("run_length", "joint")
+    }
+    assert len(rows) == 8
+    default = [row for row in rows if row["rule"] == "budget" and row["gain"] == "joint"]
+    assert all(abs(float(row["low"]) - float(row["target_low"])) < 0.1 for row in default)
+    assert (folder / "frontier.png").stat().st_size > 10_000
+    # finished parts are not computed again: a modified part shows in the page
+    part = folder / ".parts" / "gaussian-half-budget-joint.json"
+    part.write_text(part.read_text().replace('"low": 0.', '"low": 0.9', 1))
+    again = paper(*command, "--out", "f", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout != done.stdout
+
+
+def test_an_unknown_family_is_named(tmp_path: Path) -> None:
+    done = paper("frontier", "--family", "nonsense", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"family must be one of {', '.join(FAMILIES)}, not 'nonsense'" in " ".join(done.stderr.split())
+
+
+def test_docs_are_updated_on_request(tmp_path: Path) -> None:
+    done = paper("mf-posterior", "--out", "out", "--docs", "docs", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "wrote docs/paper.md" in done.stderr
+    assert (tmp_path / "docs" / "paper" / "mf-posterior" / "mf-posterior.png").exists()
+    assert (tmp_path / "docs" / "paper.md").read_text().startswith("# The paper, reproduced\n")

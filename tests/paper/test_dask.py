@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paper.study.parts import ClusterError, finish, spread
+from paper.framework import ClusterError, cluster, finish
 
-from ..parts import PATIENCE
+from .test_command import ROOT, paper
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def scheduler() -> Iterator[str]:
 
 def test_parts_are_made_by_the_workers_and_kept_here(scheduler: str, tmp_path: Path) -> None:
     work = {f"part-{i}": (pid_and_square, (float(i),)) for i in range(8)}
-    with spread("dask", scheduler):
+    with cluster(scheduler):
         found = finish(work, tmp_path, {"seed": 1}, progress=False)
     assert [found[f"part-{i}"][1] for i in range(8)] == [float(i * i) for i in range(8)]
     with distributed.Client(scheduler) as client:
@@ -48,26 +48,17 @@ def test_parts_are_made_by_the_workers_and_kept_here(scheduler: str, tmp_path: P
 
 
 def test_the_same_command_gives_the_same_files_on_a_cluster(scheduler: str, tmp_path: Path) -> None:
-    def study(out: str, *more: str) -> None:
-        command = [sys.executable, "-m", "mfbocd.cli", "study", "frontier", "--quick", "--streams", "2"]
-        command += ["--family", "bernoulli-flip", "--out", out, *more]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    def study(out: str, *more: str) -> Path:
+        command = ["frontier", "--quick", "--trials", "2", "--family", "bernoulli-flip", "--out", out]
+        done = paper(*command, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
+        return tmp_path / out / "frontier"
 
-    study("here", "--jobs", "1")
-    study("there", "--backend", "dask", "--scheduler", scheduler)
-    assert (tmp_path / "there" / "frontier.csv").read_bytes() == (tmp_path / "here" / "frontier.csv").read_bytes()
-    made = sorted(p.name for p in (tmp_path / "here" / "groups").iterdir())
-    assert sorted(p.name for p in (tmp_path / "there" / "groups").iterdir()) == made
-
-
-def test_reproduce_runs_on_a_cluster(scheduler: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "mfbocd.cli", "reproduce", "ablation-bernoulli", "--quick", "--trials", "2"]
-    command += ["--out", "paper", "--backend", "dask", "--scheduler", scheduler]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert done.returncode == 0, done.stderr
-    written = (tmp_path / "paper" / "ablation-bernoulli" / "ablation-bernoulli.csv").read_text().splitlines()
-    assert len(written) > 10
+    here = study("here", "--jobs", "1")
+    there = study("there", "--scheduler", scheduler)
+    assert (there / "frontier.csv").read_bytes() == (here / "frontier.csv").read_bytes()
+    made = sorted(p.name for p in (here / ".parts").iterdir())
+    assert sorted(p.name for p in (there / ".parts").iterdir()) == made
 
 
 ELSEWHERE = """
@@ -80,9 +71,9 @@ if __name__ == "__main__":
 
 
 def test_workers_with_another_mfbocd_are_refused(tmp_path: Path) -> None:
-    source = Path(__file__).resolve().parents[2] / "src" / "mfbocd"
-    shutil.copytree(source, tmp_path / "mfbocd", ignore=shutil.ignore_patterns("__pycache__"))
-    with (tmp_path / "mfbocd" / "demo.py").open("a") as file:
+    for source in (ROOT / "src" / "mfbocd", ROOT / "paper"):
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "mfbocd" / "__init__.py").open("a") as file:
         file.write("# one more line\n")
     (tmp_path / "cluster.py").write_text(ELSEWHERE)
     with subprocess.Popen(
@@ -97,26 +88,10 @@ def test_workers_with_another_mfbocd_are_refused(tmp_path: Path) -> None:
         address = process.stdout.readline().strip()
         with (
             pytest.raises(ClusterError, match=f"scheduler {address}: worker .* has another mfbocd than this machine"),
-            spread("dask", address),
+            cluster(address),
         ):
             pass
         process.communicate("\n")
-
-
-@pytest.mark.parametrize("more", [["--backend", "dask"], ["--scheduler", "tcp://127.0.0.1:1"]])
-@pytest.mark.parametrize("command", [["study", "frontier"], ["reproduce", "costs"]])
-def test_backend_and_scheduler_go_together(tmp_path: Path, command: list[str], more: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mfbocd.cli", *command, *more],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "--backend dask and --scheduler ADDRESS go together" in " ".join(done.stderr.split())
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_scheduler_that_is_not_there_is_named() -> None:
@@ -128,10 +103,6 @@ def test_a_scheduler_that_is_not_there_is_named() -> None:
         with (
             dask.config.set({"distributed.comm.timeouts.connect": "300ms"}),
             pytest.raises(ClusterError, match=f"scheduler {address} cannot be reached"),
-            spread("dask", address),
+            cluster(address),
         ):
             pass
-    with pytest.raises(ValueError, match="scheduler is for the backend 'dask'"), spread("processes", address):
-        pass
-    with pytest.raises(ValueError, match="backend must be 'processes' or 'dask', not 'ray'"), spread("ray"):
-        pass

@@ -11,20 +11,11 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from paper import (
-    Options,
-    costs,
-    flops,
-    margin,
-    mf_posterior,
-    mi_illustration,
-    numerical,
-    picture,
-    published,
-    stopwatch,
-    target,
-)
-from paper.page import write
+from paper import numerical, operations, published
+from paper.framework import Options, write
+from paper.targets import costs, load, margin, mf_posterior, mi_illustration
+
+from .helpers import missing
 
 pytestmark = pytest.mark.slow
 
@@ -56,15 +47,15 @@ def test_posteriors_equal_the_integral_of_prior_times_tempered_likelihoods(zeta:
         assert found(x, mf_posterior.fidelities(zeta, share)) == pytest.approx((mean, variance), rel=1e-9)
 
 
-def test_nothing_told_leaves_the_prior_exactly(tmp_path: Path) -> None:
-    result = mf_posterior.run(_options(tmp_path))
+def test_readings_of_zeta_zero_leave_the_prior_exactly(tmp_path: Path) -> None:
+    result = mf_posterior.mf_posterior.run(_options(tmp_path))
     assert len(result.rows) == 2 * 3 * 5
-    told = {(r.keys["zeta of low fidelity"], r.keys["low fidelity, %"], r.what): r for r in result.rows}
-    assert told[0.0, 100, "mean"].ours.value == 0.0
-    assert told[0.0, 100, "variance"].ours.value == 3.0
+    found = {(r.keys["zeta of low fidelity"], r.keys["low fidelity, %"], r.what): r for r in result.rows}
+    assert found[0.0, 100, "mean"].ours.value == 0.0
+    assert found[0.0, 100, "variance"].ours.value == 3.0
     assert all(r.verdict == "agrees to the digits printed" for r in result.rows)
     assert result.headline.startswith(
-        "At zeta 0 and 100 % low fidelity the posterior is the prior exactly (difference 0)"
+        "At zeta 0 and 100 % low fidelity the posterior is exactly the prior (difference 0)"
     )
     assert "The posterior narrows as" in result.headline
 
@@ -78,7 +69,7 @@ def test_the_posteriors_headline_is_made_from_the_numbers() -> None:
     }
     wrong = found | {(0.0, 100): mf_posterior.Posterior(0.0, 3.5), (0.9, 50): mf_posterior.Posterior(1.0, 9.0)}
     headline = mf_posterior.headline(wrong, found)
-    assert "is off the prior by 0.5" in headline
+    assert "differs from the prior by 0.5" in headline
     assert "does not always narrow" in headline
     assert "within 8.9e+00" in headline
 
@@ -94,11 +85,11 @@ def test_scores_are_the_papers(engine: str) -> None:
     h = numerical.HAZARD
     matrices = []
     for run in runs:
-        detector = mf.Detector(numerical.MODEL, numerical.WAYS, h, policy=mf.Always(), prune=None)
+        detector = mf.Detector(numerical.MODEL, numerical.FIDELITIES, h, policy=mf.Always(), prune=None)
         matrix = np.zeros((61, 61))
         matrix[0, 0] = 1.0
         for t, j in enumerate(run.choice):
-            detector.update(float(table[t, j]), numerical.WAYS[j].name)
+            detector.update(float(table[t, j]), numerical.FIDELITIES[j].name)
             matrix[t + 1, 0] = h
             for length, weight in zip(*detector.run_length, strict=True):
                 matrix[t + 1, length + 1] = (1.0 - h) * weight
@@ -132,11 +123,11 @@ def test_as_published_every_rule_runs_on_the_published_means() -> None:
     """The rate rule, the margin rule and given choices all go through the engine with the mistake, or without it."""
     table = numerical.stream(4, True, ticks=150).table  # on which the rate rule reads both
     args = (numerical.MODEL, numerical.ZETAS, numerical.HAZARD, table)
-    toss = numerical.follow(table, numerical.coin(0.5), 4, "library").choice
+    choice = numerical.follow(table, numerical.random(0.5), 4, "library").choice
     rules = (
         (mf.InformationRate(), {"rates": numerical.RATES}),
         (mf.Margin(0.03), {"margin": 0.03}),
-        (numerical.coin(0.5), {"choice": toss}),
+        (numerical.random(0.5), {"choice": choice}),
     )
     for policy, given in rules:
         means = []
@@ -151,19 +142,19 @@ def test_as_published_every_rule_runs_on_the_published_means() -> None:
 
 
 @pytest.mark.parametrize("engine", list(numerical.ENGINES))
-def test_a_coin_reads_what_it_was_tossed_to(engine: str) -> None:
+def test_random_choice_has_its_share(engine: str) -> None:
     table = numerical.stream(2, numerical.ENGINES[engine], ticks=400).table
-    choice = numerical.follow(table, numerical.coin(0.3), 5, engine).choice
+    choice = numerical.follow(table, numerical.random(0.3), 5, engine).choice
     assert (choice == 0).mean() == pytest.approx(0.3, abs=0.07)
-    other = numerical.follow(table, numerical.coin(0.3), 6, engine).choice
+    other = numerical.follow(table, numerical.random(0.3), 6, engine).choice
     assert (choice != other).any()
 
 
-def test_a_trial_hangs_on_its_seed_alone() -> None:
+def test_a_trial_depends_on_its_seed_alone() -> None:
     together = numerical.trials(1, 3, 80, "library", (0.01, 1.3))
     assert numerical.trials(3, 1, 80, "library", (0.01, 1.3)) == together[2:]
     rules = ("rate", "margin", "default")
-    assert list(together[0]) == [name for rule in rules for name in (rule, numerical.coin_of(rule))]
+    assert list(together[0]) == [name for rule in rules for name in (rule, numerical.random_of(rule))]
 
 
 def test_the_margin_is_tuned_to_the_rate_rules_share() -> None:
@@ -175,11 +166,11 @@ def test_the_margin_is_tuned_to_the_rate_rules_share() -> None:
 
 
 def _scores(mse: list[float], l1: list[float]) -> list[numerical.Scores]:
-    """Of a rule whose coin has MSE 1, 1.1, 1, 1.1 and L1 100, 110, 100, 110."""
-    coin = [1.0, 1.1, 1.0, 1.1]
+    """Of a rule whose random baseline has MSE 1, 1.1, 1, 1.1 and L1 100, 110, 100, 110."""
+    random = [1.0, 1.1, 1.0, 1.1]
     return [
-        {"rate": {"MSE": m, "L1": n}, "coin of rate": {"MSE": c, "L1": 100.0 * c}}
-        for m, n, c in zip(mse, l1, coin, strict=True)
+        {"rate": {"MSE": m, "L1": n}, "random for rate": {"MSE": c, "L1": 100.0 * c}}
+        for m, n, c in zip(mse, l1, random, strict=True)
     ]
 
 
@@ -187,16 +178,16 @@ def _scores(mse: list[float], l1: list[float]) -> list[numerical.Scores]:
     ("mse", "l1", "won", "verb", "words"),
     [
         ([0.5, 0.6, 0.5, 0.5], [50, 60, 50, 60], 2, "beats", ("lower", "lower")),
-        ([0.5, 0.6, 0.5, 0.5], [90, 120, 90, 120], 1, "beats", ("lower", "not told apart")),
-        ([1.5, 1.6, 1.5, 1.5], [90, 120, 90, 120], 0, "does not beat", ("HIGHER", "not told apart")),
+        ([0.5, 0.6, 0.5, 0.5], [90, 120, 90, 120], 1, "beats", ("lower", "no clear difference")),
+        ([1.5, 1.6, 1.5, 1.5], [90, 120, 90, 120], 0, "does not beat", ("HIGHER", "no clear difference")),
     ],
 )
-def test_the_sentence_about_the_coin_is_made_from_paired_differences(
+def test_the_sentence_about_random_choice_is_made_from_paired_differences(
     mse: list[float], l1: list[float], won: int, verb: str, words: tuple[str, str]
 ) -> None:
-    found, sentence = numerical.beside_coin(_scores(mse, l1), "rate", "it")
+    found, sentence = numerical.beside_random(_scores(mse, l1), "rate", "it")
     assert found == won
-    assert sentence.startswith(f"it {verb} a coin")
+    assert sentence.startswith(f"it {verb} the random baseline at equal spend")
     assert [part.rpartition(", ")[2].rstrip(").") for part in sentence.split(";")] == list(words)
     assert ("in MSE only" in sentence) == (won == 1)
 
@@ -214,37 +205,38 @@ def test_where_choosing_does_not_win_the_headline_says_so_first() -> None:
 
 def test_the_illustration_shows_both_engines_and_resumes(tmp_path: Path) -> None:
     options = _options(tmp_path / "a", trials=3)
-    result = mi_illustration.run(options)
-    write(target("mi-illustration"), result, options)
+    result = mi_illustration.mi_illustration.run(options)
+    write(load("mi-illustration"), result, options)
+    assert missing(load("mi-illustration"), result) == []
     rows = _csv(tmp_path / "a" / "mi-illustration.csv")
     assert {(r["switching"], r["measure"], r["engine"]) for r in rows} >= {
         (s, m, e) for s in ("random", "information rate") for m in ("MSE", "L1") for e in numerical.ENGINES
     }
-    told = {(r["switching"], r["measure"], r["engine"]): float(r["ours"]) for r in rows}
+    found = {(r["switching"], r["measure"], r["engine"]): float(r["ours"]) for r in rows}
     naive = numerical.trials(1, 3, numerical.TICKS, "library")
-    assert told["random", "MSE", "library"] == pytest.approx(
-        sum(s["coin of rate"]["MSE"] for s in naive) / 3, rel=1e-6
+    assert found["random", "MSE", "library"] == pytest.approx(
+        sum(s["random for rate"]["MSE"] for s in naive) / 3, rel=1e-6
     )
-    gap = told["random", "L1", "library"] - told["information rate", "L1", "library"]
-    assert told["random minus information rate", "L1", "library"] == pytest.approx(gap, rel=1e-5)
-    assert told["information rate", "low fidelity, %", "library"] == pytest.approx(
+    gap = found["random", "L1", "library"] - found["information rate", "L1", "library"]
+    assert found["random minus information rate", "L1", "library"] == pytest.approx(gap, rel=1e-5)
+    assert found["information rate", "low fidelity, %", "library"] == pytest.approx(
         100 * sum(s["rate"]["low"] for s in naive) / 3, rel=1e-6
     )
-    for stem, _ in result.figures:
+    for stem in (picture.stem for picture in result.figures):
         assert (tmp_path / "a" / f"{stem}.png").stat().st_size > 20_000
         assert (tmp_path / "a" / f"{stem}.pdf").stat().st_size > 5_000
     part = tmp_path / "a" / ".parts" / "library-1.json"
     stamp = part.stat().st_mtime_ns
     (tmp_path / "a" / ".parts" / "as-published-1.json").unlink()
-    again = mi_illustration.run(options)
+    again = mi_illustration.mi_illustration.run(options)
     assert part.stat().st_mtime_ns == stamp  # what was done is not done again
     assert again == result
 
 
 def test_as_published_is_that_engine_alone(tmp_path: Path) -> None:
-    result = mi_illustration.run(_options(tmp_path, trials=2, as_published=True))
+    result = mi_illustration.mi_illustration.run(_options(tmp_path, trials=2, as_published=True))
     assert {row.engine for row in result.rows} == {"as published"}
-    assert [stem for stem, _ in result.figures] == ["mi-illustration-as-published"]
+    assert [picture.stem for picture in result.figures] == ["mi-illustration-as-published"]
     assert result.headline.startswith("As published: ")
 
 
@@ -252,19 +244,20 @@ def test_the_band_is_that_of_the_filter() -> None:
     table = numerical.stream(1, False, ticks=40).table
     followed = numerical.follow(table, mf.InformationRate(), 1, "library")
     detector = mf.Detector(
-        numerical.MODEL, numerical.WAYS, numerical.HAZARD, policy=mf.InformationRate(), prune=None, seed=1
+        numerical.MODEL, numerical.FIDELITIES, numerical.HAZARD, policy=mf.InformationRate(), prune=None, seed=1
     )
     mf.run(detector, table)
-    assert picture.deviation(table, followed)[-1] == pytest.approx(math.sqrt(detector.variance), rel=1e-12)
+    assert numerical.deviation(table, followed)[-1] == pytest.approx(math.sqrt(detector.variance), rel=1e-12)
 
 
 # --- margin ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_margin_page_tells_who_switches_more(tmp_path: Path) -> None:
+def test_the_margin_page_shows_which_rule_switches_more(tmp_path: Path) -> None:
     options = _options(tmp_path, trials=2)
-    result = margin.run(options)
-    write(target("margin"), result, options)
+    result = margin.margin.run(options)
+    write(load("margin"), result, options)
+    assert missing(load("margin"), result) == []
     rows = {(r["rule"], r["measure"], r["engine"]): float(r["ours"]) for r in _csv(tmp_path / "margin.csv")}
     for engine in numerical.ENGINES:
         switching = [rows[rule, "ticks that switch, %", engine] for rule in margin.RULES.values()]
@@ -291,7 +284,7 @@ def test_the_margin_verdict_is_made_from_the_numbers(often: float, word: str) ->
         scores.append(found)
     claim = margin.claim({"library": scores})
     assert f"switches {word} the rate rule" in claim
-    verdict = {"more": "holds", "less": "is reversed", "about": "can be neither told nor ruled out"}
+    verdict = {"more": "holds", "less": "is reversed", "about": "is neither confirmed nor refuted"}
     assert verdict[word.split()[0]] in claim
 
 
@@ -303,21 +296,21 @@ def test_the_counted_gain_is_the_gain() -> None:
     weight, a, b = rng.dirichlet(np.ones(9)), rng.uniform(0.2, 5.0, 9), rng.uniform(0.2, 5.0, 9)
     model = mf.Bernoulli(1, 1, predictive="paper")
     for zeta in (0.3, 1.0):
-        found = flops.gain(flops.Tally(), weight.tolist(), a.tolist(), b.tolist(), zeta)
+        found = operations.gain(operations.Tally(), weight.tolist(), a.tolist(), b.tolist(), zeta)
         assert found == pytest.approx(model.run_length_gain(weight, np.stack([a, b, 1 / (a + b)]), zeta), rel=1e-9)
 
 
 def test_operations_grow_linearly() -> None:
     for t in range(1, 30):
-        tally = flops.count(t)
+        tally = operations.count(t)
         assert tally.of("predictive") == 32 * t
-        assert sum(tally.of(part) for part in flops.PARTS) == sum(tally.count.values()) == 43 * t + 3
+        assert sum(tally.of(part) for part in operations.PARTS) == sum(tally.count.values()) == 43 * t + 3
     assert costs.growth() == (43.0, 3.0)
     assert costs.growth("predictive") == (32.0, 0.0)
 
 
 def test_every_operation_is_counted_once() -> None:
-    tally = flops.Tally()
+    tally = operations.Tally()
     x = tally.number(6.0)
     with tally.part("a"):
         y = (x + 1.0) * (x - x) / x
@@ -333,38 +326,43 @@ def test_the_papers_sums() -> None:
     assert verdicts["sum of 32 t + 1, t = 0 .. 170, one fidelity"] == "agrees to the digits printed"
     assert ours["smallest MobileNet, 82 million flops, over two gains"] == pytest.approx(82e6 / (2 * 320_001))
     assert verdicts["smallest MobileNet, 82 million flops, over two gains"] == "differs by 0.085 of it"
-    assert verdicts["10,000 particles, million flops a gain"] == "agrees to the digits printed"
+    assert verdicts["10,000 particles, million flops per gain"] == "agrees to the digits printed"
     assert ours["CamVid, both: 0.00046 + 85 x 19.5 + 86 x 36.7, as written"] == pytest.approx(4813.70046)
     assert verdicts["CamVid, both: with 19.5 and 36.86"] == "agrees to the digits printed"
 
 
-def test_the_same_seed_gives_the_same_table_and_times_lie_apart(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_table(tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):
         options = _options(tmp_path / name)
-        result = costs.run(options)
-        pages.append(write(target("costs"), result, options))
+        result = costs.costs.run(options)
+        pages.append(write(load("costs"), result, options))
         assert "43 t + 3" in result.headline
     for file in ("costs.csv", "costs.png", "costs.pdf"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    timed = _csv(tmp_path / "a" / "costs-measured.csv")
-    assert [int(r["hypotheses"]) for r in timed if r["what"] == "gain, Bernoulli"] == list(stopwatch.HYPOTHESES)
-    assert all(float(r["ns"]) > 0.0 for r in timed)
-    assert timed[-1]["what"] == "autoencoder, 264,192 multiply-adds"
+
+
+def test_times_are_measured_for_every_number_of_hypotheses() -> None:
+    timed = operations.times(2, seed=1)
+    assert [t.hypotheses for t in timed if t.what == "gain, Bernoulli"] == list(operations.HYPOTHESES)
+    assert all(t.ns > 0.0 for t in timed)
+    assert timed[-1].what == "autoencoder, 264,192 multiply-adds"
+    text = costs.measured_text(timed)
+    assert all(f"\n| {k} | " in text for k in operations.HYPOTHESES)
 
 
 def test_the_timed_gain_weighs_as_many_hypotheses_as_it_says() -> None:
     for hypotheses in (1, 4, 20):
         for model in (mf.Bernoulli(1, 1), mf.Gaussian(1, 3, 1)):
-            call = stopwatch.gain_of(model, hypotheses, seed=1)
-            belief = call.__closure__[0].cell_contents.filter  # type: ignore[attr-defined]
+            call = operations.gain_of(model, hypotheses, seed=1)
+            belief = call.__closure__[0].cell_contents._filter  # type: ignore[attr-defined]
             assert belief.predicted()[0].size == hypotheses
             assert call().shape == (1,)
 
 
 def test_networks_cost_what_their_layers_multiply() -> None:
     known = {n.name: n.flops for n in costs.networks()}
-    assert known["autoencoder, one window"] == 2 * stopwatch.multiply_adds() == 2 * 264_192
+    assert known["autoencoder, one window"] == 2 * operations.multiply_adds() == 2 * 264_192
     assert known["espnetv2-2.0"] == pytest.approx(2.024e9)
     assert [name for name, f in known.items() if f > 1e10] == [
         "MobileNetV3-large (CamVid, high)",

@@ -1,4 +1,4 @@
-"""What every target of the reproduction shares: verdicts, pages, tables, and parts that a later run resumes from."""
+"""The framework: verdicts, pages, tables, and parts from which a later run resumes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from paper import NAMES, Number, Options, Result, Row, Target, target
-from paper.page import command, markdown, table, to_csv, together, write
-from paper.study.parts import finish, sources
+from paper.framework import (
+    Number,
+    Options,
+    Picture,
+    Result,
+    Row,
+    Target,
+    command,
+    comparison,
+    finish,
+    markdown,
+    publish,
+    sources,
+    to_csv,
+    write,
+)
+from paper.targets import NAMES, load
 
 from ..parts import PATIENCE
 
@@ -87,18 +102,18 @@ def test_verdicts_without_errors_go_by_the_digits() -> None:
 
 ROWS = [
     Row("MSE", OURS, THEIRS, keys={"low, %": 60}),
-    Row("MSE", Number(0.86, 0.03), THEIRS, engine="as published", keys={"low, %": 60, "rule": "coin"}),
+    Row("MSE", Number(0.86, 0.03), THEIRS, engine="as published", keys={"low, %": 60, "rule": "random"}),
 ]
 
 
-def test_the_table_has_a_column_a_key_and_names_the_engine_where_there_are_two() -> None:
-    lines = table(ROWS)
+def test_the_table_has_a_column_per_key_and_names_the_engine_if_there_are_two() -> None:
+    lines = comparison(ROWS).splitlines()
     assert lines[0] == "| low, % | rule | measure | engine | published | ours | verdict |"
     assert lines[1] == "|---|---|---|---|---|---|---|"
     assert lines[2] == "| 60 |  | MSE | library | 0.879 (0.034) | 0.820 (0.030) | differs by 2.6 se |"
-    assert lines[3].startswith("| 60 | coin | MSE | as published | ")
-    assert "engine" not in table(ROWS[:1])[0]
-    assert "| - |" in table([Row("MSE", OURS)])[2]
+    assert lines[3].startswith("| 60 | random | MSE | as published | ")
+    assert "engine" not in comparison(ROWS[:1])
+    assert "| - |" in comparison([Row("MSE", OURS)])
 
 
 def test_the_csv_can_be_read_back(tmp_path: Path) -> None:
@@ -117,7 +132,8 @@ def _target(name: str = "costs") -> Target:
     return Target(name, "fig:x", "A title, of two words", lambda _: RESULT)
 
 
-RESULT = Result("The coin wins.", ["Ten streams."], ROWS, [("picture", "A caption")], [("More", "Words.")])
+PICTURE = Picture("picture", "A caption", Figure())
+RESULT = Result("Random wins.", ["Ten streams."], ROWS, [PICTURE], [("More", "Words.")])
 
 
 def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
@@ -126,31 +142,63 @@ def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
     assert page == tmp_path / "out" / "costs.md"
     lines = page.read_text().splitlines()
     assert lines[0] == "# A title, of two words"
-    assert lines[2] == "**The coin wins.**"
-    assert "`mfbocd reproduce costs --seed 3 --trials 7 --quick --as-published`" in lines[4]
+    assert lines[2] == "**Random wins.**"
+    assert "`python -m paper costs --seed 3 --trials 7 --quick --as-published`" in lines[4]
     order = [lines.index(s) for s in ("![A caption](picture.png)", "## More", "## Protocol", "- Ten streams.")]
     assert order == sorted(order)
     assert (tmp_path / "out" / "costs.csv").exists()
-    given = replace(options, given={"clips": Path("wav")})
-    assert command(_target(), given).endswith("--as-published --clips wav")
+    assert (tmp_path / "out" / "picture.png").read_bytes()[:4] == b"\x89PNG"
+    given = replace(options, given={"clips": Path("wav"), "family": ("a", "b")})
+    assert command(_target(), given).endswith("--as-published --clips wav --family a --family b")
 
 
-def test_all_pages_are_one_page_beside_the_folder(tmp_path: Path) -> None:
-    options = Options(tmp_path / "paper" / "costs")
-    page = together(tmp_path / "paper", [(_target(), RESULT, options)])
-    text = page.read_text()
-    assert page == tmp_path / "paper.md"
-    assert "| [costs](#a-title-of-two-words) | fig:x | The coin wins. |" in text
-    assert "## A title, of two words" in text
-    assert "![A caption](paper/costs/picture.png)" in text
-    inside = markdown(_target(), RESULT, options, folder="paper/costs/", level=2)
-    assert inside in text
+def test_a_target_replaces_its_section_and_no_other(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+
+    def published(name: str, result: Result) -> str:
+        options, target = Options(tmp_path / name), replace(_target(name), title=f"About {name}, in short")
+        write(target, result, options)
+        page = publish(docs, target, result, options, ["margin", "costs", "camvid"])
+        assert page == docs / "paper.md"
+        inside = markdown(target, result, options, folder=f"paper/{name}/", level=2)
+        assert inside in page.read_text()
+        assert (docs / "paper" / name / "picture.png").exists()
+        return page.read_text()
+
+    published("camvid", RESULT)
+    first = published("margin", RESULT)
+    assert first.count("\n## About") == 2
+    assert "| [camvid](#about-camvid-in-short) | fig:x | Random wins. |" in first
+    assert first.index("## About margin") < first.index("## About camvid")
+    second = published("camvid", replace(RESULT, headline="Random loses."))
+    assert second == "Random loses.".join(_split(first, "camvid"))
+    third = published("costs", RESULT)
+    titles = [line for line in third.splitlines() if line.startswith("## ")]
+    assert titles == [f"## About {name}, in short" for name in ("margin", "costs", "camvid")]
+    assert published("margin", RESULT) == third
+
+
+def _split(page: str, name: str) -> list[str]:
+    """The page without the two headlines of a target: in the summary and in its section."""
+    head, _, rest = page.partition(f"| [{name}](")
+    row, _, rest = rest.partition("Random wins.")
+    between, title, section = rest.partition(f"## About {name}")
+    before, _, after = section.partition("Random wins.")
+    return [f"{head}| [{name}]({row}", f"{between}{title}{before}", after]
+
+
+def test_a_target_may_have_a_page_of_its_own(tmp_path: Path) -> None:
+    options, target = Options(tmp_path / "out"), replace(_target("frontier"), page="frontier")
+    write(target, RESULT, options)
+    page = publish(tmp_path / "docs", target, RESULT, options, [])
+    assert page.read_text() == (tmp_path / "out" / "frontier.md").read_text()
+    assert sorted(p.name for p in page.parent.iterdir()) == ["frontier.md", "picture.png"]
 
 
 def test_every_name_is_a_target_of_that_name() -> None:
-    assert [target(name).name for name in NAMES] == list(NAMES)
+    assert [load(name).name for name in NAMES] == list(NAMES)
     with pytest.raises(ValueError, match=r"target must be one of mf-posterior, .* not 'table-9'"):
-        target("table-9")
+        load("table-9")
 
 
 def test_trials_are_those_asked_for(tmp_path: Path) -> None:
@@ -196,7 +244,7 @@ def test_a_part_that_other_code_made_is_computed_anew(tmp_path: Path) -> None:
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from paper.study import parts
+from paper.framework import parts
 
 def job(log, i, wait):
     with open(log, "a") as file:

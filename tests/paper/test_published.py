@@ -1,4 +1,4 @@
-"""The as-published engine against a naive twin written from the paper's didactic code, and the trap it is in."""
+"""The as-published engine against a naive twin written from the paper's didactic code."""
 
 from __future__ import annotations
 
@@ -157,10 +157,10 @@ def test_the_margin_rule_is_the_didactic_codes(correct):
 @pytest.mark.parametrize("seed", range(3))
 def test_with_both_fidelities_the_published_means_are_weighted_wrongly(seed):
     table = stream(NORMAL, seed)
-    toss = np.random.default_rng(seed).integers(0, 2, len(table))
-    made = {c: published.run(NORMAL, ZETA, HAZARD, table, choice=toss, correct=c) for c in (False, True)}
+    choice = np.random.default_rng(seed).integers(0, 2, len(table))
+    made = {c: published.run(NORMAL, ZETA, HAZARD, table, choice=choice, correct=c) for c in (False, True)}
     for correct, found in made.items():
-        _, R, mean = naive(NORMAL, table, HAZARD, lambda t, gains: toss[t], correct=correct)
+        _, R, mean = naive(NORMAL, table, HAZARD, lambda t, gains: choice[t], correct=correct)
         np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
         np.testing.assert_allclose(found.posterior, R, rtol=1e-8, atol=1e-12)
         # and the other engine is off by far more than rounding
@@ -198,7 +198,7 @@ def test_with_one_fidelity_the_published_filter_is_the_exact_one(j):
             filtered = detector.run_length.weight
             np.testing.assert_allclose(found.posterior[t + 1, 1 : t + 2], (1 - HAZARD) * filtered, rtol=0, atol=2e-13)
             # the exact filter's means by run length, under the weights of the tick before
-            means = NORMAL.mean + math.sqrt(NORMAL.noise_var) * detector.filter.predicted()[1][1, ::-1]
+            means = NORMAL.mean + math.sqrt(NORMAL.noise_var) * detector._filter.predicted()[1][1, ::-1]
             assert found.mean[t] == pytest.approx(float(stale @ means[: t + 1]), abs=2e-13)
             stale = np.append(HAZARD, (1 - HAZARD) * filtered)
 
@@ -253,7 +253,7 @@ def test_near_zero_the_published_gain_is_the_exact_one_of_the_next_point(model):
 def test_what_the_code_does_not_know_is_refused():
     with pytest.raises(ValueError, match="margin is for a Gaussian and two fidelities"):
         published.run(COUNTS, ZETA, HAZARD, np.zeros((3, 2)), margin=0.1)
-    with pytest.raises(ValueError, match="rates must be 2 numbers"):
+    with pytest.raises(ValueError, match="rates must be 2 numbers, one per fidelity"):
         published.run(NORMAL, ZETA, HAZARD, np.zeros((3, 2)), rates=(1.0,))
     poisson = mf.ExponentialFamily(
         a2=lambda chi, nu: np.vectorize(math.lgamma)(chi) - chi * np.log(nu),

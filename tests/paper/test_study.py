@@ -1,6 +1,8 @@
-"""The study's parts: metrics, tuning, and scores that equal those of single detectors."""
+"""Streams and the frontier: metrics, tuning, and scores that equal those of single detectors."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,9 +10,13 @@ import pytest
 import mfbocd as mf
 from mfbocd import calibrate
 from mfbocd.trace import metrics
-from paper.study.families import FAMILIES
-from paper.study.follow import follow
-from paper.study.frontier import COIN, at_share, coin, policies, tuned
+from paper.framework import Options
+from paper.streams.families import FAMILIES
+from paper.streams.follow import follow
+from paper.streams.tuning import at_levels, policies_for
+from paper.targets.frontier import SHARES, at_share, frontier, random_runs
+
+from .helpers import missing
 
 pytestmark = pytest.mark.slow
 
@@ -82,9 +88,9 @@ def test_scores_equal_those_of_single_detectors() -> None:
         assert scores.mse[i] == pytest.approx(metrics.mse(mine.mean, high.mean), rel=1e-9)
         assert scores.l1[i] == pytest.approx(metrics.l1(mine.posterior, high.posterior), rel=1e-9)
         assert scores.truth[i] == pytest.approx(metrics.mse(mine.mean, drawn.truth), rel=1e-9)
-        told = metrics.detection([c.tick for c in mine.changes], drawn.changes.tolist(), 50)
-        assert scores.false[i] == pytest.approx(1000 * told.false_alarms / 300)
-        assert scores.delay[i] == pytest.approx(told.delay, nan_ok=True)
+        expected = metrics.detection([c.tick for c in mine.changes], drawn.changes.tolist(), 50)
+        assert scores.false[i] == pytest.approx(1000 * expected.false_alarms / 300)
+        assert scores.delay[i] == pytest.approx(expected.delay, nan_ok=True)
 
 
 def test_a_learning_policy_runs_for_each_stream_alone() -> None:
@@ -96,26 +102,27 @@ def test_a_learning_policy_runs_for_each_stream_alone() -> None:
         assert scores.low[i] == (mf.run(detector, drawn.table).choice == 0).mean()
 
 
-def test_the_coin_is_interpolated_stream_by_stream() -> None:
-    family = FAMILIES["gaussian-half"]()
-    runs = coin(family, streams=4, seed=1)
-    assert list(runs) == list(COIN)
-    first, second = list(runs.values())[:2]
-    share = 0.5 * (first.low.mean() + second.low.mean())
-    np.testing.assert_allclose(at_share(runs, share, "mse"), 0.5 * (first.mse + second.mse), rtol=1e-9)
+def test_random_choice_is_interpolated_stream_by_stream() -> None:
+    runs = random_runs("gaussian-half", streams=4, seed=1)
+    assert len(runs) == len(SHARES)
+    assert [np.mean(r["low"]) for r in runs] == pytest.approx(SHARES, abs=0.05)
+    first, second = runs[:2]
+    share = 0.5 * (np.mean(first["low"]) + np.mean(second["low"]))
+    middle = 0.5 * np.add(first["mse"], second["mse"])
+    np.testing.assert_allclose(at_share(runs, share, "mse"), middle, rtol=1e-9)
 
 
 def test_rules_are_tuned_to_the_level() -> None:
     family = FAMILIES["gaussian-tenth"]()
     for rule in ("net", "soft", "margin"):
-        (policy,) = tuned(family, rule, "joint", [0.65])
+        (policy,) = at_levels(family, rule, "joint", [0.65])
         scores = follow(family, policy, family.streams(40, first=1), seed=1)
         assert scores.low.mean() == pytest.approx(0.65, abs=0.1)
-    assert len(policies(family, "budget", "joint", [0.5], 3)[0]) == 3
+    assert len(policies_for(family, "budget", "joint", [0.5], 3)[0]) == 3
 
 
 @pytest.mark.parametrize("name", ["gaussian-half", "gaussian-tenth", "bernoulli-flip", "bernoulli-paper"])
-def test_the_default_beats_a_coin_of_equal_spend(name: str) -> None:
+def test_the_default_beats_random_choice_of_equal_spend(name: str) -> None:
     """The reason for the default, on streams the study does not use: paired, by more than four standard errors."""
     family = FAMILIES[name]()
     streams = family.streams(60, first=50_000)
@@ -127,3 +134,12 @@ def test_the_default_beats_a_coin_of_equal_spend(name: str) -> None:
     gap = other.mse - scores.mse
     assert gap.mean() > 4 * gap.std(ddof=1) / np.sqrt(gap.size)
     assert scores.mse.mean() < 0.75 * other.mse.mean()
+
+
+def test_the_page_of_the_frontier_is_that_of_the_target(tmp_path: Path) -> None:
+    family = {"family": ("gaussian-half",)}
+    result = frontier.run(Options(tmp_path, trials=3, quick=True, jobs=1, progress=False, given=family))
+    # a quick run has fewer rules, so the head of the first table is shorter
+    assert [line[:10] for line in missing(frontier, result)] == ["| stream |"]
+    with pytest.raises(ValueError, match=r"family must be one of gaussian-half, .* not 'nonsense'"):
+        frontier.run(Options(tmp_path, given={"family": ("nonsense",)}))

@@ -39,7 +39,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
     rng = np.random.default_rng(seed)
     regime = np.cumsum(rng.random(ticks) < hazard)
     zeta = np.array([f.zeta for f in ways])
-    noise_var = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
+    noise = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
     if model == "bernoulli":
         truth = (rng.random(ticks) < rng.random(regime[-1] + 1)[regime])[:, None]
         flipped = rng.random((ticks, zeta.size)) < 0.5 * (1.0 - np.sqrt(zeta))
@@ -48,7 +48,7 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
         counts = rng.poisson(rng.gamma(2.0, 2.0, regime[-1] + 1)[regime]).astype(float)
         return np.where(zeta > 0.0, counts[:, None], math.nan)
     level = rng.normal(0.0, 3.0, regime[-1] + 1)[regime]
-    return level[:, None] + noise_var * rng.normal(size=(ticks, zeta.size))
+    return level[:, None] + noise * rng.normal(size=(ticks, zeta.size))
 
 
 def off(cost: np.ndarray, target: float, dearest: float) -> float:
@@ -260,7 +260,9 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
-        return manage.add_stream(engine, stream=stream, name=stream, observers={}, known={}, most=100, **given)
+        return manage.add_stream(
+            engine, stream=stream, name=stream, observers={}, available={}, max_streams=100, **given
+        )
 
     manage.add_group(engine, group="g", name="g", config=config_of(70.0))
     assert add("one", group="g", config=None)["next"]["fidelity"] == "high"
@@ -283,7 +285,7 @@ def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
     """The budget of a group whose streams choose ahead of one another."""
     one = Config.parse(config).detector(shared=True)
     assert isinstance(one.policy, mf.Budget)
-    return SharedBudget(one.policy, one.fidelities, one.filter, streams)
+    return SharedBudget(one.policy, one.fidelities, one._filter, streams)
 
 
 @pytest.mark.slow

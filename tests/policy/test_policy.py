@@ -238,8 +238,8 @@ def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
         (lambda: mf.Budget(share=1.5), "Budget.share must lie in (0, 1], not 1.5"),
         (lambda: mf.Budget(8.0, cap=50), "Budget.cap must be (amount, ticks), not 50"),
         (lambda: mf.Budget(8.0, cap=(50, 5, 1)), "Budget.cap must be (amount, ticks), not (50, 5, 1)"),
-        (lambda: mf.Budget(8.0, cap=(50, 0)), "Budget.cap must look at a whole number of ticks of at least 1, not 0"),
-        (lambda: mf.Budget(8.0, cap=(50, 2.5)), "must look at a whole number of ticks of at least 1, not 2.5"),
+        (lambda: mf.Budget(8.0, cap=(50, 0)), "Budget.cap[1] must be a whole number of at least 1, not 0"),
+        (lambda: mf.Budget(8.0, cap=(50, 2.5)), "Budget.cap[1] must be a whole number of at least 1, not 2.5"),
         (lambda: mf.Budget(8.0, cap=(-50, 5)), "Budget.cap must be positive, not -50"),
         (lambda: mf.Budget(8.0, cap=("x", 5)), "Budget.cap must be a number, not 'x'"),
         (lambda: mf.Budget(8.0, cap=(4.0, 5)), "Budget.cap must leave 5 ticks of the cheapest fidelity, 5, not 4"),
@@ -455,7 +455,7 @@ def test_a_learnt_price_is_the_price_of_net() -> None:
     detector = detector_of(mf.Budget(8.0))
     prices = []
     for row in table:
-        gains = expected_gains(detector.filter, np.array([0.1, 1.0]), "joint")
+        gains = expected_gains(detector._filter, np.array([0.1, 1.0]), "joint")
         chosen = detector.choose()
         assert WAYS.index(chosen) == picked(mf.Net(detector.policy.price), gains, WAYS)[0]
         prices.append(detector.policy.price)
@@ -467,7 +467,7 @@ def test_a_learnt_price_is_the_price_of_net() -> None:
 def test_the_price_stays_finite_and_positive_and_comes_back(told: str, way: int) -> None:
     """Whoever reads one fidelity whatever the policy says, for ever, breaks nothing."""
     policy = mf.Budget(8.0).bind(WAYS)
-    policy.initialize(detector_of(mf.Always()).filter)
+    policy.initialize(detector_of(mf.Always())._filter)
     first = policy.price
     cost = np.array([40.0 if told == "high" else 1.0])
     for _ in range(60_000):

@@ -5,15 +5,24 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from docs_tools import commands, configuration, docstrings, types
+from docs_tools.__main__ import PAGES, REFERENCE
+from mfbocd.io.config import KEYS, Config, model_kinds, policy_kinds
+from mfbocd.service.settings import Settings
+
+from ..cli.program import mfbocd
 from ..parts import PATIENCE, needed
 from ..service.service import free_port
 
@@ -28,13 +37,23 @@ def shell_sessions(page: str) -> Iterator[tuple[str, str]]:
     """Commands of the page's ```console blocks, and the output that stands below each."""
     for block in re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
         for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, printed = entry.partition("\n")
-            yield command, printed
+            command, _, output = entry.partition("\n")
+            yield command, output
 
 
-def told(command: str, folder: Path) -> str:
-    """What a command says in a shell, talk and data together, the talk first."""
-    done = subprocess.run(
+def printed(command: str, folder: Path) -> str:
+    """What a command prints, stderr before stdout; in this process if it needs no shell, which is faster."""
+    if re.fullmatch(r"mfbocd [^|&;<>$`]+", command):
+        done = mfbocd(*shlex.split(command)[1:], cwd=folder)
+    else:
+        done = in_shell(command, folder)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stderr + done.stdout
+
+
+def in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in bash."""
+    return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=folder,
         env=ENV,
@@ -43,8 +62,6 @@ def told(command: str, folder: Path) -> str:
         timeout=PATIENCE,
         check=False,
     )
-    assert done.returncode == 0, f"{command}: {done.stderr}"
-    return done.stderr + done.stdout
 
 
 def shell_commands(page: str) -> Iterator[tuple[str, str]]:
@@ -61,14 +78,14 @@ def shell_commands(page: str) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def served(command: str, folder: Path) -> Iterator[None]:
-    """A service that has said that it serves."""
+def served(command: str, folder: Path) -> Iterator[str]:
+    """Run a service; yields its first message, which means that it is ready."""
     with subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=folder, env=ENV, stderr=subprocess.PIPE) as process:
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            assert said.startswith(b"Serving http"), said
-            yield
+            message = process.stderr.readline().decode()
+            assert message.startswith("Serving http"), message
+            yield message
         finally:
             process.terminate()
 
@@ -88,10 +105,10 @@ def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
             elif re.match(r"\w+=", command):
                 before += f"{command}\n"
             elif command.startswith("curl -N"):  # it ends when it is told to
-                got = told(f"{before}{command} -s --max-time 2 || test $? = 28", tmp_path)
+                got = printed(f"{before}{command} -s --max-time 2 || test $? = 28", tmp_path)
                 assert "event: step\ndata: {" in got
             else:
-                got = told(before + command.replace("curl", "curl -s"), tmp_path)
+                got = printed(before + command.replace("curl", "curl -s"), tmp_path)
                 assert '"error"' not in got, f"{command}: {got}"
                 if remark.startswith("{"):
                     assert doctest.OutputChecker().check_output(remark, got, SAME), f"{command}\n{got}"
@@ -101,22 +118,59 @@ def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
     assert "walk" in (tmp_path / "all.jsonl").read_text()
 
 
-def test_the_limits_of_the_service_are_on_its_page() -> None:
-    from mfbocd.service.limits import Limits
-
-    page = (ROOT / "docs/service.md").read_text()
-    said = dict(re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", page, re.MULTILINE))
-    assert {name: float(value) for name, value in said.items()} == vars(Limits())
-
-
-@pytest.mark.parametrize("page", ["docs/quickstart.md", "README.md"])
-def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md"])
+def test_commands_print_what_the_page_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.setenv("PATH", ENV["PATH"])
+    port = str(free_port())
     sessions = list(shell_sessions(page))
     assert sessions
-    for command, printed in sessions:
-        got = told(command, tmp_path)
-        assert doctest.OutputChecker().check_output(printed, got, SAME), f"$ {command}\n{got}"
+    with ExitStack() as services:
+        for command, expected in sessions:
+            command, expected = (text.replace(":8000", f":{port}") for text in (command, expected))
+            if command.startswith("mfbocd serve"):
+                got = services.enter_context(served(f"{command.rstrip(' &')} --port {port}", tmp_path))
+            else:
+                got = printed(command, tmp_path)
+            assert doctest.OutputChecker().check_output(expected, got, SAME), f"$ {command}\n{got}"
+
+
+@pytest.mark.parametrize("module", [commands, docstrings, types])
+def test_the_generators_own_examples(module: ModuleType) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    assert (REFERENCE / name).read_text(encoding="utf-8") == PAGES[name](), "run `make reference`"
+
+
+def test_every_configuration_key_has_a_description() -> None:
+    assert configuration.undescribed() == set()
+
+
+def test_every_accepted_key_is_in_the_reference() -> None:
+    documented = {section.path: {key.name for key in section.keys} for section in configuration.sections()}
+    assert documented[""] == set(KEYS)
+    assert {path.partition(".")[2] for path in documented if path.startswith("model.")} == set(model_kinds())
+    assert {path.partition(".")[2] for path in documented if path.startswith("policy.")} == set(policy_kinds())
+
+
+def test_examples_of_the_configuration_load(tmp_path: Path) -> None:
+    blocks = re.findall(
+        r"^```toml\n(.*?)^```", (REFERENCE / "configuration.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(blocks) == sum(bool(section.example) for section in configuration.sections()) + 1
+    rest = tomllib.loads(blocks[0])
+    for block in blocks:
+        given = tomllib.loads(block)
+        if "serve" in given:
+            (tmp_path / "serve.toml").write_text(block)
+            settings = Settings.load(tmp_path / "serve.toml")
+            assert set(settings.observers) >= set(given["serve"]["observers"])
+            continue
+        Config.parse(given if "model" in given else rest | given)
+    assert set(model_kinds()) == {b["model"]["kind"] for block in blocks if "model" in (b := tomllib.loads(block))}
 
 
 def test_every_page_is_in_the_navigation() -> None:
@@ -138,8 +192,11 @@ def test_every_family_and_policy_is_in_the_docs() -> None:
     assert [name for name in families if f"`{name}`" not in readme] == []
 
 
-def test_docstrings_become_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT))
-    import mkdocs_docstrings
+def test_the_reference_has_every_method_of_the_main_classes() -> None:
+    import mfbocd as mf
 
-    assert doctest.testmod(mkdocs_docstrings) == (0, 1)
+    page = (ROOT / "docs" / "reference" / "detector.md").read_text()
+    for kind in (mf.Detector, mf.Fleet):
+        inherits = any(base.__module__.startswith("mfbocd") for base in kind.__mro__[1:])
+        entry = page.partition(f"::: mfbocd.{kind.__name__}\n")[2].partition(":::")[0]
+        assert not inherits or "inherited_members: true" in entry

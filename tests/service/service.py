@@ -39,7 +39,7 @@ def serving(
     store: Callable[[], Store] | Path, settings: Settings | None = None, **options: Any
 ) -> Iterator[httpx.Client]:
     """A client of a service that runs in a thread, over real sockets."""
-    make = (lambda: SqliteStore(store, alone=True)) if isinstance(store, Path) else store
+    make = (lambda: SqliteStore(store, exclusive=True)) if isinstance(store, Path) else store
     app = create_app(make, settings, **options)
     with background(app) as address, httpx.Client(base_url=address, timeout=PATIENCE) as client:
         yield client

@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from mfbocd.io.config import Config
-from mfbocd.service.store.open import open_store
+from mfbocd.service.store import open_store
 
 from ..parts import PATIENCE
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
@@ -98,7 +98,7 @@ def test_serve_and_look_into_the_store(tmp_path: Path) -> None:
     kinds = [json.loads(line)["kind"] for line in exported.splitlines()]
     assert (kinds.count("stream"), kinds.count("step"), kinds.count("group")) == (2, 48, 1)
     done = mfbocd("state", "import", "-", "--db", copy, given=exported)
-    assert (done.returncode, done.stderr.strip()) == (0, "2 streams taken in.")
+    assert (done.returncode, done.stderr.strip()) == (0, "Imported 2 streams.")
     assert mfbocd("state", "export", "--db", copy).stdout == exported
     again = mfbocd("state", "import", "-", "--db", copy, given=exported)
     assert again.returncode == 1

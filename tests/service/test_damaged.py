@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 import mfbocd as mf
-from mfbocd.service.store import sqlite
-from mfbocd.service.store.open import open_store
+from mfbocd.service.store import open_store, sqlite
 from mfbocd.service.store.sqlite import SqliteStore
-from mfbocd.service.transfer import exported, imported
+from mfbocd.service.transfer import export_streams, import_streams
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, serving, until
@@ -42,18 +41,18 @@ def test_damaged_rows_are_reported_and_the_others_go_on(
     db = str(tmp_path / "mfbocd.db") if kind == "sqlite" else request.getfixturevalue("postgres")()
     names = ["first", *(damage.replace(" ", "-") for damage in DAMAGES), "second"]
     told = {"tick": 0, "fidelity": "gps", "x": 0.5}
-    with serving(lambda: open_store(db, worker="http://one", alone=True)) as client:
+    with serving(lambda: open_store(db, worker="http://one", exclusive=True)) as client:
         for name in names:
             assert client.post("/streams", json={"id": name, "config": CONFIG}).status_code == 201
             assert client.post(f"/streams/{name}/observe", json=told).status_code == 200
     store = open_store(db)
     blob, empty = ("x'00ff'", "x''") if kind == "sqlite" else ("'\\x00ff'::bytea", "''::bytea")
-    with store.writing() as cursor:
+    with store.transaction() as cursor:
         for damage, what in DAMAGES.items():
             name = damage.replace(" ", "-")
             cursor.execute(f"UPDATE streams SET {what.format(blob=blob, empty=empty)} WHERE id = '{name}'")
     store.close()
-    with serving(lambda: open_store(db, worker="http://one", alone=True)) as client:
+    with serving(lambda: open_store(db, worker="http://one", exclusive=True)) as client:
         listed = client.get("/streams")
         assert listed.status_code == 200
         found = {row["id"]: row["damaged"] for row in listed.json()["streams"]}
@@ -171,10 +170,10 @@ def test_health_tells_of_a_stream_that_could_not_be_made(tmp_path: Path) -> None
 
 
 def test_health_tells_of_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mfbocd.service.pulse.EVERY", 0.05)
+    monkeypatch.setattr("mfbocd.service.monitor.INTERVAL", 0.05)
     with serving(tmp_path / "mfbocd.db") as client:
         assert client.get("/healthz").status_code == 200
-        monkeypatch.setattr(sqlite, "ROOM", 2**62)  # as if there were less left than a little
+        monkeypatch.setattr(sqlite, "MIN_FREE_BYTES", 2**62)  # as if there were less left than a little
         until(lambda: client.get("/healthz").status_code == 503, lambda: client.get("/healthz").text)
         assert "the disk is full" in client.get("/healthz").json()["error"]
 
@@ -198,13 +197,13 @@ def test_a_file_is_served_once_whatever_its_name(
     else:
         monkeypatch.chdir(real)
         other = Path("mfbocd.db")
-    first = SqliteStore(path, alone=True)
+    first = SqliteStore(path, exclusive=True)
     with pytest.raises(ValueError, match="served by another process already"):
-        SqliteStore(other, alone=True)
+        SqliteStore(other, exclusive=True)
     first.close()
-    second = SqliteStore(other, alone=True)
+    second = SqliteStore(other, exclusive=True)
     with pytest.raises(ValueError, match="served by another process already"):
-        SqliteStore(path, alone=True)
+        SqliteStore(path, exclusive=True)
     second.close()
 
 
@@ -214,7 +213,7 @@ def test_a_file_with_two_names_is_not_served(tmp_path: Path) -> None:
     (tmp_path / "other.db").hardlink_to(path)
     for name in ("mfbocd.db", "other.db"):
         with pytest.raises(ValueError, match="hard links"):
-            SqliteStore(tmp_path / name, alone=True)
+            SqliteStore(tmp_path / name, exclusive=True)
 
 
 # --- names -------------------------------------------------------------------------------------------------------
@@ -256,15 +255,17 @@ def test_names_and_ids_that_are_taken_in(tmp_path: Path) -> None:
         client.post("/groups", json={"id": "g", "config": CONFIG})
         client.post("/streams", json={"id": "a", "group": "g"})
     store, empty = SqliteStore(tmp_path / "a.db"), SqliteStore(tmp_path / "b.db")
-    group, stream = (json.loads(line) for line in exported(store))
+    group, stream = (json.loads(line) for line in export_streams(store))
     for odd in (*ODD, "a/b", "x" * 65, 7):
         for kept, spoilt in ((stream, stream | {"id": odd}), (group, group | {"id": odd})):
             with pytest.raises(ValueError, match="id must be"):
-                imported(empty, [json.dumps(group), json.dumps(spoilt)] if kept is stream else [json.dumps(spoilt)])
+                import_streams(
+                    empty, [json.dumps(group), json.dumps(spoilt)] if kept is stream else [json.dumps(spoilt)]
+                )
     for odd in (*ODD, None):
         with pytest.raises(ValueError, match="name must be"):
-            imported(empty, [json.dumps(stream | {"group": None, "name": odd})])
+            import_streams(empty, [json.dumps(stream | {"group": None, "name": odd})])
     assert empty.streams()[1] == 0
-    assert imported(empty, [json.dumps(group), json.dumps(stream)]) == ["a"]
+    assert import_streams(empty, [json.dumps(group), json.dumps(stream)]) == ["a"]
     store.close()
     empty.close()

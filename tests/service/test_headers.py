@@ -158,12 +158,12 @@ def test_pipelined_requests_are_bounded(tmp_path: Path) -> None:
         with connected(client) as connection:
             connection.sendall(WHOLE * 1000)
             found = ended(connection)
-        assert found.count(b'"ok"') <= connections.PIPELINE + 1
+        assert found.count(b'"ok"') <= connections.MAX_PIPELINED + 1
         assert client.get("/healthz").status_code == 200
 
 
 def answered(connection: socket.socket, sent: bytes = WHOLE) -> None:
-    """Ask for /healthz, and read the answer to its end."""
+    """Request /healthz and read the whole response."""
     connection.sendall(sent)
     found = b""
     while b'"version"' not in found:

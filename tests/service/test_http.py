@@ -232,8 +232,8 @@ def test_a_restart_goes_on_bit_for_bit(tmp_path: Path) -> None:
 
 def test_one_process_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mfbocd.db"
-    first = SqliteStore(path, alone=True)
+    first = SqliteStore(path, exclusive=True)
     with pytest.raises(ValueError, match="served by another process already"):
-        SqliteStore(path, alone=True)
+        SqliteStore(path, exclusive=True)
     first.close()
-    SqliteStore(path, alone=True).close()
+    SqliteStore(path, exclusive=True).close()

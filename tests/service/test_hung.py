@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from mfbocd.service import pulse, service
+from mfbocd.service import monitor, service
 from mfbocd.service.auth import add_token
 from mfbocd.service.errors import UnavailableError
 from mfbocd.service.records import Token
@@ -53,7 +53,7 @@ def hanging(tmp_path: Path) -> Iterator[Hanging]:
 def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "ANSWER", 0.2)
+    monkeypatch.setattr(service, "READ_TIMEOUT", 0.2)
     secret = add_token(hanging, "somebody", "write")
     with serving(lambda: hanging, tokens=True) as client:
         client.headers = httpx.Headers(bearer(secret))
@@ -74,12 +74,12 @@ def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
             one.start()
         assert client.get("/").status_code == 200
         assert client.post("/streams/a/choose").status_code == 200
-        monkeypatch.setattr(pulse, "LATE", 0.0)
+        monkeypatch.setattr(monitor, "TIMEOUT", 0.0)
         answer = client.get("/healthz")
         assert answer.status_code == 503
         assert "it has not answered for" in answer.json()["error"]
         hanging.answers.set()
-        monkeypatch.setattr(pulse, "LATE", 10.0)
+        monkeypatch.setattr(monitor, "TIMEOUT", 10.0)
         until(lambda: client.get("/streams").status_code == 200, lambda: "it does not recover")
         assert client.get("/healthz").status_code == 200
         for one in slow:
@@ -87,7 +87,7 @@ def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
 
 
 def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "ANSWER", 0.2)
+    monkeypatch.setattr(service, "READ_TIMEOUT", 0.2)
     with serving(lambda: hanging) as client:
         client.post("/streams", json={"id": "a", "config": CONFIG})
         with client.stream("GET", "/events") as watched:
@@ -104,7 +104,7 @@ def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch:
 
 def test_without_tokens_nobody_is_let_in(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
     """A service that has not read its tokens yet knows nobody, and says why."""
-    monkeypatch.setattr("mfbocd.service.app.FIRST", 0.0)
+    monkeypatch.setattr("mfbocd.service.app.FIRST_CHECK", 0.0)
     secret = add_token(hanging, "somebody", "write")
     hanging.answers.clear()
     with serving(lambda: hanging, tokens=True) as client:
@@ -146,7 +146,7 @@ def test_a_locked_table_of_tokens(postgres: Callable[[], str]) -> None:  # noqa:
 
 def test_a_statement_is_bounded(postgres: Callable[[], str]) -> None:  # noqa: F811
     db = postgres()
-    store = PostgresStore(db, patience=0.5)
+    store = PostgresStore(db, timeout=0.5)
     with psycopg.connect(db) as holder:
         holder.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(UnavailableError, match="statement timeout"):
@@ -167,7 +167,7 @@ def test_a_stopped_database_is_not_waited_for(
 ) -> None:
     """Its processes are stopped while the machine goes on: connections stay, and nothing is ever said on them."""
     db = postgres()
-    store = PostgresStore(db, worker="http://one", lease=600.0, patience=1.0)
+    store = PostgresStore(db, worker="http://one", lease=600.0, timeout=1.0)
     store._silence.seconds = 1.5
     secret = add_token(store, "somebody", "write")
     with psycopg.connect(db, autocommit=True) as look, serving(lambda: store, tokens=True) as client:
@@ -196,9 +196,9 @@ def test_a_stopped_database_is_not_waited_for(
 def test_revoked_tokens_are_refused_and_new_ones_known_without_a_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 0.05)
+    monkeypatch.setattr(monitor, "INTERVAL", 0.05)
     store = SqliteStore(tmp_path / "mfbocd.db")
-    watched = pulse.Pulse(store)
+    watched = monitor.StoreMonitor(store)
     assert watched.looked.wait(30)
     store.add_token(Token("a", "hash", "read", 0.0))
     until(lambda: watched.token("hash") is not None, lambda: "a new token is not read")

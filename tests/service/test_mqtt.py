@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
         client.post("/streams", json={"id": "still", "config": CONFIG})
 
@@ -82,7 +82,7 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(tmp_path: Pat
 
     with (
         contextlib.ExitStack() as ended,
-        serving(tmp_path / "mfbocd.db", beside=bridge(f"mqtt://127.0.0.1:{broker.port}")) as client,
+        serving(tmp_path / "mfbocd.db", component=bridge(f"mqtt://127.0.0.1:{broker.port}")) as client,
     ):
         ended.callback(broker.stop)
         for stream in ("goes", "stays"):
@@ -96,7 +96,7 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(tmp_path: Pat
 
 def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
 
         async def errors(device: Device) -> list[dict[str, Any]]:
@@ -126,9 +126,9 @@ def test_a_stream_that_comes_again_begins_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mqtt, "SWEEP", 1.0)
+    monkeypatch.setattr(mqtt, "SCAN_INTERVAL", 1.0)
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
 
         async def go(device: Device) -> None:
@@ -150,7 +150,7 @@ def test_a_store_that_was_away_is_asked_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mqtt, "SWEEP", 0.1)
+    monkeypatch.setattr(mqtt, "SCAN_INTERVAL", 0.1)
     store = SqliteStore(tmp_path / "mfbocd.db")
     there, asked = store.streams, 0
 
@@ -163,7 +163,7 @@ def test_a_store_that_was_away_is_asked_again(
 
     monkeypatch.setattr(store, "streams", away)
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(lambda: store, beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(lambda: store, component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
         assert act(lambda device: device.next(0))["tick"] == 0
     assert asked > 4
@@ -176,7 +176,7 @@ def test_a_bridge_that_fails_begins_again_and_shows_in_health(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """An error that nobody thought of, in the task that publishes."""
-    sound, mended = _Bridge._look, threading.Event()
+    sound, mended = _Bridge._scan, threading.Event()
     waits: list[float] = []
 
     async def spoilt(self: _Bridge, client: Any) -> None:
@@ -188,10 +188,10 @@ def test_a_bridge_that_fails_begins_again_and_shows_in_health(
         waits.append(seconds)
         await asyncio.sleep(0.01)
 
-    monkeypatch.setattr(_Bridge, "_look", spoilt)
-    monkeypatch.setattr(mqtt, "pause", noted)
+    monkeypatch.setattr(_Bridge, "_scan", spoilt)
+    monkeypatch.setattr(mqtt, "sleep", noted)
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
         until(lambda: len(waits) >= 4, lambda: f"it did not begin again: {waits}")
         assert waits[:4] == [0.2, 0.4, 0.8, 1.6]  # although it connects each time
@@ -225,7 +225,7 @@ def test_an_observation_that_fails_is_said_and_the_next_is_taken(
 
     monkeypatch.setattr(_Bridge, "_observe", spoilt)
     address = f"mqtt://127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client, device(broker.port, "walk") as act:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
 
         async def go(device: Device) -> str:
@@ -242,7 +242,7 @@ def test_an_observation_that_fails_is_said_and_the_next_is_taken(
             raise AssertionError("nothing was said")
 
         said = act(go)
-        assert "the service failed" in said
+        assert "internal error" in said
         assert "secret" not in said
         assert client.get("/healthz").json()["mqtt"] == "ok"
 
@@ -264,7 +264,7 @@ def test_a_slow_broker_does_not_keep_streams_from_being_looked_at(
         looking = _Bridge(service, None, {})
         found = []
         for _ in range(4):
-            await looking._sweep(Client(), until=0.0)
+            await looking._scan_and_publish(Client(), until=0.0)
             found.append(len(topics))
         await asyncio.to_thread(service.close)
         return found

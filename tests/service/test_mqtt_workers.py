@@ -20,7 +20,7 @@ from urllib.parse import quote
 import aiomqtt
 import pytest
 
-from mfbocd.service.forward import HOP
+from mfbocd.service.forward import FORWARDED_BY
 from mfbocd.service.mqtt import _Bridge, bridge
 from mfbocd.service.records import StreamRow
 from mfbocd.service.service import Service
@@ -74,7 +74,7 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
     assert heard.ready.wait(PATIENCE)
 
     def worker(name: str) -> Any:
-        return serving(lambda: PostgresStore(db, worker=name, lease=4.0), beside=bridge(address))
+        return serving(lambda: PostgresStore(db, worker=name, lease=4.0), component=bridge(address))
 
     async def tell(stream: str, payload: str) -> None:
         async with aiomqtt.Client("127.0.0.1", broker.port) as client:
@@ -136,19 +136,19 @@ def test_who_takes_a_stream_over_says_it_again(postgres: Callable[[], str]) -> N
         add(services[0].engine, "a")
         bridges, said = [_Bridge(service, None, {}) for service in services], [Said(), Said()]
 
-        async def both_look(first: int) -> None:
+        async def both_scan(first: int) -> None:
             for i in (first, 1 - first, first):
-                await bridges[i]._sweep(said[i], time.monotonic() + 9.0)
+                await bridges[i]._scan_and_publish(said[i], time.monotonic() + 9.0)
 
-        await bridges[0]._sweep(said[0], time.monotonic() + 9.0)
+        await bridges[0]._scan_and_publish(said[0], time.monotonic() + 9.0)
         await bridges[1]._listen(
             said[1]
         )  # before it has looked: it finds that the stream is another's, and is silent
-        await both_look(0)
+        await both_scan(0)
         stores[0].release()
-        await both_look(1)
+        await both_scan(1)
         stores[1].release()
-        await both_look(0)
+        await both_scan(0)
         for service in services:
             await asyncio.to_thread(service.close)
         return said
@@ -165,11 +165,11 @@ def swept(db: str, act: Callable[[_Bridge, Said, PostgresStore], Awaitable[None]
         service, other = (Service(PostgresStore(db, worker=f"http://{name}", lease=60.0)) for name in ("one", "two"))
         add(service.engine, "a")
         said, here = Said(), _Bridge(service, None, {})
-        await here._sweep(said, time.monotonic() + 9.0)
+        await here._scan_and_publish(said, time.monotonic() + 9.0)
         assert said.ticks == [0]
         await act(here, said, other.store)  # type: ignore[arg-type]
         for _ in range(2):
-            await here._sweep(said, time.monotonic() + 9.0)
+            await here._scan_and_publish(said, time.monotonic() + 9.0)
         for one in (service, other):
             await asyncio.to_thread(one.close)
         return said.ticks
@@ -186,7 +186,7 @@ def test_a_stream_that_goes_in_the_midst_of_a_look_is_taken_back(postgres: Calla
             return await listed(rows)
 
         here._mine = gone  # type: ignore[method-assign]
-        await here._sweep(said, time.monotonic() + 9.0)
+        await here._scan_and_publish(said, time.monotonic() + 9.0)
         here._mine = listed  # type: ignore[method-assign]
 
     assert swept(postgres(), act) == [0, None]
@@ -194,11 +194,11 @@ def test_a_stream_that_goes_in_the_midst_of_a_look_is_taken_back(postgres: Calla
 
 def test_a_stream_that_is_about_to_go_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
     async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        with store.writing() as cursor:
+        with store.transaction() as cursor:
             cursor.execute("UPDATE streams SET until = 0")  # to be renewed
-        with store.writing() as cursor:
+        with store.transaction() as cursor:
             cursor.execute("DELETE FROM streams WHERE id = 'a'")
-            await here._sweep(said, time.monotonic() + 9.0)
+            await here._scan_and_publish(said, time.monotonic() + 9.0)
 
     assert swept(postgres(), act) == [0, None]
 
@@ -208,7 +208,7 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(postgres: Cal
         store.remove_stream("a")
         said.away = True
         with pytest.raises(aiomqtt.MqttError):
-            await here._sweep(said, time.monotonic() + 9.0)
+            await here._scan_and_publish(said, time.monotonic() + 9.0)
         said.away = False
 
     assert swept(postgres(), act) == [0, None]
@@ -216,8 +216,8 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(postgres: Cal
 
 def test_a_stream_that_goes_before_its_new_worker_spoke_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
     async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        here._said.clear()  # as a worker that takes a stream over
-        await here._look(said)
+        here._published.clear()  # as a worker that takes a stream over
+        await here._scan(said)
         store.remove_stream("a")
 
     assert swept(postgres(), act) == [0, None]
@@ -226,7 +226,7 @@ def test_a_stream_that_goes_before_its_new_worker_spoke_is_taken_back(postgres: 
 def test_what_could_not_be_taken_is_asked_again(postgres: Callable[[], str]) -> None:  # noqa: F811
     async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
         here.service.engine.forget("a")
-        with store.writing() as cursor:  # another worker looks at the row, and leaves it in the end
+        with store.transaction() as cursor:  # another worker looks at the row, and leaves it in the end
             cursor.execute("SELECT id FROM streams FOR UPDATE")
             await here._listen(said)
 
@@ -243,7 +243,7 @@ def test_a_killed_workers_stream_goes_on_over_mqtt(broker: Broker, postgres: Cal
             for tick in range(3):
                 await device.tell(await device.next(tick))
             choice = await device.next(3)
-            asked = first[0].post("/streams/walk/choose", headers={HOP: "a test"})  # it is not sent on again
+            asked = first[0].post("/streams/walk/choose", headers={FORWARDED_BY: "a test"})  # it is not sent on again
             owner = first if asked.status_code == 200 else second
             owner[1].kill()
             owner[1].wait()
@@ -302,13 +302,13 @@ def test_a_broker_with_tls_and_a_password(
         started = Path(f"/proc/{process.pid}/cmdline").read_text()
         assert process.stderr is not None
         said = ""
-        while "the broker is away" not in said:  # it notices, and logs it
+        while "the broker is not available" not in said:  # it notices, and logs it
             line = process.stderr.readline()
             assert line, said
             said += line
         process.send_signal(signal.SIGTERM)
         said += process.stderr.read()
-    assert "the broker is away" in said
+    assert "the broker is not available" in said
     for shown in (started, said, mfbocd("serve", "--help").stdout):
         assert "s3cr" not in shown
 
@@ -333,7 +333,7 @@ def test_a_broker_that_refuses_is_named_without_the_password(
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     address = f"mqtts://me:{quote(password, safe='')}@127.0.0.1:{broker.port}"
-    with serving(tmp_path / "mfbocd.db", beside=bridge(address)) as client:
+    with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client:
         until(lambda: why in caplog.text.lower(), lambda: caplog.text)
         assert client.get("/healthz").status_code == 200
     assert "s3cr" not in caplog.text

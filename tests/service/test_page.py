@@ -339,7 +339,7 @@ def test_readings_of_several_numbers_and_none(shared: httpx.Client, visit: Calla
 
 def test_a_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     path = tmp_path / "mfbocd.db"
-    store = SqliteStore(path, alone=True)
+    store = SqliteStore(path, exclusive=True)
     secrets = [add_token(store, "page", "read"), add_token(store, "device", "write")]
     store.close()
     headers = {"Authorization": f"Bearer {secrets[1]}"}

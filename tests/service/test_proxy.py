@@ -15,9 +15,9 @@ import pytest
 
 from mfbocd.service.app import create_app
 from mfbocd.service.auth import add_token
-from mfbocd.service.forward import HOP
+from mfbocd.service.forward import FORWARDED_BY
 from mfbocd.service.server import background
-from mfbocd.service.store.open import open_store
+from mfbocd.service.store import open_store
 from mfbocd.service.store.postgres import PostgresStore
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
@@ -168,7 +168,7 @@ def test_events_of_a_stream_that_another_worker_has(pair: Pair) -> None:
 
 def test_a_request_is_sent_on_once(pair: Pair) -> None:
     take(pair.one, "h")
-    sent_on = {HOP: "http://elsewhere"}
+    sent_on = {FORWARDED_BY: "http://elsewhere"}
     refused = pair.two.post("/streams/h/choose", headers=sent_on)
     assert (refused.status_code, refused.json()["expected"]["worker"]) == (421, str(pair.one.base_url).rstrip("/"))
     result = pair.two.post("/choose", json={"streams": ["h"]}, headers=sent_on).json()["results"][0]
@@ -207,7 +207,7 @@ def test_an_owner_that_is_gone_or_has_it_no_longer(postgres: Callable[[], str]) 
             assert client.post("/streams", json={"id": stream, "config": CONFIG}).status_code == 201
 
         def given(owner: str) -> None:
-            with store.writing() as cursor:
+            with store.transaction() as cursor:
                 cursor.execute("UPDATE streams SET owner = %s, until = 1e12 WHERE id = 's'", (owner,))
 
         for owner in (f"http://127.0.0.1:{server.server_port}", f"http://127.0.0.1:{free_port()}", "http://bad host"):
@@ -219,7 +219,7 @@ def test_an_owner_that_is_gone_or_has_it_no_longer(postgres: Callable[[], str]) 
         path, headers, _ = heard[0]
         assert path == "/streams/s/choose?a=b%2Fc"
         assert headers["authorization"] == f"Bearer {secret}"
-        assert headers[HOP] == str(client.base_url).rstrip("/")
+        assert headers[FORWARDED_BY] == str(client.base_url).rstrip("/")
         assert json.loads(heard[1][2]) == {"streams": ["s"]}
         assert len(heard) == 2
         given("")

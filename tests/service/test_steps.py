@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from mfbocd.service.engine import Engine, Observe
+from mfbocd.service.engine import Engine, ObserveCommand
 from mfbocd.service.errors import RequestError, UnavailableError
 from mfbocd.service.records import Event, StreamRow
-from mfbocd.service.store import sqlite_events as filed
-from mfbocd.service.store.base import SWEEP, Changes, Store, crossed
+from mfbocd.service.store import sqlite_events
+from mfbocd.service.store.base import RETENTION_INTERVAL, Changes, Store, is_due
 from mfbocd.service.store.sqlite import SqliteStore
-from mfbocd.service.store.sqlite_events import FILE
-from mfbocd.service.transfer import exported, imported
+from mfbocd.service.store.sqlite_events import INDEX_INTERVAL
+from mfbocd.service.transfer import export_streams, import_streams
 
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .test_store import Make, add, make  # noqa: F401 (fixture)
@@ -87,7 +87,7 @@ def test_every_step_and_every_page_is_found(make: Make) -> None:  # noqa: F811
         told.check(name, [-1, here // 2, here - 3, here - 2, here - 1], [1, 2, 1000])
     for name, steps in told.steps.items():
         told.check(name, range(-1, len(steps) + 2), [1, 63, 1000])
-    everything = store.tail(0, 10_000)
+    everything = store.events_after(0, 10_000)
     assert [event.seq for event in everything] == sorted({event.seq for event in everything})
     for name in "abc":
         assert [event for event in everything if event.stream == name] == store.events(name, -1, 1000)
@@ -100,9 +100,9 @@ def test_many_steps_of_one_transaction_are_found(make: Make, before: int) -> Non
     told = Told(store, ["a", "b"])
     for _ in range(before):
         told.tell(a=1, b=1)
-    for count in (2, 3 * FILE, 1):
+    for count in (2, 3 * INDEX_INTERVAL, 1):
         told.tell(a=count, b=1)
-        told.check("a", [-1, before, before + 1, FILE], [1, 5, 1000])
+        told.check("a", [-1, before, before + 1, INDEX_INTERVAL], [1, 5, 1000])
         told.check("b", [-1], [1000])
     store.close()
 
@@ -131,7 +131,7 @@ def test_a_step_is_written_once_and_with_its_stream(make: Make) -> None:  # noqa
 def test_a_transaction_that_failed_leaves_no_step(make: Make) -> None:  # noqa: F811
     store = make()
     told = Told(store, ["a", "b"])
-    for tick in range(2 * FILE):  # some of them would have filed
+    for tick in range(2 * INDEX_INTERVAL):  # some of them would have filed
         stale = (replace(told.rows["b"], tick=9), 8)
         changes = Changes(
             [(replace(told.rows["a"], tick=tick + 1), tick), stale],
@@ -140,9 +140,9 @@ def test_a_transaction_that_failed_leaves_no_step(make: Make) -> None:  # noqa: 
         with pytest.raises(UnavailableError, match="another worker"):
             store.commit(changes)
         told.tell(a=1)
-    told.check("a", [-1, FILE], [1000])
+    told.check("a", [-1, INDEX_INTERVAL], [1000])
     assert store.events("b", -1, 1000) == []
-    assert [event.tick for event in store.tail(0, 1000)] == list(range(2 * FILE))
+    assert [event.tick for event in store.events_after(0, 1000)] == list(range(2 * INDEX_INTERVAL))
     store.close()
 
 
@@ -152,7 +152,7 @@ def test_what_is_kept_is_the_end_and_enough_of_it(make: Make) -> None:  # noqa: 
     told = Told(store, names := [f"s{i}" for i in range(8)])
     swept = dict.fromkeys(names, 0)
     turns: dict[str, list[int]] = {name: [] for name in names}
-    for tick in range(1, 3 * SWEEP):
+    for tick in range(1, 3 * RETENTION_INTERVAL):
         told.tell(**dict.fromkeys(names, 1))
         for name in names:
             first = store.events(name, -1, 1)[0].tick
@@ -164,23 +164,23 @@ def test_what_is_kept_is_the_end_and_enough_of_it(make: Make) -> None:  # noqa: 
         kept = [unplaced(event) for event in store.events(name, -1, 1000)]
         assert kept == told.steps[name][swept[name] :]
         assert store.event(name, swept[name] - 1) is None
-        assert all(b - a == SWEEP for a, b in pairwise(turns[name]))
+        assert all(b - a == RETENTION_INTERVAL for a, b in pairwise(turns[name]))
         assert len(turns[name]) >= 2
     assert len({turn[0] for turn in turns.values()}) == 4  # not all in the same transaction, nor each in its own
-    assert len(store.tail(0, 100_000)) == sum(len(told.steps[name]) - swept[name] for name in names)
+    assert len(store.events_after(0, 100_000)) == sum(len(told.steps[name]) - swept[name] for name in names)
     store.close()
 
 
 def test_a_stream_that_is_removed_takes_its_steps_along(make: Make) -> None:  # noqa: F811
     store = make()
     told = Told(store, ["a", "b"])
-    for _ in range(2 * FILE + 5):
+    for _ in range(2 * INDEX_INTERVAL + 5):
         told.tell(a=1, b=1)
     told.tell(a=1)
-    last = store.end()
+    last = store.last_seq()
     assert store.remove_stream("a")
     assert store.events("a", -1, 1000) == []
-    assert {event.stream for event in store.tail(0, 1000)} == {"b"}
+    assert {event.stream for event in store.events_after(0, 1000)} == {"b"}
     told.check("b", [-1], [1000])
     again = Told(store, ["a"])
     again.tell(a=2)
@@ -197,7 +197,7 @@ def test_steps_that_come_with_a_stream_may_have_any_order_but_one_of_each_tick(m
         store.add_stream(plain("a", 150), [*mixed, steps[77]])
     assert refused.value.status == 409
     assert store.stream("a") is None
-    assert store.tail(0, 1000) == []
+    assert store.events_after(0, 1000) == []
     store.add_stream(plain("a", 150), mixed)
     assert [unplaced(event) for event in store.events("a", -1, 1000)] == steps
     store.close()
@@ -208,20 +208,20 @@ def test_a_stream_is_moved_with_all_its_steps_and_goes_on(make: Make, tmp_path: 
     engine = Engine(store)
     add(engine, "a", config=COIN)
     coins(engine, 0, 150)
-    lines = list(exported(store))
-    assert imported(other, lines) == ["a"]
+    lines = list(export_streams(store))
+    assert import_streams(other, lines) == ["a"]
     coins(engine, 150, 230)
     coins(Engine(other), 150, 230)
     assert untimed(other) == untimed(store)
     with pytest.raises(ValueError, match="tick 150 is not one of the 150 that 'a' had"):
-        imported(SqliteStore(tmp_path / "third.db"), [*lines, lines[-1].replace('"tick":149', '"tick":150')])
+        import_streams(SqliteStore(tmp_path / "third.db"), [*lines, lines[-1].replace('"tick":149', '"tick":150')])
     for opened in (store, other):
         opened.close()
 
 
 def coins(engine: Engine, start: int, end: int) -> None:
     for tick in range(start, end):
-        ((step,),) = engine.run([[Observe("a", tick, "full", tick % 2)]])
+        ((step,),) = engine.run([[ObserveCommand("a", tick, "full", tick % 2)]])
         assert isinstance(step, dict), step
 
 
@@ -234,11 +234,11 @@ def test_what_is_told_during_an_export_is_not_in_it(tmp_path: Path) -> None:
     engine = Engine(store)
     add(engine, "a", config=COIN)
     coins(engine, 0, 20)
-    lines = exported(store)
+    lines = export_streams(store)
     first = next(lines)
     coins(engine, 20, 30)
     moved = SqliteStore(tmp_path / "moved.db")
-    assert imported(moved, [first, *lines]) == ["a"]
+    assert import_streams(moved, [first, *lines]) == ["a"]
     coins(Engine(moved), 20, 30)
     assert untimed(moved) == untimed(store)
     for opened in (store, moved):
@@ -254,7 +254,7 @@ def store(tmp_path: Path) -> SqliteStore:
 
 
 def rows(store: SqliteStore, sql: str) -> list[Any]:
-    with store.reading() as cursor:
+    with store.cursor() as cursor:
         return list(cursor.execute(sql).fetchall())
 
 
@@ -262,9 +262,9 @@ def test_steps_are_filed_in_bulk_and_streams_take_turns(store: SqliteStore) -> N
     told = Told(store, names := [f"s{i}" for i in range(20)])
     count = dict.fromkeys(names, 0)
     when: dict[str, list[int]] = {name: [] for name in names}
-    for tick in range(1, 4 * FILE):
+    for tick in range(1, 4 * INDEX_INTERVAL):
         told.tell(**dict.fromkeys(names, 1))
-        now = count | dict(rows(store, "SELECT stream, count(*) FROM filed GROUP BY stream"))
+        now = count | dict(rows(store, "SELECT stream, count(*) FROM event_index GROUP BY stream"))
         for name in names:
             if now[name] != count[name]:
                 assert now[name] == tick  # all it had
@@ -273,7 +273,7 @@ def test_steps_are_filed_in_bulk_and_streams_take_turns(store: SqliteStore) -> N
         assert open_chains == {name for name in names if now[name] < tick}
         count = now
     for ticks in when.values():
-        assert {b - a for a, b in pairwise(ticks)} == {FILE}
+        assert {b - a for a, b in pairwise(ticks)} == {INDEX_INTERVAL}
     assert len({ticks[0] for ticks in when.values()}) > 10
     assert rows(store, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name = 'events'") == []
     store.close()
@@ -282,10 +282,13 @@ def test_steps_are_filed_in_bulk_and_streams_take_turns(store: SqliteStore) -> N
 def test_nothing_stays_of_removed_and_of_old_steps(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db", keep=5)
     told = Told(store, ["a", "b"])
-    for _ in range(SWEEP + FILE + 3):
+    for _ in range(RETENTION_INTERVAL + INDEX_INTERVAL + 3):
         told.tell(a=1, b=1)
     assert rows(store, "SELECT count(*) FROM events WHERE tick < 60") == [(0,)]
-    both = "SELECT stream, tick, seq FROM filed ORDER BY seq", "SELECT stream, tick, seq FROM events ORDER BY seq"
+    both = (
+        "SELECT stream, tick, seq FROM event_index ORDER BY seq",
+        "SELECT stream, tick, seq FROM events ORDER BY seq",
+    )
     assert set(rows(store, both[0])) < set(rows(store, both[1]))
     assert rows(store, "SELECT count(*) FROM streams WHERE latest IS NOT NULL") == [(2,)]
     for stream in "ab":
@@ -297,10 +300,12 @@ def test_nothing_stays_of_removed_and_of_old_steps(tmp_path: Path) -> None:
 def test_a_watcher_that_has_seen_nearly_all_reads_only_the_rest(store: SqliteStore) -> None:
     told = Told(store, ["a", "b"])
     last = -1
-    while last < FILE or not crossed("a", last + 1, last + 2, FILE):  # until its chain is as long as it gets
+    while last < INDEX_INTERVAL or not is_due(
+        "a", last + 1, last + 2, INDEX_INTERVAL
+    ):  # until its chain is as long as it gets
         told.tell(a=1, b=1)
         last += 1
-    assert rows(store, "SELECT count(*) FROM filed WHERE stream = 'a'") == [(last + 2 - FILE,)]
+    assert rows(store, "SELECT count(*) FROM event_index WHERE stream = 'a'") == [(last + 2 - INDEX_INTERVAL,)]
 
     def work(after: int) -> int:
         """Instructions of the database."""
@@ -327,12 +332,12 @@ def test_two_connections_may_write_by_turns(tmp_path: Path) -> None:
     two = SqliteStore(tmp_path / "mfbocd.db")
     told = Told(one, ["a", "b"])
     draw = random.Random(3)
-    for _ in range(3 * FILE):
+    for _ in range(3 * INDEX_INTERVAL):
         told.store = draw.choice([one, two])
         told.tell(**draw.choice([{"a": 1}, {"a": 1, "b": 2}, {"b": 1}]))
     told.store = one
     for name in "ab":
-        told.check(name, [-1, FILE], [7, 1000])
+        told.check(name, [-1, INDEX_INTERVAL], [7, 1000])
     with pytest.raises(UnavailableError):  # a is no longer at its first tick
         two.commit(Changes([(plain("a", 1), 0)], events=[Event("a", 0, 1.0, False, "{}")]))
     for opened in (one, two):
@@ -356,7 +361,7 @@ def test_a_reader_sees_all_steps_while_they_are_filed(store: SqliteStore) -> Non
     watching = threading.Thread(target=watch)
     watching.start()
     try:
-        for _ in range(10 * FILE):
+        for _ in range(10 * INDEX_INTERVAL):
             told.tell(a=1)
     finally:
         stop.set()
@@ -369,10 +374,10 @@ def test_a_reader_sees_all_steps_while_they_are_filed(store: SqliteStore) -> Non
 def test_a_chain_that_is_filed_but_not_yet_committed_is_read_as_before(store: SqliteStore) -> None:
     told = Told(store, ["a"])
     told.tell(a=3)
-    with store.writing() as cursor:
-        filed.file(cursor, ["a"])
-        assert rows(store, "SELECT count(*) FROM filed") == [(0,)]
+    with store.transaction() as cursor:
+        sqlite_events.index(cursor, ["a"])
+        assert rows(store, "SELECT count(*) FROM event_index") == [(0,)]
         told.check("a", [-1, 1], [1000])
-    assert rows(store, "SELECT count(*) FROM filed") == [(3,)]
+    assert rows(store, "SELECT count(*) FROM event_index") == [(3,)]
     told.check("a", [-1, 1], [1000])
     store.close()

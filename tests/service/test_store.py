@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from mfbocd.service import manage
-from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.errors import OwnedElsewhere, RequestError, UnavailableError
-from mfbocd.service.store.base import SWEEP, Changes, Store
+from mfbocd.service.store.base import RETENTION_INTERVAL, Changes, Store
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.writer import Writer
 
@@ -43,16 +43,18 @@ def add(engine: Engine, stream: str, **more: Any) -> dict[str, Any]:
         "config": CONFIG,
         "group": None,
         "observers": {},
-        "known": {},
-        "most": 99,
+        "available": {},
+        "max_streams": 99,
     }
     return manage.add_stream(engine, stream=stream, **(given | more))
 
 
 def tick(engine: Engine, stream: str, number: int = 0) -> dict[str, Any]:
-    ((choice,),) = engine.run([[Ask(stream)]])
+    ((choice,),) = engine.run([[ChooseCommand(stream)]])
     assert isinstance(choice, dict), choice
-    told = Observe(stream, choice["tick"], choice["fidelity"], reading(number, choice["tick"], choice["fidelity"]))
+    told = ObserveCommand(
+        stream, choice["tick"], choice["fidelity"], reading(number, choice["tick"], choice["fidelity"])
+    )
     ((step,),) = engine.run([[told]])
     assert isinstance(step, dict), step
     return step
@@ -70,15 +72,15 @@ def test_what_was_answered_is_in_the_store(make: Make) -> None:
     assert (row.tick, row.spent) == (50, steps[-1]["spent"])
     assert row.state == replayed(CONFIG, steps)
     assert [event.tick for event in store.events("a", 46, 2)] == [47, 48]
-    assert [event.tick for event in store.tail(0, 1000)] == list(range(50))
-    assert store.end() == store.tail(0, 1000)[-1].seq
+    assert [event.tick for event in store.events_after(0, 1000)] == list(range(50))
+    assert store.last_seq() == store.events_after(0, 1000)[-1].seq
     store.close()
     store = make()
-    engine = Engine(store, held=1)
+    engine = Engine(store, cache_size=1)
     assert tick(engine, "a")["tick"] == 50
     add(engine, "b")
     assert tick(engine, "b")["tick"] == 0  # a is no longer in memory
-    assert engine.held == 1
+    assert len(engine.cache.streams) == 1
     assert tick(engine, "a")["tick"] == 51
     store.close()
 
@@ -110,15 +112,15 @@ def test_what_waits_together_is_committed_together(make: Make) -> None:
         add(engine, stream)
     hold = threading.Event()
     writer = Writer(engine)
-    first = writer.alone(hold.wait)
-    waiting = [writer.submit([Observe(s, 0, choice_of(store, s), 0.5)]) for s in streams]
+    first = writer.run_exclusive(hold.wait)
+    waiting = [writer.submit([ObserveCommand(s, 0, choice_of(store, s), 0.5)]) for s in streams]
     hold.set()
     first.result(30)
     assert [json.loads(str(f.result(30)[0]))["tick"] for f in waiting] == [0] * 40
     writer.close()
     assert engine.commits == 1
     with pytest.raises(UnavailableError, match="stopping"):
-        writer.submit([Ask("s0")]).result(30)
+        writer.submit([ChooseCommand("s0")]).result(30)
     store.close()
 
 
@@ -133,12 +135,12 @@ def test_old_steps_are_forgotten_and_their_ticks_refused(make: Make) -> None:
     engine = Engine(store)
     add(engine, "a", config={"model": {"kind": "bernoulli"}})
     for t in range(520):
-        ((step,),) = engine.run([[Observe("a", t, "full", t % 2)]])
+        ((step,),) = engine.run([[ObserveCommand("a", t, "full", t % 2)]])
         assert isinstance(step, dict)
     kept = [event.tick for event in store.events("a", -1, 1000)]
     assert kept == list(range(kept[0], 520))
-    assert 100 <= len(kept) < 100 + SWEEP
-    ((repeat,),) = engine.run([[Observe("a", 3, "full", 1)]])
+    assert 100 <= len(kept) < 100 + RETENTION_INTERVAL
+    ((repeat,),) = engine.run([[ObserveCommand("a", 3, "full", 1)]])
     assert isinstance(repeat, RequestError)
     assert (repeat.status, repeat.expected) == (409, {"tick": 520, "fidelity": "full"})
     store.close()
@@ -154,17 +156,17 @@ def test_a_group_shares_one_budget(make: Make) -> None:
         assert made["group"] == "g"
     spent = 0.0
     for t in range(400):
-        asked = engine.run([[Ask(f"s{i}") for i in range(4)]])[0]
-        told = [Observe(f"s{i}", t, a["fidelity"], reading(i, t, a["fidelity"])) for i, a in enumerate(asked)]  # type: ignore[index]
+        asked = engine.run([[ChooseCommand(f"s{i}") for i in range(4)]])[0]
+        told = [ObserveCommand(f"s{i}", t, a["fidelity"], reading(i, t, a["fidelity"])) for i, a in enumerate(asked)]  # type: ignore[index]
         spent += sum(step["cost"] for step in engine.run([told])[0]) / 400  # type: ignore[index]
     assert spent == pytest.approx(60.0, rel=0.05)  # of the four together, a round
     record = manage.group_record(store.groups()[0], 4)
     assert (record["rounds"], record["budget"], record["streams"]) == (400, 60.0, 4)
-    chosen = [engine.run([[Ask(f"s{i}")]])[0][0] for i in range(4)]
+    chosen = [engine.run([[ChooseCommand(f"s{i}")]])[0][0] for i in range(4)]
     store.close()
     store = make()
     again = Engine(store)
-    assert [again.run([[Ask(f"s{i}")]])[0][0] for i in range(4)] == chosen
+    assert [again.run([[ChooseCommand(f"s{i}")]])[0][0] for i in range(4)] == chosen
     assert manage.group_record(store.groups()[0], 4) == record
     step = tick(again, "s0")
     with pytest.raises(RequestError, match="has 4 streams"):
@@ -184,13 +186,13 @@ def test_a_groups_choice_stays_when_others_spend(make: Make) -> None:
     for i in range(3):
         add(engine, f"s{i}", config=None, group="g")
     for _ in range(30):
-        ((before,),) = engine.run([[Ask("s0")]])
-        price = engine.memory.group("g").budget.policy.price
+        ((before,),) = engine.run([[ChooseCommand("s0")]])
+        price = engine.cache.group("g").budget.policy.price
         for _ in range(2):  # more than a round together
             tick(engine, "s1", 1)
             tick(engine, "s2", 2)
-        assert engine.memory.group("g").budget.policy.price != price
-        ((after,),) = engine.run([[Ask("s0")]])
+        assert engine.cache.group("g").budget.policy.price != price
+        ((after,),) = engine.run([[ChooseCommand("s0")]])
         assert before == after
         tick(engine, "s0")
     store.close()
@@ -210,20 +212,20 @@ def test_a_reading_that_cannot_be_taken_leaves_its_group_and_the_others_as_they_
             add(engine, f"s{i}", config=None, group="g")
         for _ in range(5):
             tick(engine, "s2", 2)  # so it is larger than the others
-        engine.largest = len(engine.memory.streams["s2"].row.state)
+        engine.max_state = len(engine.cache.streams["s2"].row.state)
         return engine
 
     met, other = made(tmp_path / "met.db"), made(tmp_path / "other.db")
     for engine in (met, other):
-        told = [Ask(f"s{i}") for i in range(4)]
+        told = [ChooseCommand(f"s{i}") for i in range(4)]
         asked = engine.run([told])[0]
-        wave = [Observe(f"s{i}", a["tick"], a["fidelity"], 0.5) for i, a in enumerate(asked)]  # type: ignore[index]
+        wave = [ObserveCommand(f"s{i}", a["tick"], a["fidelity"], 0.5) for i, a in enumerate(asked)]  # type: ignore[index]
         if engine is other:
             del wave[2]
         answers = engine.run([wave])[0]
         refused = [a for a in answers if isinstance(a, RequestError)]
         assert [(r.status, "bytes" in r.error) for r in refused] == ([(422, True)] if engine is met else [])
-        engine.largest = 1_000_000
+        engine.max_state = 1_000_000
         tick(engine, "s2", 2)  # it goes on from where it was
     assert met.refusals == 1
     for name in ("s0", "s1", "s2", "s3"):
@@ -253,8 +255,8 @@ def test_changes_that_came_one_after_another_are_one() -> None:
         Changes([], [], []),
         Changes([(row("a", 3), 2)], [(group(6), 5)], events[2:]),
     ]
-    assert Changes.joined(parts) == Changes([(row("a", 3), 0), (row("b", 8), 7)], [(group(6), 4)], events)
-    assert Changes.joined(parts[:1]) is parts[0]
+    assert Changes.merged(parts) == Changes([(row("a", 3), 0), (row("b", 8), 7)], [(group(6), 4)], events)
+    assert Changes.merged(parts[:1]) is parts[0]
 
 
 def test_a_group_refuses_what_it_cannot_hold(make: Make) -> None:
@@ -301,14 +303,14 @@ def test_a_store_that_cannot_write_changes_nothing_and_recovers(tmp_path: Path, 
     store._writer.execute(spoil)
     failures = 0
     for _ in range(200):  # until what space there was is used up
-        ((choice,),) = engine.run([[Ask("a")]])
+        ((choice,),) = engine.run([[ChooseCommand("a")]])
         assert isinstance(choice, dict)
-        told = Observe("a", choice["tick"], choice["fidelity"], 0.5)
-        answers = engine.run([[told], [Observe("b", 9, "imu", 0.5)]])
+        told = ObserveCommand("a", choice["tick"], choice["fidelity"], 0.5)
+        answers = engine.run([[told], [ObserveCommand("b", 9, "imu", 0.5)]])
         if isinstance(answers[0][0], UnavailableError):
             failures += 1
             assert isinstance(answers[1][0], UnavailableError)
-            assert engine.failed
+            assert engine.write_error
             if failures == 3:
                 break
         else:
@@ -316,7 +318,7 @@ def test_a_store_that_cannot_write_changes_nothing_and_recovers(tmp_path: Path, 
     assert failures == 3
     store._writer.execute(mend)
     engine.probe()
-    assert engine.failed == ""
+    assert engine.write_error == ""
     steps.append(tick(engine, "a"))
     assert [s["tick"] for s in steps] == list(range(len(steps)))
     row = store.stream("a")
@@ -341,7 +343,7 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     steps = [tick(first, "a"), tick(first, "a")]
     tick(first, "member")
     for stream in ("a", "member"):
-        ((answer,),) = second.run([[Ask(stream)]])
+        ((answer,),) = second.run([[ChooseCommand(stream)]])
         assert isinstance(answer, OwnedElsewhere)
         assert answer.worker == "http://one"
     with pytest.raises(OwnedElsewhere):
@@ -350,15 +352,15 @@ def test_a_stream_belongs_to_one_worker_until_its_lease_ends(postgres: Callable[
     steps.append(tick(second, "a"))
     tick(second, "member")
     # what the first still has in memory is not what is stored: it must notice, however sure it is
-    first.memory.streams["a"].until = first.memory.streams["member"].until = first.memory.groups["g"].until = float(
+    first.cache.streams["a"].until = first.cache.streams["member"].until = first.cache.groups["g"].until = float(
         "inf"
     )
     for stream in ("a", "member"):
-        held = first.memory.streams[stream]
-        told = Observe(stream, held.row.tick, held.fidelity, 0.25)
+        held = first.cache.streams[stream]
+        told = ObserveCommand(stream, held.row.tick, held.fidelity, 0.25)
         ((answer,),) = first.run([[told]])
         assert isinstance(answer, UnavailableError)
-        ((answer,),) = first.run([[Ask(stream)]])
+        ((answer,),) = first.run([[ChooseCommand(stream)]])
         assert isinstance(answer, OwnedElsewhere)
         assert answer.worker == "http://two"
     two.release()

@@ -59,7 +59,7 @@ def stored(path: Path, **configs: dict[str, Any]) -> Path:
     """A store with streams of these configs."""
     store = SqliteStore(path)
     engine = Engine(store)
-    facts: dict[str, Any] = {"group": None, "observers": {}, "known": {}, "most": 99}
+    facts: dict[str, Any] = {"group": None, "observers": {}, "available": {}, "max_streams": 99}
     for name, config in configs.items():
         manage.add_stream(engine, stream=name, name=name, config=config, **facts)
     store.close()
@@ -177,13 +177,13 @@ def test_a_service_ends_while_a_family_is_compiled(tmp_path: Path) -> None:
         assert compiler.begun.wait(SOON)
         compiler.go.set()
     assert not warmer.is_ready(json.dumps(WARM))  # nobody asked for it
-    assert warmer.ready(COLD).done()
+    assert warmer.prepare(COLD).done()
 
 
 def test_a_client_that_goes_away_does_not_end_it_for_others() -> None:
     compiler = Compiler()
     warmer = compiler.warmer()
-    first, second = warmer.ready(COLD), warmer.ready(COLD)
+    first, second = warmer.prepare(COLD), warmer.prepare(COLD)
     assert not first.cancel()  # as asyncio does when a request is cancelled
     compiler.go.set()
     second.result(SOON)
@@ -196,10 +196,10 @@ def test_what_cannot_be_rehearsed_is_waited_for_once(tmp_path: Path) -> None:
     bad = CONFIG | {"model": {"kind": "gaussian", "noise_var": -1.0, "mean": 0.0, "var": 9.0}}
     good = CONFIG | {"model": {"kind": "gaussian", "noise_var": 2.0, "mean": 0.0, "var": 9.0}}
     warmer = Warmer(known=set())
-    warmer.ready(bad).result(SOON)
+    warmer.prepare(bad).result(SOON)
     assert warmer.is_ready(json.dumps(bad))
     assert not warmer.is_ready(json.dumps(good))
-    warmer.ready(good).result(SOON)
+    warmer.prepare(good).result(SOON)
     assert warmer.is_ready(json.dumps(good))
     assert warmer.is_ready("no json")
     warmer.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mfbocd.service import manage
-from mfbocd.service.engine import Ask, Engine, Observe
+from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.errors import RequestError, UnavailableError
 from mfbocd.service.store.base import Changes
 from mfbocd.service.store.sqlite import SqliteStore
@@ -49,9 +49,9 @@ class Slow(SqliteStore):
 class Bench:
     """Streams a to d behind a writer whose commits wait."""
 
-    def __init__(self, path: Path, held: int = 100) -> None:
+    def __init__(self, path: Path, cache_size: int = 100) -> None:
         self.store = Slow(path)
-        self.engine = Engine(self.store, held=held)
+        self.engine = Engine(self.store, cache_size=cache_size)
         for stream in "abcd":
             manage.add_stream(
                 self.engine,
@@ -60,15 +60,15 @@ class Bench:
                 config=CONFIG,
                 group=None,
                 observers={},
-                known={},
-                most=9,
+                available={},
+                max_streams=9,
             )
         self.writer = Writer(self.engine)
         for stream in "abcd":
             self.ask(stream).result(SOON)  # now it is in memory, if it has room
         self.store.held = True
 
-    def submit(self, *commands: Ask | Observe) -> Future[Any]:
+    def submit(self, *commands: ChooseCommand | ObserveCommand) -> Future[Any]:
         """Answers in plain values."""
         read: Future[Any] = Future()
 
@@ -83,10 +83,10 @@ class Bench:
         return read
 
     def ask(self, stream: str) -> Future[Any]:
-        return self.submit(Ask(stream))
+        return self.submit(ChooseCommand(stream))
 
     def observe(self, stream: str, tick: int, fidelity: str) -> Future[Any]:
-        return self.submit(Observe(stream, tick, fidelity, reading(0, tick, fidelity)))
+        return self.submit(ObserveCommand(stream, tick, fidelity, reading(0, tick, fidelity)))
 
     def first(self, stream: str) -> str:
         return str(self.ask(stream).result(SOON)[0]["fidelity"])
@@ -102,7 +102,7 @@ class Bench:
     def computed(self, stream: str, tick: int) -> None:
         """Wait until the writer has this tick in memory."""
         for _ in range(int(100 * PATIENCE)):
-            held = self.engine.memory.streams.get(stream)
+            held = self.engine.cache.streams.get(stream)
             if held is not None and held.row.tick == tick:
                 return
             threading.Event().wait(0.01)
@@ -125,7 +125,7 @@ def test_the_next_is_computed_while_one_is_written_and_told_after_it(bench: Benc
     bench.computed("b", 1)
     early = bench.ask("a")  # of what only memory knows
     assert bench.ask("d").result(SOON)[0]["tick"] == 0  # by now the one before it was looked at
-    chosen = bench.engine.memory.streams["a"].fidelity
+    chosen = bench.engine.cache.streams["a"].fidelity
     second = bench.observe("a", 1, chosen)
     bench.computed("a", 2)
     asked = bench.ask("a")
@@ -149,7 +149,7 @@ def test_what_is_written_in_part_is_not_told_in_whole(bench: Bench) -> None:
     """A stream's first tick is on disk, its second is not: what tells of the second waits."""
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
-    second = bench.observe("a", 1, bench.engine.memory.streams["a"].fidelity)
+    second = bench.observe("a", 1, bench.engine.cache.streams["a"].fidelity)
     bench.computed("a", 2)
     bench.store.go.release()
     assert one.result(SOON)[0]["tick"] == 0
@@ -166,10 +166,10 @@ def test_what_is_written_in_part_is_not_told_in_whole(bench: Bench) -> None:
 
 @pytest.mark.parametrize("error", [UnavailableError("disk full"), RuntimeError("a bug")], ids=["unavailable", "bug"])
 def test_what_was_computed_after_a_lost_transaction_is_lost_with_it(bench: Bench, error: BaseException) -> None:
-    begun = [Observe(s, 0, bench.first(s), reading(0, 0, bench.first(s))) for s in "ac"]
+    begun = [ObserveCommand(s, 0, bench.first(s), reading(0, 0, bench.first(s))) for s in "ac"]
     one = bench.submit(*begun)
     bench.under_way()
-    following = bench.engine.memory.streams["a"].fidelity
+    following = bench.engine.cache.streams["a"].fidelity
     after = [bench.observe("a", 1, following), bench.observe("b", 0, bench.first("b"))]
     bench.computed("b", 1)
     bench.store.error = error
@@ -197,7 +197,7 @@ def test_a_stream_is_not_read_from_the_store_before_it_is_written(bench: Bench) 
     bench.store.lease = 1000.0
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
-    bench.engine.memory.streams["a"].until = 0.0  # it is no longer sure that the stream is its own
+    bench.engine.cache.streams["a"].lease_until = 0.0  # it is no longer sure that the stream is its own
     again = bench.ask("a")
     bench.through()
     assert one.result(SOON)[0]["tick"] == 0
@@ -207,10 +207,10 @@ def test_a_stream_is_not_read_from_the_store_before_it_is_written(bench: Bench) 
 def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
     """A job waits for a transaction because of one stream; that fails, and another of its streams was in it too."""
     bench.store.lease = 1000.0
-    one = bench.submit(*[Observe(s, 0, bench.first(s), 0.5) for s in "ac"])
+    one = bench.submit(*[ObserveCommand(s, 0, bench.first(s), 0.5) for s in "ac"])
     bench.under_way()
-    bench.engine.memory.streams["a"].until = 0.0
-    both = bench.submit(Ask("a"), Ask("c"))
+    bench.engine.cache.streams["a"].lease_until = 0.0
+    both = bench.submit(ChooseCommand("a"), ChooseCommand("c"))
     for _ in range(3000):
         if bench.writer.waiting() == 0:
             break
@@ -223,26 +223,26 @@ def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
 
 
 def test_another_is_read_meanwhile_and_what_is_unwritten_stays_in_memory(tmp_path: Path) -> None:
-    bench = Bench(tmp_path / "mfbocd.db", held=1)
+    bench = Bench(tmp_path / "mfbocd.db", cache_size=1)
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
     assert bench.ask("b").result(SOON)[0]["tick"] == 0
     assert bench.ask("c").result(SOON)[0]["tick"] == 0
-    assert "a" in bench.engine.memory.streams
+    assert "a" in bench.engine.cache.streams
     again = bench.ask("a")
     bench.through()
     assert one.result(SOON)[0]["tick"] == 0
     assert again.result(SOON)[0]["tick"] == 1
     assert bench.ask("d").result(SOON)[0]["tick"] == 0
     bench.writer.close()
-    assert bench.engine.held == 1
+    assert len(bench.engine.cache.streams) == 1
     bench.store.close()
 
 
 def test_a_call_waits_for_what_is_under_way_and_the_rest_for_it(bench: Bench) -> None:
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
-    removed = bench.writer.alone(lambda: manage.remove_stream(bench.engine, "a"))
+    removed = bench.writer.run_exclusive(lambda: manage.remove_stream(bench.engine, "a"))
     asked = bench.ask("a")
     assert not removed.done()
     bench.through()
@@ -255,10 +255,12 @@ def test_a_call_waits_for_what_is_under_way_and_the_rest_for_it(bench: Bench) ->
 
 def test_several_ticks_of_a_stream_in_one_job(bench: Bench) -> None:
     bench.through()
-    answers = bench.submit(Ask("a"), Observe("a", 0, bench.first("a"), 0.5), Ask("a")).result(SOON)
+    answers = bench.submit(
+        ChooseCommand("a"), ObserveCommand("a", 0, bench.first("a"), 0.5), ChooseCommand("a")
+    ).result(SOON)
     assert [a["tick"] for a in answers] == [0, 0, 1]
-    told = Observe("a", 1, answers[2]["fidelity"], 0.1)
-    first, repeat, last = bench.submit(told, told, Ask("a")).result(SOON)
+    told = ObserveCommand("a", 1, answers[2]["fidelity"], 0.1)
+    first, repeat, last = bench.submit(told, told, ChooseCommand("a")).result(SOON)
     assert first == repeat
     assert last["tick"] == 2
     assert bench.engine.repeats == 1
@@ -284,7 +286,7 @@ def test_a_mistake_of_ours_is_told_and_the_writer_goes_on(bench: Bench, monkeypa
         raise KeyError("a mistake")
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.engine, "changes", broken)
+        patch.setattr(bench.engine, "take_changes", broken)
         with pytest.raises(KeyError, match="a mistake"):
             bench.observe("a", 0, first).result(SOON)
     assert bench.ask("a").result(SOON)[0]["tick"] == 0

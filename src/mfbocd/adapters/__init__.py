@@ -1,1 +1,1 @@
-"""The outside world, one part of it a file, each an extra: ``pip install 'mfbocd[onnx]'``."""
+"""Adapters to other libraries, one per module; each is an extra, such as ``pip install 'mfbocd[onnx]'``."""

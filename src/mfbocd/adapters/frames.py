@@ -1,4 +1,4 @@
-"""Data frames of any kind that narwhals knows: pandas, polars, pyarrow and more (extra ``frames``)."""
+"""Data frames of any library that narwhals supports: pandas, polars, pyarrow and others (extra ``frames``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Frame = TypeVar("Frame")
 
 STEPS = ("choice", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "confidence")
-"""Columns of the answer, after ``tick`` and ``fidelity``: fields of a `Trace`."""
+"""Columns of the result after ``tick`` and ``fidelity``: fields of a `Trace`."""
 
 
 def run(
@@ -27,18 +27,37 @@ def run(
     columns: str | Mapping[str, str] | None = None,
     time: str | None = None,
 ) -> Frame:
-    """Feed a frame's readings to a detector, as `mfbocd.run` does; the steps as a frame of the same kind.
+    """Run a detector over a data frame and return the steps as a frame of the same library.
 
     Parameters
     ----------
-    detector: goes on from where it is.
-    frame: one row a tick. An empty (null) reading is a missing one.
-    columns: by a fidelity's name the column its readings stand in, or that column where there is one fidelity;
-        unless told, columns bear the fidelities' names, and of one fidelity a frame's only column needs no name.
-    time: a column to carry over as the first of the answer. An index, of a kind that has one, is kept anyway.
+    detector : Detector
+        The detector; it continues from its current state.
+    frame : Frame
+        One row per tick. A null reading is a missing one.
+    columns : str or Mapping[str, str] or None
+        The column of each fidelity's readings by the fidelity's name, or the column itself if there is one fidelity.
+        By default columns have the fidelities' names; with one fidelity, a frame's only column may have any name.
+    time : str or None
+        A column to copy to the result as its first column; none by default. An index, if the library has one, is
+        kept.
 
-    The answer has a column ``tick`` and those of `Trace.to_frame`.
+    Returns
+    -------
+    Frame
+        A column ``tick`` and the columns of `Trace.to_frame`, one row per tick.
 
+    Raises
+    ------
+    ValueError
+        If a column does not exist or a reading is not valid; the message names its row and column.
+    TypeError
+        If `frame` is not a data frame, or a column does not hold numbers.
+    ImportError
+        If narwhals is not installed.
+
+    Examples
+    --------
     >>> import pandas as pd
     >>> from mfbocd import Gaussian
     >>> readings = pd.DataFrame({"when": pd.date_range("2024-05-01", periods=5), "level": [0.1, -0.3, 0.2, 6.0, 6.1]})
@@ -55,53 +74,55 @@ def run(
     try:
         given: Any = nw.from_native(frame, eager_only=True)
     except TypeError:
-        raise TypeError(f"frame must be a data frame in memory that narwhals knows, not {type(frame)!r}") from None
+        raise TypeError(
+            f"frame must be an in-memory data frame that narwhals supports, not {type(frame)!r}"
+        ) from None
     if detector.model.dimension > 1:
         raise ValueError(
-            f"detector must have one number a reading, not {detector.model.dimension}: {detector.model!r}"
+            f"detector must have one number per reading, not {detector.model.dimension}: {detector.model!r}"
         )
     if time is not None and time not in given.columns:
         raise ValueError(f"time must name a column of the frame, {', '.join(given.columns)}, not {time!r}")
     if time is not None and time in ("tick", "fidelity", *STEPS):
-        raise ValueError(f"time must not bear the name of a column of the answer, as {time!r} does: rename it")
-    where = _placed(detector, given.columns, columns, time)
-    trace = run_table(detector, np.column_stack([_numbers(given[name], name) for name in where]))
-    answer: dict[str, Any] = {} if time is None else {time: given[time]}
-    answer |= _steps(trace)
-    out: Frame = nw.from_dict(answer, backend=given.implementation).to_native()
+        raise ValueError(f"time must not have the name of a result column, {time!r}: rename it")
+    column_names = _column_of_each(detector, given.columns, columns, time)
+    trace = run_table(detector, np.column_stack([_numbers(given[name], name) for name in column_names]))
+    result: dict[str, Any] = {} if time is None else {time: given[time]}
+    result |= _steps(trace)
+    out: Frame = nw.from_dict(result, backend=given.implementation).to_native()
     index = nw.maybe_get_index(given)
     if index is not None:
         out.index = index  # type: ignore[attr-defined]
     return out
 
 
-def _placed(
-    detector: Detector, present: list[str], columns: str | Mapping[str, str] | None, time: str | None
+def _column_of_each(
+    detector: Detector, available: list[str], columns: str | Mapping[str, str] | None, time: str | None
 ) -> list[str]:
-    """The column of each fidelity."""
+    """Return the column of each fidelity."""
     names = [f.name for f in detector.fidelities]
     if isinstance(columns, str):
         if len(names) > 1:
-            raise ValueError(f"columns must say where each of {', '.join(names)} stands, not just {columns!r}")
+            raise ValueError(f"columns must map each of {', '.join(names)} to a column, not be {columns!r}")
         columns = {names[0]: columns}
     if columns is None:
-        others = [name for name in present if name != time]
+        others = [name for name in available if name != time]
         columns = {names[0]: others[0]} if len(names) == len(others) == 1 else {}
     for name in columns:
         if name not in names:
             raise ValueError(f"columns must name fidelities, {', '.join(names)}, not {name!r}")
-    where = [columns.get(name, name) for name in names]
-    for name, column in zip(names, where, strict=True):
-        if column not in present:
-            raise ValueError(f"frame has no column {column!r} for {name!r}, only {', '.join(present)}")
-    return where
+    chosen = [columns.get(name, name) for name in names]
+    for name, column in zip(names, chosen, strict=True):
+        if column not in available:
+            raise ValueError(f"frame has no column {column!r} for {name!r}, only {', '.join(available)}")
+    return chosen
 
 
 def _numbers(column: Any, name: str) -> Array:
-    """A narwhals column as floats, NaN where it is empty."""
+    """Return a narwhals column as floats, NaN where it is null."""
     import narwhals as nw
 
-    # what has no type of its own, as pandas' columns of objects, is judged one by one
+    # columns without a numeric type, such as pandas' object columns, are checked cell by cell
     known = column.dtype.is_numeric() or column.dtype in (nw.Boolean, nw.Object, nw.Unknown)
     if not known or column.dtype.is_decimal():
         raise TypeError(f"column {name!r} must hold numbers, not {column.dtype}")
@@ -109,7 +130,7 @@ def _numbers(column: Any, name: str) -> Array:
 
 
 def _steps(trace: Trace) -> dict[str, Any]:
-    names = [*trace.fidelities, None]  # the last is what -1 refers to
+    names = [*trace.fidelities, None]  # -1, nothing read, selects the last
     return {
         "tick": np.arange(trace.first, trace.first + len(trace)),
         "fidelity": [names[j] for j in trace.choice],

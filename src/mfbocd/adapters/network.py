@@ -1,4 +1,4 @@
-"""What observers that run a network share: what goes in is checked, and what comes out becomes a number."""
+"""The common part of observers that run a network: check the input, and convert the output to a number."""
 
 from __future__ import annotations
 
@@ -17,19 +17,22 @@ After = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output of a network. A size of None is free; `scale` 0 means the values are not quantised.
+    """An input or output of a network.
 
-    A quantised port holds whole numbers q that stand for scale * (q - zero).
+    A quantised port holds integers q that represent scale * (q - zero).
 
-    >>> port = Port("x", (1, 2), np.dtype(np.uint8), scale=0.5, zero=128)
-    >>> port.takes([1.0, -1.0])
-    array([[130, 126]], dtype=uint8)
-    >>> port.gives(np.array([[130, 126]], dtype=np.uint8))
-    array([[ 1., -1.]], dtype=float32)
-    >>> port.takes([1.0, -1.0, 2.0])
-    Traceback (most recent call last):
-    ...
-    ValueError: input 'x' takes the shape (1, 2), not (3,)
+    Attributes
+    ----------
+    name : str
+        Name of the tensor.
+    shape : tuple[int or None, ...]
+        Its shape; None for a dynamic size.
+    dtype : np.dtype[Any]
+        Its data type.
+    scale : float
+        Scale of quantised values; 0 if they are not quantised.
+    zero : int
+        Zero point of quantised values.
     """
 
     name: str
@@ -38,11 +41,28 @@ class Port:
     scale: float = 0.0
     zero: int = 0
 
-    def takes(self, value: ArrayLike) -> Tensor:
-        """The value as the network takes it: quantised, or cast where nothing is lost but precision; or an error.
+    def encode(self, value: ArrayLike) -> Tensor:
+        """Convert a value to what the network takes.
 
-        One leading axis of size 1, the batch, may be left out. Values that are already of the port's type are taken
-        as they are: a quantised network is fed its own whole numbers unless it is given floats.
+        Floats are quantised for a quantised port. Other values are cast if only precision is lost; integers of the
+        port's own type are taken unchanged. One leading axis of size 1, the batch, may be left out.
+
+        Parameters
+        ----------
+        value : ArrayLike
+            The value.
+
+        Returns
+        -------
+        numpy.ndarray
+            The tensor.
+
+        Raises
+        ------
+        ValueError
+            If the shape does not fit.
+        TypeError
+            If the type cannot be cast.
         """
         array = np.asarray(value)
         if array.ndim == len(self.shape) - 1 and self.shape[0] in (None, 1):
@@ -53,26 +73,56 @@ class Port:
         if not fits:
             written = ", ".join("?" if s is None else str(s) for s in self.shape)
             shape = f"({written},)" if len(self.shape) == 1 else f"({written})"
-            raise ValueError(f"input {self.name!r} takes the shape {shape}, not {np.shape(value)}")
+            raise ValueError(f"input {self.name!r} must have shape {shape}, not {np.shape(value)}")
         if self.scale and array.dtype.kind == "f":
             bounds = np.iinfo(self.dtype)
             array = np.clip(np.rint(array / self.scale) + self.zero, bounds.min, bounds.max)
         elif not np.can_cast(array.dtype, self.dtype, casting="same_kind"):
-            raise TypeError(f"input {self.name!r} takes {self.dtype}, not {array.dtype}: convert it in before=")
+            raise TypeError(f"input {self.name!r} must be {self.dtype}, not {array.dtype}: convert it in before=")
         return np.ascontiguousarray(array, dtype=self.dtype)
 
-    def gives(self, array: Tensor) -> Tensor:
-        """The network's answer in its own unit: dequantised if it is quantised."""
+    def decode(self, array: Tensor) -> Tensor:
+        """Convert a tensor of the network to its real values: dequantised if it is quantised.
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            The tensor.
+
+        Returns
+        -------
+        numpy.ndarray
+            The values.
+        """
         if not self.scale:
             return array
         return np.asarray((array.astype(np.float32) - self.zero) * np.float32(self.scale))
 
 
 class Network(ABC):
-    """An observer made of a network: raw -> `before` -> network -> `after` -> a number.
+    """Base class of observers that run a network: raw -> `before` -> network -> `after` -> a number.
 
-    Subclasses say what goes in and comes out (`inputs`, `outputs`) and how to `evaluate` it.
+    Subclasses define `evaluate`.
 
+    Parameters
+    ----------
+    inputs : Sequence[Port]
+        Inputs of the network.
+    outputs : Sequence[Port]
+        Outputs of the network.
+    before : Callable or None
+        Converts raw to the input, an array or a dict of arrays by name; None takes raw itself.
+    after : Callable or None
+        Converts the output (a dict of arrays by name if there are several) to a number; None takes an output that
+        holds exactly one number.
+
+    Raises
+    ------
+    TypeError
+        If `before` or `after` is not callable.
+
+    Examples
+    --------
     >>> class Double(Network):
     ...     def evaluate(self, feeds):
     ...         return {"y": 2 * feeds["x"]}
@@ -100,7 +150,23 @@ class Network(ABC):
         return f"<{type(self).__name__}: {written(self.inputs)} -> {written(self.outputs)}>"
 
     def __call__(self, raw: Any) -> float | None:
-        """The reading of `raw`; None if `after` says so: a reading that is missing."""
+        """Return the reading of a raw input.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input.
+
+        Returns
+        -------
+        float or None
+            The reading; None, a missing reading, if `after` returns None.
+
+        Raises
+        ------
+        ValueError
+            If the result is not one number, or the input does not fit.
+        """
         answer = self.answer(raw)
         reading = answer if self.after is None else self.after(answer)
         if reading is None:
@@ -109,45 +175,73 @@ class Network(ABC):
             return float(np.asarray(reading).reshape(()))
         what = ", ".join(reading) if isinstance(reading, Mapping) else f"of shape {np.shape(reading)}"
         if self.after is None:
-            raise ValueError(f"the network's answer is {what}: pass after= to make it one number")
+            raise ValueError(f"the network's output must be one number, not {what}: convert it in after=")
         raise ValueError(f"{type(self).__name__}.after must return one number, not {what}")
 
     def answer(self, raw: Any) -> Any:
-        """What `after` is given: the network's output, or a dict of them by name if there are several.
+        """Return what `after` is given: the network's output, or a dict of outputs by name if there are several.
 
-        For a reading that needs the input too, such as an autoencoder's error, call this in a function of your own.
+        Call it in a function of your own if the reading needs the input too, such as the error of an autoencoder.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input.
+
+        Returns
+        -------
+        Any
+            An array, or a dict of arrays by name.
         """
         found = self.evaluate(self.prepare(raw if self.before is None else self.before(raw)))
         return found if len(self.outputs) > 1 else found[self.outputs[0].name]
 
     def prepare(self, given: ArrayLike | Mapping[str, ArrayLike]) -> dict[str, Tensor]:
-        """What the network takes, by input name: from one array for its only input, or from a mapping."""
+        """Convert the input of the network to tensors.
+
+        Parameters
+        ----------
+        given : ArrayLike or Mapping[str, ArrayLike]
+            One array for the only input, or arrays by name.
+
+        Returns
+        -------
+        dict[str, numpy.ndarray]
+            The tensors by input name.
+
+        Raises
+        ------
+        ValueError
+            If an input is unknown or missing, or a shape does not fit.
+        TypeError
+            If there are several inputs and `given` is one array, or a type cannot be cast.
+        """
         names = [port.name for port in self.inputs]
         if not isinstance(given, Mapping):
             if len(names) != 1:
                 raise TypeError(
-                    f"the network has the inputs {', '.join(names)}: before= must return a dict of arrays"
+                    f"before= must return a dict of arrays for the inputs {', '.join(names)}, not one array"
                 )
             given = {names[0]: given}
         for name in given:
             if name not in names:
-                raise ValueError(f"input {name!r} is none of the network's: {', '.join(names)}")
+                raise ValueError(f"inputs must be {', '.join(names)}, not {name!r}")
         for name in names:
             if name not in given:
-                raise ValueError(f"input {name!r} is missing: before= returned only {', '.join(given) or 'none'}")
-        return {port.name: port.takes(given[port.name]) for port in self.inputs}
+                raise ValueError(f"input {name!r} is missing: before= returned {', '.join(given) or 'none'}")
+        return {port.name: port.encode(given[port.name]) for port in self.inputs}
 
     @abstractmethod
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The network's outputs by name, in their own units."""
+        """Run the network.
 
+        Parameters
+        ----------
+        feeds : dict[str, numpy.ndarray]
+            Tensors by input name.
 
-def thread_count(owner: str, threads: int) -> int:
-    """A number of threads, or an error that names it.
-
-    >>> thread_count("OnnxObserver", 2)
-    2
-    """
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"{owner}.threads must be a whole number of at least 1, not {threads!r}")
-    return threads
+        Returns
+        -------
+        dict[str, numpy.ndarray]
+            The outputs by name, in their own units.
+        """

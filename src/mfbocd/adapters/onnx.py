@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .network import After, Before, Network, Port, Tensor, thread_count
+from ..inputs.arguments import whole
+from .network import After, Before, Network, Port, Tensor
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-# ONNX Runtime's names of types, where numpy's differ; what is not a tensor of numbers only `after` can make sense of
+# ONNX Runtime's type names that differ from numpy's; only `after` can use what is not a tensor of numbers
 _DTYPES = {"float": "float32", "double": "float64", "string": "object", "bfloat16": "object"}
 
 
@@ -24,15 +25,32 @@ class OnnxObserver(Network):
 
     Parameters
     ----------
-    model: a path, the model's bytes, or an onnx ModelProto.
-    before: from raw to the session's input: an array, or a dict of arrays by name; raw itself unless told.
-        Floats are cast to the precision the model takes; a batch axis of 1 may be left out.
-    after: from the output (a dict of arrays by name if there are several) to a number; unless told, the output must
-        hold just one.
-    outputs: names of the outputs to compute; all of them unless told.
-    providers: ONNX Runtime's execution providers, in order; the CPU unless told.
-    threads: within one evaluation; 1, so that times can be compared and a fleet does not crowd the machine.
+    model : str or PathLike[str] or bytes or onnx.ModelProto
+        A path, the model's bytes, or the model.
+    before : Callable or None
+        Converts raw to the session's input, an array or a dict of arrays by name; raw itself by default. Floats are
+        cast to the precision of the model, and a batch axis of 1 may be left out.
+    after : Callable or None
+        Converts the output (a dict of arrays by name if there are several) to a number. By default the output must
+        hold exactly one number.
+    outputs : Sequence[str] or None
+        Names of the outputs to compute; all by default.
+    providers : Sequence[str] or None
+        ONNX Runtime's execution providers, in order; the CPU by default.
+    threads : int
+        Threads per evaluation. 1, the default, makes times comparable and leaves the other cores to other streams.
 
+    Raises
+    ------
+    ValueError
+        If a provider, an output or the number of threads is not valid.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        If onnxruntime is not installed.
+
+    Examples
+    --------
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
     >>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])
@@ -60,28 +78,28 @@ class OnnxObserver(Network):
         except ImportError as error:
             raise ImportError("OnnxObserver needs onnxruntime: pip install 'mfbocd[onnx]'") from error
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = thread_count("OnnxObserver", threads)
+        options.intra_op_num_threads = whole("OnnxObserver", "threads", threads, 1)
         options.inter_op_num_threads = 1
         chosen = ["CPUExecutionProvider"] if providers is None else list(providers)
-        present = onnxruntime.get_available_providers()
+        available = onnxruntime.get_available_providers()
         for provider in chosen:
-            # ONNX Runtime would only warn, and read at another speed than was measured.
-            if provider not in present:
-                raise ValueError(f"OnnxObserver.providers names {provider!r}; here are only {', '.join(present)}")
+            # ONNX Runtime would only warn, and run at another speed than was measured.
+            if provider not in available:
+                raise ValueError(f"OnnxObserver.providers must be some of {', '.join(available)}, not {provider!r}")
         self.session = onnxruntime.InferenceSession(_source(model), options, providers=chosen)
         found = [_port(node) for node in self.session.get_outputs()]
         if outputs is not None:
             known = {port.name: port for port in found}
             for name in outputs:
                 if name not in known:
-                    raise ValueError(f"output {name!r} is none of the network's: {', '.join(known)}")
+                    raise ValueError(f"OnnxObserver.outputs must be some of {', '.join(known)}, not {name!r}")
             found = [known[name] for name in outputs]
         if not found:
             raise ValueError("OnnxObserver.outputs must name at least one output, not none")
         super().__init__([_port(node) for node in self.session.get_inputs()], found, before, after)
 
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The session's outputs by name."""
+        """Run the session."""
         names = [port.name for port in self.outputs]
         return dict(zip(names, self.session.run(names, feeds), strict=True))
 

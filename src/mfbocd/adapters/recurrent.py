@@ -1,4 +1,4 @@
-"""Observers with memory: a reading is only valid once they have seen what came before it."""
+"""Observers with memory, whose reading is valid only after they have seen the preceding inputs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,41 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..models.base import finite, positive
+from ..inputs.arguments import finite, positive, whole
 
 
 class Recurrent:
-    """An observer whose reading depends on the last `warmup` raws, read only at some ticks.
+    """An observer whose reading depends on the last `warmup` raw inputs, read only at some ticks.
 
-    `Detector.step` calls `feed(raw)` at every tick at which this observer is not read; whoever drives the loop with
-    choose and update does so himself. When it is read again, it first sees what it missed, at most the last `warmup`
-    raws, and that is paid for: `cost_of` says how much before it is done. After a longer gap `reset` (if given)
-    clears the memory first: what it held is too old.
+    `Detector.step` calls `feed(raw)` at every tick at which this observer is not read; with your own loop of `choose`
+    and `update`, call it yourself. When the observer is read again, it first processes the inputs it missed, at most
+    the last `warmup`, and that is paid for: `cost_of` returns the cost in advance. After a longer gap `reset`, if
+    given, clears the memory first, because its content is too old.
 
-    A reading is None, missing, until `warmup` raws came before: use it with ``Detector(..., missing="skip")``.
+    A reading is None (missing) until `warmup` inputs came before it: use it with ``Detector(..., missing="skip")``.
 
     Parameters
     ----------
-    observe: the observer, called with every raw in order; it keeps its own memory.
-    warmup: raws a valid reading must have seen before its own.
-    cost: of a reading with nothing missed.
-    warmup_cost: of one missed raw.
-    reset: forgets everything; leave it out if what `observe` saw more than `warmup` raws ago leaves no trace.
+    observe : Callable[[Any], float or None]
+        The observer, called with every input in order; it keeps its own memory.
+    warmup : int
+        Inputs that must precede a valid reading, at least 0.
+    cost : float
+        Cost of a reading without missed inputs, positive.
+    warmup_cost : float
+        Cost of processing one missed input, at least 0.
+    reset : Callable[[], object] or None
+        Clears the memory. None, the default, if inputs more than `warmup` ago have no effect on `observe`.
 
+    Raises
+    ------
+    TypeError
+        If `observe` or `reset` is not callable, or a number has the wrong type.
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
     >>> seen = []
     >>> def last_three(raw):
     ...     seen.append(raw)
@@ -54,42 +68,68 @@ class Recurrent:
         for name, function in (("observe", observe), ("reset", reset)):
             if not callable(function) and not (name == "reset" and function is None):
                 raise TypeError(f"Recurrent.{name} must be callable, not {function!r}")
-        if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 0:
-            raise ValueError(f"Recurrent.warmup must be a whole number of at least 0, not {warmup!r}")
         if finite("Recurrent", "warmup_cost", warmup_cost) < 0.0:
             raise ValueError(f"Recurrent.warmup_cost must be at least 0, not {warmup_cost!r}")
         self.observe = observe
-        self.warmup = warmup
+        self.warmup = whole("Recurrent", "warmup", warmup, 0)
         self.cost = positive("Recurrent", "cost", cost)
         self.warmup_cost = float(warmup_cost)
         self.reset = reset
-        self._waiting: deque[Any] = deque(maxlen=warmup)
-        self._gap = 0  # raws not seen since the last reading, also those no longer waiting
-        self._warm = 0  # raws in a row the memory has seen, up to `warmup`
+        self._missed_inputs: deque[Any] = deque(maxlen=self.warmup)
+        self._gap = 0  # inputs since the last reading, including those no longer stored
+        self._warm = 0  # consecutive inputs the memory has seen, up to `warmup`
 
     @property
     def missed(self) -> int:
-        """Raws the next reading must see first."""
-        return len(self._waiting)
+        """Number of inputs that the next reading must process first."""
+        return len(self._missed_inputs)
 
     def feed(self, raw: Any) -> None:
-        """A raw that is not read at this tick: kept for when it must be seen. Nothing is computed."""
-        self._waiting.append(raw)
+        """Store the input of a tick at which the observer is not read; nothing is computed.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input.
+        """
+        self._missed_inputs.append(raw)
         self._gap += 1
 
     def cost_of(self, raw: Any = None) -> float:
-        """cost + missed * warmup_cost: what reading at this tick would cost."""
+        """Return the cost of a reading at this tick: cost + missed * warmup_cost.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input; not used.
+
+        Returns
+        -------
+        float
+            The cost.
+        """
         return self.cost + self.missed * self.warmup_cost
 
     def __call__(self, raw: Any) -> float | None:
-        """See what was missed, then read `raw`; None while fewer than `warmup` raws came before it."""
+        """Process the missed inputs, then read.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input.
+
+        Returns
+        -------
+        float or None
+            The reading; None while fewer than `warmup` inputs came before it.
+        """
         if self._gap > self.warmup:
             if self.reset is not None:
                 self.reset()
-            self._gap = len(self._waiting)  # from here on nothing is missing, should `observe` fail halfway
-        while self._waiting:
-            self.observe(self._waiting[0])
-            self._waiting.popleft()
+            self._gap = len(self._missed_inputs)  # consistent even if `observe` fails halfway
+        while self._missed_inputs:
+            self.observe(self._missed_inputs[0])
+            self._missed_inputs.popleft()
             self._gap -= 1
             self._warm = min(self._warm + 1, self.warmup)
         self._gap = 0

@@ -1,4 +1,4 @@
-"""A drift detector and an anomaly detector of river (extra ``river``)."""
+"""A drift detector and an anomaly detector for river (extra ``river``)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..belief.hazard import Hazard, hazard_of
 from ..detector.detector import Detector
 from ..detector.step import Alarm, Step, seed_of
+from ..inputs.arguments import whole
 from ..inputs.readings import number
 from ..models import Model
 from .series import model_for
@@ -20,74 +21,73 @@ try:
 except ImportError as error:
     raise ImportError("mfbocd.adapters.river needs river: pip install 'mfbocd[river]'") from error
 
-_MODEL_HINT = "pass a model if there should be no warm-up"
-
 
 class _Stream:
-    """The readings of one feature: the first `warmup` are kept to guess a model from, then told to its detector."""
+    """Readings of one feature: the first `warmup` are stored to estimate a model, and then passed to its detector."""
 
     def __init__(
         self, model: Model | None, hazard: float | Hazard, alarm: Alarm | None, warmup: int, seed: int
     ) -> None:
-        if isinstance(warmup, bool) or not isinstance(warmup, int) or warmup < 2:
-            raise ValueError(f"warmup must be a whole number of at least 2, not {warmup!r}: {_MODEL_HINT}")
         self._setup = (hazard_of(hazard), alarm, seed_of(seed))
-        self._warmup = warmup
-        self._guesses = model is None
-        self._kept: list[float] = []
-        self.detector = None if model is None else self._detector(model)
+        self._warmup = whole("", "warmup", warmup, 2)
+        self._estimated = model is None
+        self._stored: list[float] = []
+        self.detector = None if model is None else self._new_detector(model)
         if self.detector is not None and self.detector.model.dimension > 1:
-            raise ValueError(f"model must have one number a reading, not {self.detector.model.dimension}: {model!r}")
+            raise ValueError(
+                f"model must have one number per reading, not {self.detector.model.dimension}: {model!r}"
+            )
         self.first = 0
         """Readings before the first tick of `detector`."""
         self.alarm: Step | None = None
-        """The step of the last reading at which the alarm fired, if it fired."""
+        """The step of the last reading if it raised an alarm."""
 
-    def _detector(self, model: Model) -> Detector:
+    def _new_detector(self, model: Model) -> Detector:
+        """Return a detector with this model."""
         hazard, alarm, seed = self._setup
         return Detector(model, hazard=hazard, alarm=alarm, seed=seed, missing="skip")
 
     def possible(self, x: float) -> bool:
-        """Whether the model can have produced x: not a 3 after zeros and ones."""
+        """Return whether the model can produce x; a Bernoulli cannot produce a 3."""
         return self.detector is None or bool(self.detector.model.possible(np.array([x]))[0])
 
     def check(self, x: float) -> None:
-        """An error if `tell` would raise one; what a guessed model cannot have produced is a change to it."""
-        if self.detector is not None and not self._guesses:
+        """Raise an error if `update` would; a reading that an estimated model cannot produce is a change instead."""
+        if self.detector is not None and not self._estimated:
             self.detector.model.check(x)
 
-    def tell(self, x: float | None) -> bool:
-        """Go on by a tick; whether there was a change. Before a model is guessed no time passes without a reading."""
+    def update(self, x: float | None) -> bool:
+        """Advance by one tick and return whether a change was detected; without a model, None is ignored."""
         if x is not None:
             self.check(x)
         self.alarm = None
         if self.detector is not None and x is not None and not self.possible(x):
             self.first += self.detector.ticks
             self.detector = None
-            self._kept = [x]
+            self._stored = [x]
             return True
         if self.detector is not None:
             step = self.detector.update(x)
             self.alarm = step if step.alarm else None
         elif x is not None:
-            self._kept.append(x)
-            if len(self._kept) == self._warmup:
-                self.detector = self._detector(model_for(self._kept))
-                fired = [step for kept in self._kept if (step := self.detector.update(kept)).alarm]
+            self._stored.append(x)
+            if len(self._stored) == self._warmup:
+                self.detector = self._new_detector(model_for(self._stored))
+                fired = [step for stored in self._stored if (step := self.detector.update(stored)).alarm]
                 self.alarm = fired[-1] if fired else None
-                self._kept = []
+                self._stored = []
         return self.alarm is not None
 
-    def tail(self, x: float) -> float | None:
-        """P(a reading at least as far out as x), both tails; None while there is no model."""
+    def tail_probability(self, x: float) -> float | None:
+        """Return P(a reading at least as far out as x), two-sided; None while there is no model."""
         if self.detector is None:
             return None
         if not self.possible(x):
             return 0.0
-        weight, stats = self.detector.filter.predicted()
+        weight, stats = self.detector._filter.predicted()
         cdf = self.detector.model.predictive_cdf
         below = float(cdf(stats, x) @ weight)
-        above = 1.0 - float(cdf(stats, math.nextafter(x, -math.inf)) @ weight)  # P(X >= x), of whole numbers too
+        above = 1.0 - float(cdf(stats, math.nextafter(x, -math.inf)) @ weight)  # P(X >= x), also for discrete x
         return min(max(2.0 * min(below, above), 0.0), 1.0)
 
 
@@ -95,27 +95,36 @@ class BOCD(base.DriftDetector):
     """Bayesian online changepoint detection as a drift detector.
 
     `drift_detected` is true after the reading at which the probability of a change within the last `within` readings
-    reached `threshold`; one change is one detection, and the detector goes on by itself. `changed_at` is then the
-    reading the new regime most probably began at, the first being 0, and `confidence` how sure that is.
+    reaches `threshold`. Each change is detected once, and the detector continues by itself. `changed_at` is then the
+    reading at which the new regime most probably began (the first reading is 0), and `confidence` the probability of
+    the change.
 
-    Without a model one is guessed from the first `warmup` readings, a Bernoulli of zeros and ones, else a Gaussian
-    with unknown mean and variance; these are then told to it at once, and a change among them is detected late. A
-    reading that the guessed model cannot have produced is a drift with no `confidence`, and begins a new warm-up.
+    Without a model, one is estimated from the first `warmup` readings: a Bernoulli for zeros and ones, otherwise a
+    Gaussian with unknown mean and variance. It then processes these readings at once, so that a change among them is
+    detected late. A reading that the estimated model cannot produce is a drift without `confidence`, and starts a new
+    warm-up.
 
     Parameters
     ----------
-    model
-        The conjugate family with its prior, of one number a reading.
-    hazard
-        P(change) a reading.
-    within
-        Readings a change may be old when it is detected.
-    threshold
-        Probability at which it is detected.
-    warmup
-        Readings a model is guessed from.
-    seed
-        Of the draws of the detector's pruning.
+    model : Model or None
+        The model with its prior, of readings of one number; estimated by default.
+    hazard : float or Hazard
+        P(change) per reading; 1/250 by default.
+    within : int
+        Readings since a change within which it can be detected; 50 by default.
+    threshold : float
+        Probability at which a change is detected; 0.9 by default.
+    warmup : int
+        Readings from which a model is estimated, at least 2; 30 by default.
+    seed : int
+        Seed of the detector's pruning; 0 by default.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -129,7 +138,6 @@ class BOCD(base.DriftDetector):
     ...     if detector.drift_detected:
     ...         print(f"reading {i}: changed at {detector.changed_at}, {detector.confidence:.0%} sure")
     reading 502: changed at 500, 95% sure
-
     """
 
     def __init__(
@@ -163,15 +171,28 @@ class BOCD(base.DriftDetector):
         yield {"model": Gaussian(mean=0.0, var=9.0, noise_var=1.0), "hazard": 0.01}
 
     def update(self, x: int | float) -> None:
-        """Tell one reading; river's drift detectors have no missing ones."""
+        """Process one reading; river's drift detectors have no missing readings.
+
+        Parameters
+        ----------
+        x : int or float
+            The reading.
+
+        Raises
+        ------
+        ValueError
+            If it is NaN, or outside the range of the given model.
+        TypeError
+            If it is not a number.
+        """
         value = number(x)
         if math.isnan(value):
-            raise ValueError(f"x must be a number, not {x!r}: leave missing readings out")
-        self._drift_detected = self._stream.tell(value)
+            raise ValueError(f"x must be a number, not {x!r}: leave out missing readings")
+        self._drift_detected = self._stream.update(value)
 
     @property
     def changed_at(self) -> int | None:
-        """The reading the new regime most probably began at, if a drift was just detected; the first is 0."""
+        """The reading, from 0, at which the new regime most probably began, if a drift was just detected."""
         if not self._drift_detected:
             return None
         step = self._stream.alarm
@@ -179,32 +200,39 @@ class BOCD(base.DriftDetector):
 
     @property
     def confidence(self) -> float | None:
-        """P(there was a change), if a drift was just detected by its probability."""
+        """P(there was a change), if a drift was just detected by its probability; otherwise None."""
         return None if self._stream.alarm is None else self._stream.alarm.confidence
 
 
 class Surprise(base.AnomalyDetector):
-    """How surprising a reading is after all that came before, changes allowed for.
+    """How surprising a reading is given all earlier ones, with changes taken into account.
 
-    Each feature is a stream of its own with a model guessed from its first `warmup` readings (see `BOCD`), and what
-    it predicts next, P(x_{t+1} | x_1..x_t), gives a reading the probability p of one at least as far out, in either
-    tail. The score is (1 - p)^d, p being the smallest and d their number: P(no feature is as far out as the farthest
-    of these), were they independent. It lies in [0, 1]; a reading drawn from the predictive of one feature with a
-    density has a score uniform in [0, 1]. A feature that is absent or NaN is neither scored nor learnt from; while
-    no feature has a model the score is 0.
+    Each feature is a separate stream with a model estimated from its first `warmup` readings (see `BOCD`). Its
+    predictive distribution P(x_{t+1} | x_1..x_t) gives the two-sided probability p of a reading at least as far out.
+    The score is (1 - p)^d, with p the smallest of d features: P(no feature is as far out as the farthest of these),
+    if they were independent. It lies in [0, 1]; for a reading drawn from the predictive density of one feature it is
+    uniform. A feature that is absent or NaN is neither scored nor learned from; while no feature has a model, the
+    score is 0.
 
-    After a change the new level is ordinary within a few readings, which is what sets it apart from a threshold.
+    Unlike with a fixed threshold, a new level is normal within a few readings after a change.
 
     Parameters
     ----------
-    model
-        The conjugate family with its prior, of every feature; guessed for each if None.
-    hazard
-        P(change) a reading.
-    warmup
-        Readings a model is guessed from.
-    seed
-        Of the draws of the detectors' pruning.
+    model : Model or None
+        The model with its prior, for every feature; estimated for each by default.
+    hazard : float or Hazard
+        P(change) per reading; 1/250 by default.
+    warmup : int
+        Readings from which a model is estimated, at least 2; 30 by default.
+    seed : int
+        Seed of the detectors' pruning; 0 by default.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -218,7 +246,6 @@ class Surprise(base.AnomalyDetector):
     0.03
     >>> round(detector.score_one({"degrees": 20.5, "bar": 1.9}), 3)
     1.0
-
     """
 
     def __init__(
@@ -228,7 +255,7 @@ class Surprise(base.AnomalyDetector):
         self.hazard = hazard
         self.warmup = warmup
         self.seed = seed
-        self._stream()  # bad arguments are told of here, not at the first reading
+        self._stream()  # validates the arguments now rather than at the first reading
         self._streams: dict[Any, _Stream] = {}
 
     def _stream(self) -> _Stream:
@@ -240,24 +267,55 @@ class Surprise(base.AnomalyDetector):
         yield {"hazard": 0.01, "warmup": 20}
 
     def learn_one(self, x: dict[Any, Any]) -> None:
-        """Tell a reading of every feature; of those that are absent, that there was none."""
-        told = _features(x)
-        streams = self._streams | {name: self._stream() for name in told if name not in self._streams}
-        for name, value in told.items():
+        """Process one reading of every feature; an absent feature is a missing reading.
+
+        Parameters
+        ----------
+        x : dict[Any, Any]
+            Readings by feature.
+
+        Raises
+        ------
+        ValueError
+            If a reading is outside the range of the given model.
+        TypeError
+            If a reading is not a number.
+        """
+        features = _features(x)
+        streams = self._streams | {name: self._stream() for name in features if name not in self._streams}
+        for name, value in features.items():
             streams[name].check(value)
         self._streams = streams
         for name, stream in streams.items():
-            stream.tell(told.get(name))
+            stream.update(features.get(name))
 
     def score_one(self, x: dict[Any, Any]) -> float:
-        """How surprising x is, in [0, 1]; nothing is learnt."""
-        told = _features(x)
-        tails = [self._streams[name].tail(value) for name, value in told.items() if name in self._streams]
+        """Return how surprising a reading is; nothing is learned.
+
+        Parameters
+        ----------
+        x : dict[Any, Any]
+            Readings by feature.
+
+        Returns
+        -------
+        float
+            The score, in [0, 1].
+
+        Raises
+        ------
+        TypeError
+            If a reading is not a number.
+        """
+        features = _features(x)
+        tails = [
+            self._streams[name].tail_probability(value) for name, value in features.items() if name in self._streams
+        ]
         known = [p for p in tails if p is not None]
         return (1.0 - min(known)) ** len(known) if known else 0.0
 
 
 def _features(x: dict[Any, Any]) -> dict[Any, float]:
-    """The features that are there, as floats."""
+    """Return the features that are not missing, as floats."""
     found = {name: number(value, f"x[{name!r}]") for name, value in x.items()}
     return {name: value for name, value in found.items() if not math.isnan(value)}

@@ -1,4 +1,4 @@
-"""A finished series that nobody described: its model guessed, its changes found."""
+"""Estimate a model for a finished series and find its changes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..belief.hazard import Hazard, Learned
-from ..calibrate.draft.model import WIDE, guess_plain
-from ..calibrate.noise import noise_of, present
+from ..calibrate.draft.model import PRIOR_WIDTH, guess_basic_model
+from ..calibrate.noise import finite_values, noise_of
 from ..detector.detector import Detector
 from ..inputs.readings import cells, numbers
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
@@ -19,8 +19,27 @@ Array = NDArray[np.float64]
 
 
 def series_of(X: Any) -> Array:
-    """Readings as (T, d): one row a tick, NaN where one is missing. X has shape (T,) or (T, d).
+    """Return readings as an array of shape (T, d), NaN where missing.
 
+    Parameters
+    ----------
+    X : Any
+        Readings of shape (T,) or (T, d).
+
+    Returns
+    -------
+    numpy.ndarray
+        One row per tick.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong, there is no reading, or one is infinite.
+    TypeError
+        If one is not a number.
+
+    Examples
+    --------
     >>> series_of([1, 2, 3]).shape
     (3, 1)
     """
@@ -39,13 +58,30 @@ def series_of(X: Any) -> Array:
 
 
 def model_for(values: ArrayLike) -> Model:
-    """A model whose prior is learnt from readings, (T,) or (T, d), whatever their offset and unit.
+    """Return a model whose prior is estimated from readings, whatever their offset and unit.
 
-    Zeros and ones are a Bernoulli's. All else is a Gaussian's with unknown mean and variance (covariance, of several
-    numbers), counts and waiting times too: a stream's few first readings do not tell them apart. Its level and noise
-    are those of `mfbocd detect`'s Gaussian, but the noise is only expected, since what is guessed from a few readings
-    is not known, and a noise taken for known too low gives false alarms without end.
+    Zeros and ones are a Bernoulli. All others are a Gaussian with unknown mean and variance (covariance for several
+    numbers), even counts and waiting times, because the first few readings of a stream do not distinguish them. Level
+    and noise are those of the Gaussian of `mfbocd detect`, but the noise variance is unknown: an estimate from a few
+    readings is uncertain, and one that is too low gives many false alarms.
 
+    Parameters
+    ----------
+    values : ArrayLike
+        Readings of shape (T,) or (T, d), NaN where missing.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    ValueError
+        If a column has no readings, or as in `series_of`.
+
+    Examples
+    --------
     >>> model_for([20.0, 21.0, 20.5, 19.0, 20.0])
     GaussianUnknown(mean=20, count=0.111111, shape=1.5, scale=0.288951, predictive='normalized')
     >>> model_for([0, 1, 1, 0])
@@ -54,30 +90,48 @@ def model_for(values: ArrayLike) -> Model:
     x = series_of(values)
     for j, column in enumerate(x.T):
         if np.isnan(column).all():
-            raise ValueError(f"X must hold a reading in every column, not none in column {j}")
+            raise ValueError(f"X must hold a reading in every column, but column {j} has none")
     if x.shape[1] == 1:
-        guess = guess_plain(x[:, 0]).model
+        guess = guess_basic_model(x[:, 0]).model
         if guess["kind"] == "bernoulli":
             return Bernoulli(guess["alpha"], guess["beta"])
-        # three degrees of freedom, as few as leave the noise an expectation
+        # three degrees of freedom: the fewest with a finite expected noise variance
         return GaussianUnknown(
             guess["mean"], guess["noise_var"] / guess["var"], shape=1.5, scale=0.5 * guess["noise_var"]
         )
     noise_var = np.array([noise_of(column)[0] for column in x.T])
-    spread = np.array([np.var(present(column)) for column in x.T])
-    # theta's covariance is the noise's over `count`: one number for all columns
-    count = 1.0 / float(np.median(np.maximum(spread / noise_var, WIDE)))
+    spread = np.array([np.var(finite_values(column)) for column in x.T])
+    # the prior covariance of the mean is the noise covariance over `count`, one number for all columns
+    count = 1.0 / float(np.median(np.maximum(spread / noise_var, PRIOR_WIDTH)))
     return MultivariateGaussianUnknown(np.nanmedian(x, axis=0), count, degrees=x.shape[1] + 2, scale=noise_var)
 
 
-def lines_for(values: ArrayLike) -> Model:
-    """A model of a whole series, (T,) or (T, d), whatever its offset and unit: a noisy straight line a segment.
+def trend_model_for(values: ArrayLike) -> Model:
+    """Return a model of a whole series, whatever its offset and unit: a noisy straight line per segment.
 
-    Real series drift; where the level may not, every drift is many changes. The prior is `Trend`'s own in units of
-    the column's standard deviation: what counts as a change is measured by how much the series varies on the whole.
-    A column of zeros and ones is a Bernoulli's, and several columns are independent given the changes.
+    Real series drift; if the level of a segment were constant, every drift would be many changes. The prior is that
+    of `Trend` in units of the column's standard deviation, so that the size of a change is measured by the variation
+    of the whole series. A column of zeros and ones is a Bernoulli, and several columns are independent given the
+    changes.
 
-    >>> lines_for([2.0, 4.0, 6.0])
+    Parameters
+    ----------
+    values : ArrayLike
+        Readings of shape (T,) or (T, d), NaN where missing.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    ValueError
+        If a column has no readings, or as in `series_of`.
+
+    Examples
+    --------
+    >>> trend_model_for([2.0, 4.0, 6.0])
     Trend(level=4.0, slope=0.0, count=[1.0, 100.0], shape=1.0, scale=2.66...)
     """
     x = series_of(values)
@@ -85,7 +139,7 @@ def lines_for(values: ArrayLike) -> Model:
     for j, column in enumerate(x.T):
         known = column[~np.isnan(column)]
         if known.size == 0:
-            raise ValueError(f"X must hold a reading in every column, not none in column {j}")
+            raise ValueError(f"X must hold a reading in every column, but column {j} has none")
         if ((known == 0.0) | (known == 1.0)).all():
             parts.append(Bernoulli(1, 1))
         else:
@@ -93,25 +147,49 @@ def lines_for(values: ArrayLike) -> Model:
     return parts[0] if len(parts) == 1 else Product(*parts)
 
 
-def look_back(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:
-    """Tell a series, (T, d), to a fresh detector and look back on it; a hazard of None is learnt.
+def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:
+    """Run a fresh detector over a series and smooth the result.
 
-    A row in which a number is missing is a tick at which nothing was learnt, unless the model takes the others.
+    A row with a missing number is a tick without a reading, unless the model can use the other numbers.
 
+    Parameters
+    ----------
+    model : Model
+        The model.
+    values : numpy.ndarray
+        Readings of shape (T, d), NaN where missing.
+    hazard : float or Hazard or None
+        P(change) per tick; None learns it.
+    seed : int
+        Seed of the detector's pruning; 0 by default.
+
+    Returns
+    -------
+    Hindsight
+        The smoothed series.
+
+    Raises
+    ------
+    ValueError
+        If the number of columns does not fit the model, or a reading is not valid.
+
+    Examples
+    --------
     >>> x = series_of([0.1, -0.3, 0.2, 0.1, 8.0, 8.3, 7.9])
-    >>> look_back(model_for(x), x, hazard=0.02).segmentation()
+    >>> smooth_series(model_for(x), x, hazard=0.02).segmentation()
     [4]
     """
     if values.shape[1] != model.dimension:
-        raise ValueError(f"X must have {model.dimension} columns, as the model's readings, not {values.shape[1]}")
-    learnt = Learned() if hazard is None else hazard
-    detector = Detector(model, hazard=learnt, alarm=None, seed=seed, missing="skip")
+        raise ValueError(
+            f"X must have {model.dimension} columns, one per number of the model's readings, not {values.shape[1]}"
+        )
+    detector = Detector(model, hazard=Learned() if hazard is None else hazard, alarm=None, seed=seed, missing="skip")
     back = Hindsight(detector, live_for(len(values)))
     for t, row in enumerate(values):
-        gone = np.isnan(row)
-        told = None if gone.all() or (gone.any() and not model.partial) else row
+        missing = np.isnan(row)
+        reading = None if missing.all() or (missing.any() and not model.partial) else row
         try:
-            step = detector.update(told if told is None or row.size > 1 else float(row[0]))
+            step = detector.update(reading if reading is None or row.size > 1 else float(row[0]))
         except ValueError as error:
             raise ValueError(f"row {t}: {error}") from None
         back.add(step)

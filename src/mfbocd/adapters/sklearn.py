@@ -1,4 +1,4 @@
-"""The segments of a finished series, with scikit-learn's manners (extra ``real``)."""
+"""The segments of a finished series as a scikit-learn estimator (extra ``real``)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..belief.hazard import Hazard
 from ..models import Model
-from .series import Array, lines_for, look_back, series_of
+from .series import Array, series_of, smooth_series, trend_model_for
 
 try:
     from sklearn.base import BaseEstimator
@@ -22,28 +22,32 @@ Ticks = NDArray[np.int64]
 
 
 class Segmenter(BaseEstimator):  # type: ignore[misc]
-    """First ticks of the segments of a series, in the most probable history of all (max-product).
+    """Find the first ticks of the segments of a series, in its most probable history (max-product).
 
-    The first segment begins at 0, which is in every answer. A finished series is an array of shape (T, d): one row a
-    tick, d = 1 for readings of one number; NaN is a missing reading. As everywhere in scikit-learn an array of one
-    dimension is refused: write `x.reshape(-1, 1)`.
+    The first segment begins at 0, which is part of every result. A series is an array of shape (T, d): one row per
+    tick, d = 1 for readings of one number; NaN is a missing reading. As usual in scikit-learn, an array of one
+    dimension is rejected: write `x.reshape(-1, 1)`.
 
-    There is no `predict`. Where a segment begins depends on the rows before and after, whereas scikit-learn's
-    `predict` answers each row by itself, in any order; as for its own estimators of this kind (`DBSCAN`) there is
-    `fit_predict`. `segment` takes another series with the model that was fitted.
+    There is no `predict`: where a segment begins depends on the rows before and after, whereas scikit-learn's
+    `predict` treats each row by itself. As for its own estimators of this kind (`DBSCAN`), there is `fit_predict`.
+    `segment` takes another series with the fitted model.
+
+    After `fit` there are `model_`; `starts_`, the first ticks; `labels_`, the number of the segment of every tick;
+    and `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
 
     Parameters
     ----------
-    model: the conjugate family with its prior. Without one `fit` makes it from the readings: a noisy straight line a
-        segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; of several columns one
-        each.
-    hazard: P(change) a tick, or a `Hazard`; learned by default.
-    seed: of the draws of the detector's pruning.
+    model : Model or None
+        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
+        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
+    hazard : float or Hazard or None
+        P(change) per tick; learned by default.
+    seed : int
+        Seed of the detector's pruning; 0 by default.
 
-    After `fit`: `model_`; `starts_`, the first ticks; `labels_`, the number of its segment for every tick;
-    `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
-
-    >>> noise_var = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    Examples
+    --------
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
     >>> x = np.array(noise + [8.0 + e for e in noise]).reshape(-1, 1)
     >>> segmenter = Segmenter()
     >>> segmenter.fit_predict(x)
@@ -60,11 +64,31 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn the model's prior from X, if none was given, and find the segments of X; y is ignored."""
+        """Estimate the model from a series, if none was given, and find the segments of that series.
+
+        Parameters
+        ----------
+        X : Any
+            The series, (T, d).
+        y : Any
+            Ignored.
+
+        Returns
+        -------
+        Segmenter
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If the series is not valid.
+        TypeError
+            If it does not hold numbers.
+        """
         x = _rows(X)
-        model = lines_for(x) if self.model is None else self.model
-        back = look_back(model, x, self.hazard, self.seed)
-        # nothing is kept of a series that is refused: the number of columns, too, is set at the end
+        model = trend_model_for(x) if self.model is None else self.model
+        back = smooth_series(model, x, self.hazard, self.seed)
+        # set last, so that a rejected series leaves the estimator unchanged
         validate_data(self, X, skip_check_array=True)
         self.changepoints_ = back.changepoints()
         self.starts_ = np.array([0, *(change.at for change in self.changepoints_)], dtype=np.int64)
@@ -73,16 +97,47 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> Ticks:
-        """First ticks of the segments of X, its model learned from X too."""
+        """Fit a series and return the first ticks of its segments.
+
+        Parameters
+        ----------
+        X : Any
+            The series, (T, d).
+        y : Any
+            Ignored.
+
+        Returns
+        -------
+        numpy.ndarray
+            First ticks, starting with 0.
+        """
         starts: Ticks = self.fit(X).starts_
         return starts
 
     def segment(self, X: Any) -> Ticks:
-        """First ticks of the segments of another series, with the model that was fitted."""
+        """Return the first ticks of the segments of another series, with the fitted model.
+
+        Parameters
+        ----------
+        X : Any
+            The series, (T, d), with as many columns as the fitted one.
+
+        Returns
+        -------
+        numpy.ndarray
+            First ticks, starting with 0.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        ValueError
+            If the series is not valid.
+        """
         check_is_fitted(self)
         x = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        back = look_back(self.model_, x, self.hazard, self.seed)
+        back = smooth_series(self.model_, x, self.hazard, self.seed)
         return np.array([0, *back.segmentation()], dtype=np.int64)
 
     def __sklearn_tags__(self) -> Tags:
@@ -92,10 +147,10 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
 
 
 def _rows(X: Any) -> Array:
-    """X as (T, d): the shape and kind by scikit-learn's rules, each number by this library's."""
+    """Return X as (T, d): its shape and type checked by scikit-learn, its numbers by this library."""
     check_array(X, dtype=None, ensure_all_finite=False)
     try:
         return series_of(X)
     except TypeError as error:
-        # scikit-learn's checks ask for these words
+        # scikit-learn's own checks expect these words
         raise TypeError(f"{error} (an argument must be a number: no string is read as a number)") from None

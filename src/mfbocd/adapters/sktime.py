@@ -1,4 +1,4 @@
-"""A changepoint detector of sktime (extra ``sktime``)."""
+"""A changepoint detector for sktime (extra ``sktime``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..belief.hazard import Hazard
 from ..models import Gaussian, Model
 from ..trace.hindsight import Hindsight
-from .series import lines_for, look_back, series_of
+from .series import series_of, smooth_series, trend_model_for
 
 try:
     from sktime.detection.base import BaseDetector
@@ -19,28 +19,26 @@ if TYPE_CHECKING:
 
 
 class BOCD(BaseDetector):  # type: ignore[misc]
-    """Bayesian online changepoint detection, looked back on: the most probable changes of a series.
+    """Find the most probable changes of a series by Bayesian online changepoint detection with smoothing.
 
-    `fit` learns the prior, `predict` tells where regimes after the first begin (the first tick of each),
-    `predict_scores` how probable each change is, `transform_scores` P(a regime begins) for every tick, given the
-    whole series.
+    `fit` estimates the prior. `predict` returns the first tick of every regime after the first, `predict_scores` the
+    probability of each change, and `transform_scores` P(a regime begins) at every tick, given the whole series.
 
     Parameters
     ----------
     model : mfbocd.Model, optional
-        The conjugate family with its prior. Without one `fit` makes it from the readings: a noisy straight line
-        a segment (`Trend`) in units of the series' own spread; a Bernoulli of zeros and ones; one each of several
-        columns.
+        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
+        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
     hazard : float or mfbocd.Hazard, optional
-        P(change) a tick; learnt unless told.
+        P(change) per tick; learned by default.
     seed : int, default=0
-        Of the draws of the detector's pruning.
+        Seed of the detector's pruning.
 
     Examples
     --------
     >>> import pandas as pd
     >>> from mfbocd.adapters.sktime import BOCD
-    >>> noise_var = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
+    >>> noise = [0.1, -0.3, 0.2, 0.1, -0.2] * 4
     >>> x = pd.Series(noise + [8.0 + e for e in noise])
     >>> detector = BOCD()
     >>> detector.fit_predict(x)
@@ -68,11 +66,11 @@ class BOCD(BaseDetector):  # type: ignore[misc]
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> BOCD:
-        self.model_ = lines_for(series_of(X)) if self.model is None else self.model
+        self.model_ = trend_model_for(series_of(X)) if self.model is None else self.model
         return self
 
     def _back(self, X: Any) -> Hindsight:
-        return look_back(self.model_, series_of(X), self.hazard, self.seed)
+        return smooth_series(self.model_, series_of(X), self.hazard, self.seed)
 
     def _predict(self, X: pd.DataFrame) -> pd.Series[int]:
         import pandas as pd
@@ -93,5 +91,16 @@ class BOCD(BaseDetector):  # type: ignore[misc]
 
     @classmethod
     def get_test_params(cls, parameter_set: str = "default") -> list[dict[str, Any]]:
-        """Arguments sktime's own checks try."""
+        """Return arguments for sktime's own tests.
+
+        Parameters
+        ----------
+        parameter_set : str
+            Name of the set; there is only one.
+
+        Returns
+        -------
+        list[dict[str, Any]]
+            Arguments of the constructor.
+        """
         return [{}, {"model": Gaussian(mean=0.0, var=9.0, noise_var=1.0), "hazard": 0.05, "seed": 1}]

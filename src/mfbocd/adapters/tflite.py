@@ -8,30 +8,46 @@ from typing import Any
 
 import numpy as np
 
-from .network import After, Before, Network, Port, Tensor, thread_count
+from ..inputs.arguments import whole
+from .network import After, Before, Network, Port, Tensor
 
 
 class TfliteObserver(Network):
     """A TFLite interpreter as `Fidelity.observe`: raw -> `before` -> interpreter -> `after` -> a number.
 
-    A quantised model is fed floats, which are quantised by the input's scale and zero point, or its own whole numbers
-    as they are; its outputs are dequantised before `after` sees them. An interpreter holds the tensors of one
-    evaluation: share it between threads, and they overwrite each other's.
+    A quantised model takes floats, which are quantised by the input's scale and zero point, or its own integers
+    unchanged; its outputs are dequantised before `after`. An interpreter holds the tensors of one evaluation, so it
+    must not be shared between threads.
 
-    Parameters
-    ----------
-    model: a path, or the model's bytes.
-    before: from raw to the input: an array, or a dict of arrays by name; raw itself unless told. A batch axis of 1
-        may be left out.
-    after: from the output (a dict of arrays by name if there are several) to a number; unless told, the output must
-        hold just one.
-    threads: within one evaluation; 1, so that times can be compared and a fleet does not crowd the machine.
-
-    An autoencoder's reading is its reconstruction error, which needs the input too::
+    The reading of an autoencoder is its reconstruction error, which needs the input too::
 
         network = TfliteObserver("ad01_fp32.tflite")
         Fidelity("sound", zeta=1, cost=264_192, observe=lambda x: np.mean((network.answer(x) - x) ** 2))
 
+    Parameters
+    ----------
+    model : str or PathLike[str] or bytes
+        A path, or the model's bytes.
+    before : Callable or None
+        Converts raw to the input, an array or a dict of arrays by name; raw itself by default. A batch axis of 1 may
+        be left out.
+    after : Callable or None
+        Converts the output (a dict of arrays by name if there are several) to a number. By default the output must
+        hold exactly one number.
+    threads : int
+        Threads per evaluation. 1, the default, makes times comparable and leaves the other cores to other streams.
+
+    Raises
+    ------
+    ValueError
+        If the number of threads is not valid, or an input is quantised by channel.
+    FileNotFoundError
+        If there is no such file.
+    ImportError
+        If ai-edge-litert is not installed.
+
+    Examples
+    --------
     >>> TfliteObserver("no-such.tflite")
     Traceback (most recent call last):
     ...
@@ -50,7 +66,7 @@ class TfliteObserver(Network):
             from ai_edge_litert.interpreter import Interpreter
         except ImportError as error:
             raise ImportError("TfliteObserver needs ai-edge-litert: pip install 'mfbocd[tflite]'") from error
-        count = thread_count("TfliteObserver", threads)
+        count = whole("TfliteObserver", "threads", threads, 1)
         if isinstance(model, bytes):
             self.interpreter = Interpreter(model_content=model, num_threads=count)
         elif isinstance(model, str | PathLike):
@@ -67,7 +83,7 @@ class TfliteObserver(Network):
         super().__init__([_port(d) for d in entries], [_port(d) for d in exits], before, after)
 
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The interpreter's outputs by name, dequantised."""
+        """Run the interpreter; outputs are dequantised."""
         if any(array.shape != self._shapes[name] for name, array in feeds.items()):
             for name, array in feeds.items():
                 self.interpreter.resize_tensor_input(self._at[name], array.shape, strict=True)
@@ -76,14 +92,14 @@ class TfliteObserver(Network):
         for name, array in feeds.items():
             self.interpreter.set_tensor(self._at[name], array)
         self.interpreter.invoke()
-        return {port.name: port.gives(self.interpreter.get_tensor(self._at[port.name])) for port in self.outputs}
+        return {port.name: port.decode(self.interpreter.get_tensor(self._at[port.name])) for port in self.outputs}
 
 
 def _port(detail: dict[str, Any]) -> Port:
     parameters = detail["quantization_parameters"]
     scales, zeros = parameters["scales"], parameters["zero_points"]
     if len(scales) > 1:
-        raise ValueError(f"{detail['name']!r} is quantised by channel, which only weights are known to be")
+        raise ValueError(f"{detail['name']!r} is quantised by channel, which is not supported for inputs and outputs")
     shape = tuple(None if s < 0 else int(s) for s in detail["shape_signature"])
     scale, zero = (float(scales[0]), int(zeros[0])) if len(scales) else (0.0, 0)
     return Port(detail["name"], shape, np.dtype(detail["dtype"]), scale, zero)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..inputs.arguments import whole
 from ..trace.trace import Trace
 
 if TYPE_CHECKING:
@@ -13,30 +14,47 @@ if TYPE_CHECKING:
 
 STEPS = {
     "x": "the reading; NaN if missing",
-    "cost": "what the reading cost",
+    "cost": "cost of the reading",
     "mean": "E[x_{t+1}] after tick t",
     "map_run_length": "the most probable run length",
     "p_change": "P(change within the alarm's window)",
     "alarm": "whether the alarm fired",
-    "changed_at": "at an alarm the tick the new regime most probably began at; else -1",
-    "confidence": "at an alarm P(a regime began after the last alarm, within the window); else NaN",
+    "changed_at": "at an alarm, the tick at which the new regime most probably began; otherwise -1",
+    "confidence": "at an alarm, P(a regime began after the last alarm and within the window); otherwise NaN",
 }
 """Variables over ``tick``, each with its meaning (attribute ``long_name``)."""
 
 
 def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> xr.Dataset:
-    """The filtered posterior P(r_t = l) of every tick and run length, and the steps beside it.
+    """Return the filtered posterior P(r_t = l) of every tick and run length, and the steps.
 
     Parameters
     ----------
-    trace: of ``run(..., posterior=True)``.
-    time: when the ticks were, one a tick: a coordinate ``time`` along ``tick``.
-    lengths: run lengths to keep, the shortest; all T of them unless told. Rows then sum to P(r_t < lengths).
+    trace : Trace
+        A trace of ``run(..., posterior=True)``.
+    time : Any
+        Times of the ticks, one per tick, for a coordinate ``time`` along ``tick``; none by default.
+    lengths : int or None
+        Number of run lengths to keep, the shortest; rows then sum to P(r_t < lengths). All T by default.
 
-    Dimensions are ``tick`` and ``run_length``; ``posterior`` is over both, the steps over ``tick``, their most
-    probable run length by the name ``map_run_length``, the fidelity read as a coordinate ("" where time merely
-    passed). Attributes: the fidelities' names and costs, and what was spent.
+    Returns
+    -------
+    xarray.Dataset
+        Dimensions are ``tick`` and ``run_length``. ``posterior`` has both; the steps have ``tick``, with the most
+        probable run length as ``map_run_length`` and the fidelity as a coordinate ("" where nothing was read).
+        Attributes are the fidelities' names and costs, and the total cost.
 
+    Raises
+    ------
+    ValueError
+        If the trace has no posterior, or `time` or `lengths` is not valid.
+    TypeError
+        If `lengths` is not an integer.
+    ImportError
+        If xarray is not installed.
+
+    Examples
+    --------
     >>> import mfbocd as mf
     >>> trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1], posterior=True)
     >>> data = posterior(trace)
@@ -53,12 +71,10 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
         raise ImportError("xarray.posterior needs xarray: pip install 'mfbocd[xarray]'") from None
 
     if trace.posterior is None:
-        raise ValueError("trace.posterior is None: ask for it with run(..., posterior=True)")
+        raise ValueError("trace.posterior is None: use run(..., posterior=True)")
     ticks = len(trace)
-    if lengths is not None and (isinstance(lengths, bool) or not isinstance(lengths, int) or lengths < 1):
-        raise ValueError(f"lengths must be a whole number of at least 1, not {lengths!r}")
-    kept = trace.posterior[:, :lengths]
-    names = np.array([*trace.fidelities, ""])  # the last is what -1 refers to
+    kept = trace.posterior[:, : None if lengths is None else whole("", "lengths", lengths, 1)]
+    names = np.array([*trace.fidelities, ""])  # -1, nothing read, selects the last
     coordinates: dict[str, Any] = {
         "tick": np.arange(trace.first, trace.first + ticks),
         "run_length": np.arange(kept.shape[1]),
@@ -67,7 +83,7 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
     if time is not None:
         when = np.asarray(time)
         if when.shape != (ticks,):
-            raise ValueError(f"time must hold one value for each of {ticks} ticks, not be of shape {when.shape}")
+            raise ValueError(f"time must have shape ({ticks},), not {when.shape}")
         coordinates["time"] = ("tick", when)
     variables: dict[str, Any] = {
         "posterior": (("tick", "run_length"), kept, {"long_name": "P(r_t = l | x_1..x_t)"}),
@@ -75,6 +91,6 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
     for name, meaning in STEPS.items():
         values = trace.run_length if name == "map_run_length" else getattr(trace, name)
         variables[name] = ("tick", values, {"long_name": meaning})
-    # netCDF 3 has no attributes of several strings
+    # netCDF 3 has no attributes that are lists of strings
     attributes = {"fidelities": ", ".join(trace.fidelities), "costs": list(trace.costs), "spent": trace.spent}
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)

@@ -1,1 +1,1 @@
-"""What is believed about the run length: hazard, pruning, the filter, expected gains and the saved format."""
+"""The belief about the run length: hazard, pruning, the filter, expected gains and the saved format."""

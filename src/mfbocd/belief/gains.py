@@ -1,4 +1,4 @@
-"""What a reading is expected to tell: gains, before anything is paid."""
+"""What a reading is expected to tell: gains, not yet compared with costs."""
 
 from __future__ import annotations
 
@@ -19,35 +19,50 @@ CODE = {"run_length": layout.RUN_LENGTH, "joint": layout.JOINT, "variance": layo
 
 
 class FidelityGain(NamedTuple):
-    """What one fidelity is expected to tell at the coming tick, and what it costs."""
+    """What one fidelity is expected to tell at the coming tick, and what it costs.
+
+    Parameters
+    ----------
+    name : str
+        The fidelity's name.
+    zeta : float
+        Its zeta.
+    cost : float
+        Cost of the reading.
+    run_length : float
+        I(r; x), the mutual information of run length and reading, in nats.
+    joint : float
+        I(r, theta; x), that of run length and parameter with the reading, in nats.
+    variance : float
+        Expected reduction of the parameter's variance.
+    chosen : bool
+        Whether the policy chooses it.
+    """
 
     name: str
     zeta: float
     cost: float
     run_length: float
-    """I(r; x) in nats."""
     joint: float
-    """I(r, theta; x) in nats."""
     variance: float
-    """Expected reduction of the parameter's variance."""
     chosen: bool
 
 
 class Gains(tuple[FidelityGain, ...]):
-    """One `FidelityGain` a fidelity; printed, a table that shows why one was chosen."""
+    """One `FidelityGain` per fidelity; printed, a table that shows why one was chosen."""
 
     def __str__(self) -> str:
         lines = [
             f"{'':2s}{'fidelity':12s}{'zeta':>7s}{'cost':>10s}{'run length':>12s}{'joint':>10s}{'variance':>11s}"
         ]
         for g in self:
-            told = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f} {g.variance:10.5f}"
-            lines.append(f"{'> ' if g.chosen else '  '}{g.name:12s}{told}")
+            values = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f} {g.variance:10.5f}"
+            lines.append(f"{'> ' if g.chosen else '  '}{g.name:12s}{values}")
         return "\n".join(lines)
 
 
 def checked_gain(owner: str, gain: str) -> Gain:
-    """The gain's name, or an error that lists them."""
+    """Return the name of a gain, or raise an error that lists them."""
     for known in GAINS:
         if gain == known:
             return known
@@ -55,17 +70,31 @@ def checked_gain(owner: str, gain: str) -> Gain:
 
 
 def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
-    """The gain of reading the coming tick at each zeta, shape (J,).
+    """Return the gain of reading the coming tick at each zeta.
 
-    - ``"run_length"``: I(r; x), the mutual information of run length and reading, in nats (`mi_rx`, `mi_xr`).
-    - ``"joint"``: I(r, theta; x) = I(r; x) + E_r I(theta; x | r): what is learnt of the parameter counts too.
-    - ``"variance"``: E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
+    All gains are 0 at zeta = 0, never negative, and do not decrease with zeta: a reading can always be used as one of
+    a lower fidelity, so it is worth at least as much as the lower ones among `zeta`. (For `Grid` and `Confusion` zeta
+    only names a likelihood, and the gain is that of this likelihood.) The tempered update of a Bernoulli is not a
+    probability model and may be expected to widen theta at a small zeta: then the variance gain is 0.
 
-    All are 0 at zeta = 0, never negative, and do not fall as zeta rises: a reading can always be used as one of a
-    lower fidelity, so it is worth at least what those of `zeta` that are lower are worth. (For `Grid` and `Confusion`
-    zeta is but a name, and the gain that of the likelihood it names.) A Bernoulli's tempered update is none of a
-    probability model, and at a small zeta may be expected to WIDEN theta: then the variance gain is 0.
+    Parameters
+    ----------
+    belief : Filter
+        The run-length posterior.
+    zeta : ndarray
+        The fidelities, (J,).
+    gain : {"run_length", "joint", "variance"}
+        ``"run_length"`` is I(r; x), the mutual information of run length and reading, in nats (`mi_rx`, `mi_xr`).
+        ``"joint"`` is I(r, theta; x) = I(r; x) + E_r I(theta; x | r): information about the parameter counts as well.
+        ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
 
+    Returns
+    -------
+    ndarray
+        The gains, (J,).
+
+    Examples
+    --------
     >>> from mfbocd.belief.hazard import Hazard
     >>> from mfbocd.models import Gaussian
     >>> from mfbocd.belief.pruning import Pruning
@@ -81,10 +110,10 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         belief.model.gains(belief.state[None], belief.setup, ONE_ROW, zeta, CODE[gain], out, board)
         return np.asarray(out[0])
     weight, stats = belief.predicted()
-    told = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
+    gains = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
     if belief.model.ordered:
-        never_falling(zeta, told)
-    return told
+        never_falling(zeta, gains)
+    return gains
 
 
 def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: Gain) -> float:

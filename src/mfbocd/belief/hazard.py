@@ -1,4 +1,4 @@
-"""P(a regime ends now), given how long it has run."""
+"""P(a regime ends at the coming tick), given its run length."""
 
 from __future__ import annotations
 
@@ -9,33 +9,47 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.base import finite, positive, room_for
+from ..inputs.arguments import positive, probability, whole
+from ..models.base import room_for
 
 Array = NDArray[np.float64]
 
 HORIZON = 10_000
-"""Run lengths a function is tabulated for; longer runs keep the last value, so that memory stays bounded."""
+"""Run lengths that a function is tabulated for; longer runs use the last value, so that memory stays bounded."""
 
 
 class Hazard:
-    """A table: entry l is P(r_{t+1} = 0 | r_t = l), and the last entry holds for every longer run.
+    """P(change) by run length: entry l of a table is P(r_{t+1} = 0 | r_t = l).
 
-    r_t = l means that l + 1 points belong to the regime so far. Build one from
+    r_t = l means that l + 1 points belong to the regime so far. The last entry holds for every longer run.
+    `Hazard.weibull` and `Hazard.from_lengths` build other common hazards.
 
-    - a number in (0, 1): constant, regimes are geometric with mean 1 / h;
-    - a sequence: the table itself;
-    - a function of an array of run lengths, tabulated for the first `horizon` of them;
-    - `Hazard.weibull(shape, scale)`: wearing out (shape > 1) or settling in (shape < 1);
-    - `Hazard.from_lengths(p)`: the distribution of the regimes' lengths.
+    Parameters
+    ----------
+    hazard : float, sequence of float, callable or Hazard
+        A number in (0, 1) is a constant hazard: regimes are geometric with mean 1 / hazard. A sequence is the table.
+        A function of an array of run lengths is tabulated.
+    horizon : int
+        How many run lengths a function is tabulated for.
 
+    Attributes
+    ----------
+    table : ndarray
+        The hazard by run length; one entry if it is constant.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not a number in (0, 1) or a table of probabilities that are not all 0.
+
+    Examples
+    --------
     >>> Hazard(1 / 250).table
     array([0.004])
     >>> Hazard(lambda l: 1 / (l + 2), horizon=3).table.round(3)
     array([0.5  , 0.333, 0.25 ])
     >>> bool(np.all(np.diff(Hazard.weibull(shape=2, scale=100).table) >= 0))
     True
-    >>> Hazard.from_lengths([0, 0.5, 0.5]).table  # two or three points: never one, never four
-    array([0. , 0.5, 1. ])
     """
 
     def __init__(self, hazard: Any, *, horizon: int = HORIZON) -> None:
@@ -49,10 +63,7 @@ class Hazard:
         elif isinstance(hazard, (Sequence, np.ndarray)) and not isinstance(hazard, str):
             values = np.asarray(hazard, dtype=float)
         else:
-            h = finite("Detector", "hazard", hazard)
-            if not 0.0 < h < 1.0:
-                raise ValueError(f"hazard must lie in (0, 1), not {hazard!r}")
-            values = np.array([h])
+            values = np.array([probability("", "hazard", hazard)])
         if values.ndim != 1 or values.size == 0:
             raise ValueError(f"hazard must be a table of one dimension, not of shape {values.shape}")
         bad = np.flatnonzero(~((values >= 0.0) & (values <= 1.0)))
@@ -68,7 +79,7 @@ class Hazard:
 
     @property
     def setup(self) -> tuple[Array, int]:
-        """What the kernels read: a table, and how many candidates it weighs, 0 where the hazard is known."""
+        """The array that the kernels read, and how many candidate hazards it contains; 0 if the hazard is known."""
         return self.table, 0
 
     def __repr__(self) -> str:
@@ -77,22 +88,49 @@ class Hazard:
         return f"Hazard(<{self.table.size} run lengths, {self.table[0]:.3g} .. {self.table[-1]:.3g}>)"
 
     def __call__(self, run_length: Any) -> Array:
-        """The hazard at each run length."""
+        """Return the hazard at each run length."""
         return self.table[np.minimum(np.asarray(run_length, dtype=np.int64), self.table.size - 1)]
 
     def mean_length(self) -> float:
-        """Expected points in a regime.
+        """Return the expected number of points in a regime.
 
+        Returns
+        -------
+        float
+            The expectation; by the prior if the hazard is learnt.
+
+        Examples
+        --------
         >>> round(Hazard(0.01).mean_length(), 9), round(Hazard.from_lengths([0, 0.5, 0.5]).mean_length(), 9)
         (100.0, 2.5)
         """
         stay = np.cumprod(1.0 - self.table[:-1])
-        tail = 1.0 / max(float(self.table[-1]), 1e-12)  # held for ever after the table's end
+        tail = 1.0 / max(float(self.table[-1]), 1e-12)  # which holds for every run beyond the table
         return float(1.0 + stay[:-1].sum() + stay[-1] * tail) if self.table.size > 1 else tail
 
     @classmethod
     def weibull(cls, shape: float, scale: float, *, horizon: int = HORIZON) -> Hazard:
-        """Regimes longer than l with probability exp(-(l / scale)^shape): increasing hazard if shape > 1."""
+        """Return the hazard of regimes that are longer than l with probability exp(-(l / scale)^shape).
+
+        Parameters
+        ----------
+        shape : float
+            Above 1 the hazard increases with the run length (wear), below 1 it decreases (early failures).
+        scale : float
+            Run length that a share 1/e of the regimes exceeds, in ticks.
+        horizon : int
+            How many run lengths are tabulated.
+
+        Returns
+        -------
+        Hazard
+            The hazard.
+
+        Examples
+        --------
+        >>> Hazard.weibull(shape=2, scale=100, horizon=3).table.round(4)
+        array([0.0001, 0.0003, 0.0005])
+        """
         shape, scale = positive("weibull", "shape", shape), positive("weibull", "scale", scale)
         _check_horizon(horizon)
         ages = (np.arange(horizon + 1) / scale) ** shape
@@ -100,7 +138,25 @@ class Hazard:
 
     @classmethod
     def from_lengths(cls, probabilities: Sequence[float]) -> Hazard:
-        """Regimes of 1, 2, ... points with these probabilities; h(l) = P(length = l + 1) / P(length > l)."""
+        """Return the hazard of regimes with a given distribution of lengths.
+
+        h(l) = P(length = l + 1) / P(length > l).
+
+        Parameters
+        ----------
+        probabilities : sequence of float
+            P(a regime has 1, 2, ... points); they must sum to 1.
+
+        Returns
+        -------
+        Hazard
+            The hazard.
+
+        Examples
+        --------
+        >>> Hazard.from_lengths([0, 0.5, 0.5]).table  # two or three points: never one, never four
+        array([0. , 0.5, 1. ])
+        """
         p = np.asarray(probabilities, dtype=float)
         if p.ndim != 1 or p.size == 0 or (p < 0.0).any() or not math.isclose(p.sum(), 1.0, rel_tol=1e-9):
             raise ValueError(f"probabilities must be non-negative and sum to 1, not {probabilities!r}")
@@ -110,12 +166,21 @@ class Hazard:
 
 
 class Learned(Hazard):
-    """An unknown constant hazard, learnt while running: a grid of candidates from `low` to `high`.
+    """An unknown constant hazard, learnt online from a grid of candidates.
 
-    The candidates are `points` numbers at equal ratios, with equal prior probability. What is computed is the
-    mixture of one filter a candidate, exactly, at little more than the cost of one: statistics do not depend on
-    the hazard. `Detector.hazards` tells what has been learnt.
+    The candidates are spaced at equal ratios and have equal prior probability. The result is exactly the mixture of
+    one filter per candidate, at little more than the cost of one: the statistics do not depend on the hazard.
+    `Detector.hazard_posterior` is what has been learnt.
 
+    Parameters
+    ----------
+    low, high : float
+        The smallest and the largest candidate, in (0, 1).
+    points : int
+        Number of candidates, 2 to 64.
+
+    Examples
+    --------
     >>> Learned(low=1e-3, high=0.1, points=3).table.round(4)
     array([0.001, 0.01 , 0.1  ])
     """
@@ -124,10 +189,8 @@ class Learned(Hazard):
         self.low, self.high = positive("Learned", "low", low), positive("Learned", "high", high)
         if not self.low < self.high < 1.0:
             raise ValueError(f"Learned needs 0 < low < high < 1, not {low!r} and {high!r}")
-        if isinstance(points, bool) or not isinstance(points, int) or not 2 <= points <= 64:
-            raise ValueError(f"Learned.points must be a whole number from 2 to 64, not {points!r}")
-        self.points = points
-        self.table = np.geomspace(self.low, self.high, points)
+        self.points = whole("Learned", "points", points, 2, 64)
+        self.table = np.geomspace(self.low, self.high, self.points)
 
     @property
     def setup(self) -> tuple[Array, int]:
@@ -138,13 +201,15 @@ class Learned(Hazard):
         return f"Learned({self.low:g}, {self.high:g}, {self.points})"
 
     def __call__(self, run_length: Any) -> Array:
-        """P(a regime of that run length ends), by the prior alone: what was learnt is the filter's to know."""
+        """Return P(a regime of that run length ends) by the prior; what was learnt is in the filter."""
         stay = np.power(1.0 - self.table, np.asarray(run_length, dtype=float)[..., None])
         return np.asarray((stay * self.table).sum(axis=-1) / stay.sum(axis=-1))
 
     def mean_length(self) -> float:
-        """Expected points in a regime, by the prior.
+        """Return the expected number of points in a regime, by the prior.
 
+        Examples
+        --------
         >>> round(Learned(0.01, 0.1, 2).mean_length(), 9)
         55.0
         """
@@ -152,11 +217,10 @@ class Learned(Hazard):
 
 
 def _check_horizon(horizon: int) -> None:
-    if isinstance(horizon, bool) or not isinstance(horizon, (int, np.integer)) or horizon < 1:
-        raise ValueError(f"horizon must be a whole number of at least 1, not {horizon!r}")
+    whole("", "horizon", horizon, 1)
     room_for(f"horizon = {horizon}", 4.0 * horizon)
 
 
 def hazard_of(hazard: Any) -> Hazard:
-    """The hazard itself, or one made of a number, a table or a function."""
+    """Return a hazard: the argument itself, or one made from a number, a table or a function."""
     return hazard if isinstance(hazard, Hazard) else Hazard(hazard)

@@ -1,6 +1,6 @@
-"""How the hypotheses are kept few: choices of one filter, never other filters.
+"""How the number of hypotheses is bounded: options of one filter, not separate filters.
 
-Every pruning happens once the hypotheses have grown by `slack` ticks, not at each: that is cheaper and more accurate.
+Pruning happens once every `slack` ticks rather than at each: that is cheaper and more accurate.
 """
 
 from __future__ import annotations
@@ -8,22 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..models.base import finite
+from ..inputs.arguments import probability, whole
 
 SLACK = 32
-"""Ticks between prunings, unless a bound is too small for that."""
+"""Ticks between prunings by default, if the bound is large enough."""
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """Drop hypotheses whose probability is below `eps`. Alone it does NOT bound memory: a long stable run keeps many.
+    """Drop hypotheses whose probability is below `eps`; alone it does not bound memory.
 
-    It can hide a change for good. A new regime starts from the prior and pays for it at its first readings: far from
-    the prior mean its probability may be 1e-30 for hundreds of ticks before the readings outweigh that. A threshold
-    drops it long before; `Resample` and `TopK` compare hypotheses with each other and keep it. It is also biased:
-    many hypotheses below `eps` may be a probable change together, and all are dropped. Use it only where the prior
+    A threshold can hide a change permanently. A new regime starts from the prior: if its level is far from the prior
+    mean, its probability may be 1e-30 for hundreds of ticks before the readings outweigh that. A threshold drops it
+    long before; `Resample` and `TopK` compare hypotheses with each other and keep it. A threshold is also biased:
+    many hypotheses below `eps` may together be a probable change, and all are dropped. Use it only where the prior
     covers the levels that occur and the hazard is well above `eps`.
 
+    Parameters
+    ----------
+    eps : float
+        The smallest probability that is kept, in (0, 1).
+
+    Examples
+    --------
     >>> Threshold(1e-8)
     Threshold(eps=1e-08)
     """
@@ -31,9 +38,7 @@ class Threshold:
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
-        eps = finite("Threshold", "eps", self.eps)
-        if not 0.0 < eps < 1.0:
-            raise ValueError(f"Threshold.eps must lie in (0, 1), not {self.eps!r}")
+        object.__setattr__(self, "eps", probability("Threshold", "eps", self.eps))
 
 
 @dataclass(frozen=True)
@@ -42,35 +47,50 @@ class _Bound:
     slack: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value, least in (("k", self.k, 1), ("slack", self.slack, 0)):
-            if value is None and name == "slack":
-                continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{type(self).__name__}.{name} must be a whole number, not {value!r}")
-            if value < least:
-                raise ValueError(f"{type(self).__name__}.{name} must be at least {least}, not {value!r}")
-        if self.slack is not None and self.slack >= self.k:
-            raise ValueError(f"{type(self).__name__}.slack must be below k = {self.k}, not {self.slack!r}")
+        owner = type(self).__name__
+        object.__setattr__(self, "k", whole(owner, "k", self.k, 1))
+        if self.slack is not None:
+            object.__setattr__(self, "slack", whole(owner, "slack", self.slack, 0))
+            if self.slack >= self.k:
+                raise ValueError(f"{owner}.slack must be below k = {self.k}, not {self.slack!r}")
 
     @property
     def room(self) -> int:
-        """Hypotheses given up when k is reached, so that the next pruning is `room` ticks away."""
+        """How many hypotheses are dropped when k is reached, and so the ticks until the next pruning."""
         return min(SLACK, self.k // 4) if self.slack is None else self.slack
 
 
 class TopK(_Bound):
-    """Never more than `k` hypotheses: when there would be, the `k - slack` most probable stay.
+    """Keep at most `k` hypotheses: when there would be more, the `k - slack` most probable stay.
 
+    Parameters
+    ----------
+    k : int
+        The largest number of hypotheses, at least 1.
+    slack : int, optional
+        How many are dropped at once, below `k`; 32 or a quarter of `k` by default, whichever is less.
+
+    Examples
+    --------
     >>> TopK(256)
     TopK(k=256, slack=None)
     """
 
 
 class Resample(_Bound):
-    """Never more than `k`: when there would be, about `k - slack` survive by stratified optimal resampling.
+    """Keep at most `k` hypotheses: when there would be more, about `k - slack` survive a stratified resampling.
 
-    Fearnhead and Liu's resampling is unbiased: the expected weight of each hypothesis is what it was.
+    The optimal resampling of Fearnhead and Liu is unbiased: the expected weight of each hypothesis is its weight.
 
+    Parameters
+    ----------
+    k : int
+        The largest number of hypotheses, at least 1.
+    slack : int, optional
+        How many are dropped at once, below `k`; 32 or a quarter of `k` by default, whichever is less.
+
+    Examples
+    --------
     >>> Resample(100, slack=0)
     Resample(k=100, slack=0)
     """
@@ -78,14 +98,26 @@ class Resample(_Bound):
 
 Prune = Threshold | TopK | Resample
 DEFAULT: tuple[Prune, ...] = (Resample(256),)
-"""Bounded memory, and no threshold: a new hypothesis may be arbitrarily improbable before the readings favour it. Of
-equal size, resampling errs several times less than `TopK` in the mean and in P(change), being unbiased, at about the
-same L1: `docs/pruning.md` has the figures."""
+"""Bounded memory without a threshold: a new hypothesis may be arbitrarily improbable before the readings favour it.
+At equal size, resampling is unbiased and its error in the mean and in P(change) is several times smaller than that of
+`TopK`, at about the same L1 error (docs/pruning.md)."""
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """A combination of prunings as the numbers the kernels read; `most` 0 is unbounded, `eps` 0 drops nothing."""
+    """A combination of prunings as the numbers that the kernels read.
+
+    Parameters
+    ----------
+    eps : float
+        Threshold; 0 drops nothing.
+    most : int
+        The largest number of hypotheses; 0 is unbounded.
+    slack : int
+        Ticks between prunings.
+    resample : bool
+        Whether to resample rather than to keep the most probable.
+    """
 
     eps: float
     most: int
@@ -93,12 +125,10 @@ class Pruning:
     resample: bool
 
     def __post_init__(self) -> None:
-        # the kernels take these for lengths: saved ones are checked here too
-        if not 0.0 <= finite("Pruning", "eps", self.eps) < 1.0:
-            raise ValueError(f"Pruning.eps must lie in [0, 1), not {self.eps!r}")
-        for name, value in (("most", self.most), ("slack", self.slack)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
-                raise ValueError(f"Pruning.{name} must be a whole number of at least 0, not {value!r}")
+        # The kernels use these as lengths, so those of saved detectors are checked as well.
+        probability("Pruning", "eps", self.eps, "[0, 1)")
+        whole("Pruning", "most", self.most, 0)
+        whole("Pruning", "slack", self.slack, 0)
         if self.most and self.slack >= self.most:
             raise ValueError(f"Pruning.slack must be below most = {self.most}, not {self.slack!r}")
         if not isinstance(self.resample, bool):
@@ -106,7 +136,23 @@ class Pruning:
 
     @classmethod
     def of(cls, prune: Prune | Sequence[Prune] | Pruning | None) -> Pruning:
-        """Combine at most one `Threshold` with at most one of `TopK` and `Resample`; None is exact."""
+        """Combine at most one `Threshold` with at most one of `TopK` and `Resample`.
+
+        Parameters
+        ----------
+        prune : Threshold, TopK, Resample, a sequence of them, Pruning or None
+            None is exact filtering.
+
+        Returns
+        -------
+        Pruning
+            The combination.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is something else, or two of a kind.
+        """
         if isinstance(prune, Pruning):
             return prune
         parts = () if prune is None else tuple(prune) if isinstance(prune, (list, tuple)) else (prune,)

@@ -1,7 +1,8 @@
-"""What a fidelity is worth and costs, from held-out data; and a guard for when it no longer is."""
+"""Estimates of zeta, cost, price, alarm threshold and hyperparameters from held-out data."""
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
+from .checks import CalibrationError
 from .cost import (
     CostEstimate,
     decision_operations,
@@ -12,8 +13,8 @@ from .cost import (
 )
 from .evidence import Fitted, fit
 from .price import Tuned, average_spend, price_for, tune, weights_for
-from .threshold import Threshold, threshold_fnr_fpr
-from .zeta import CalibrationError, ZetaEstimate, bernoulli_zeta, gaussian_zeta
+from .threshold import ThresholdEstimate, threshold_fnr_fpr
+from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
     "AlarmFor",
@@ -22,7 +23,7 @@ __all__ = [
     "Fitted",
     "ShadowGuard",
     "ShadowWarning",
-    "Threshold",
+    "ThresholdEstimate",
     "Tuned",
     "ZetaEstimate",
     "alarm_for",

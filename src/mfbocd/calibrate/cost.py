@@ -1,4 +1,4 @@
-"""What an observation costs, and what deciding which one to make costs beside it."""
+"""The cost of an observation, and of deciding which one to make."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..detector.detector import Detector
-from ..models.base import positive
-from .zeta import confidence_of
+from ..inputs.arguments import positive, probability, whole
 
 if TYPE_CHECKING:
     import onnx
@@ -22,8 +21,21 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """A cost, its unit, and the interval [low, high] that holds it.
+    """A cost with its unit and confidence interval.
 
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    unit : str
+        Its unit, such as "flop" or "s".
+    low : float
+        Lower end of the interval.
+    high : float
+        Upper end of the interval.
+
+    Examples
+    --------
     >>> CostEstimate(36.86e9, "flop", 36.86e9, 36.86e9)
     CostEstimate(value=36860000000.0, unit='flop', low=36860000000.0, high=36860000000.0)
     """
@@ -35,13 +47,32 @@ class CostEstimate:
 
 
 def declared_cost(value: float, unit: str = "flop") -> CostEstimate:
-    """A cost from a data sheet: known, so its interval is a point.
+    """Return a cost from a data sheet; it is exact, so that its interval is a point.
 
+    Parameters
+    ----------
+    value : float
+        The cost, positive.
+    unit : str
+        Its unit; "flop" by default.
+
+    Returns
+    -------
+    CostEstimate
+        The cost.
+
+    Raises
+    ------
+    ValueError
+        If `value` is not positive.
+
+    Examples
+    --------
     >>> declared_cost(19.48e9).unit
     'flop'
     """
-    known = positive("declared_cost", "value", value)
-    return CostEstimate(known, unit, known, known)
+    exact = positive("declared_cost", "value", value)
+    return CostEstimate(exact, unit, exact, exact)
 
 
 # --- time ------------------------------------------------------------------------------------------------------
@@ -56,38 +87,94 @@ def measured_time(
     level: float = 0.95,
     clock: Callable[[], float] = time.perf_counter,
 ) -> CostEstimate:
-    """Seconds an observation takes, on average over `raws`: the median of `repeats` passes through them.
+    """Measure the time of an observation in seconds, averaged over inputs.
 
-    The mean over the raws is what a stream like them pays, also where some take longer; the median over passes is
-    deaf to what else the machine did meanwhile. Its interval, from the k-th fastest pass to the k-th slowest, holds
-    the median with probability 1 - 2 P(Binomial(repeats, 1/2) < k), whatever the distribution of times.
-    `warmup` passes go unmeasured: the first calls of a network allocate and compile.
+    The inputs are observed in `repeats` passes; the estimate is the median over passes of the mean time per input.
+    The mean over inputs is what a similar stream pays, even if some inputs take longer. The median over passes is
+    robust to other load on the machine. Its interval, from the k-th fastest to the k-th slowest pass, contains the
+    median with probability 1 - 2 P(Binomial(repeats, 1/2) < k), whatever the distribution of times.
 
-    >>> now = iter(range(100))                      # a clock that ticks once a look: every pass takes one second
+    Parameters
+    ----------
+    observe : Callable[[Any], object]
+        The observer.
+    raws : Iterable[Any]
+        Raw inputs to observe, at least one.
+    repeats : int
+        Measured passes; 9 by default.
+    warmup : int
+        Passes before the measurement, in which a network allocates and compiles; 1 by default.
+    level : float
+        Confidence of the interval, in (0, 1); 0.95 by default.
+    clock : Callable[[], float]
+        Returns the time in seconds; `time.perf_counter` by default.
+
+    Returns
+    -------
+    CostEstimate
+        The time in seconds ("s").
+
+    Raises
+    ------
+    ValueError
+        If there are no inputs, too few repeats for an interval of that level, or a number is out of range.
+    TypeError
+        If a number has the wrong type.
+
+    Examples
+    --------
+    >>> now = iter(range(100))  # a clock that advances by one second per call: every pass takes one second
     >>> measured_time(abs, [-1, -2], clock=lambda: float(next(now)))
     CostEstimate(value=0.5, unit='s', low=0.5, high=0.5)
     """
-    many = list(raws)
-    if not many:
-        raise ValueError("raws must hold at least one input to observe, not none")
-    rank = _rank(_whole("repeats", repeats, 1), confidence_of(level))
-    for _ in range(_whole("warmup", warmup, 0)):
-        for raw in many:
+    inputs = list(raws)
+    if not inputs:
+        raise ValueError("raws must hold at least one input, not none")
+    rank = _rank(whole("", "repeats", repeats, 1), probability("", "level", level))
+    for _ in range(whole("", "warmup", warmup, 0)):
+        for raw in inputs:
             observe(raw)
     passes = []
     for _ in range(repeats):
         start = clock()
-        for raw in many:
+        for raw in inputs:
             observe(raw)
-        passes.append((clock() - start) / len(many))
+        passes.append((clock() - start) / len(inputs))
     passes.sort()
     middle = 0.5 * (passes[(repeats - 1) // 2] + passes[repeats // 2])
     return CostEstimate(middle, "s", passes[rank - 1], passes[-rank])
 
 
 def decision_time(detector: Detector, *, calls: int = 20, repeats: int = 9, level: float = 0.95) -> CostEstimate:
-    """Seconds one choice takes the detector in its present state. Nothing is read, and the state stays as it is.
+    """Measure the time of one choice by a detector in its current state, in seconds.
 
+    Nothing is read, and the state does not change.
+
+    Parameters
+    ----------
+    detector : Detector
+        The detector.
+    calls : int
+        Choices per pass; 20 by default.
+    repeats : int
+        Measured passes; 9 by default.
+    level : float
+        Confidence of the interval, in (0, 1); 0.95 by default.
+
+    Returns
+    -------
+    CostEstimate
+        The time per choice in seconds ("s").
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument is not a number.
+
+    Examples
+    --------
     >>> from mfbocd import Bernoulli, Fidelity
     >>> detector = Detector(Bernoulli(), [Fidelity("small", zeta=0.5, cost=1), Fidelity("large", zeta=1, cost=2)])
     >>> 0 < decision_time(detector).value < 1
@@ -95,13 +182,13 @@ def decision_time(detector: Detector, *, calls: int = 20, repeats: int = 9, leve
     """
 
     def choose(_: object) -> int:
-        return detector.policy.choose(detector.filter, detector.seed)
+        return detector.policy.choose(detector._filter, detector.seed)
 
-    return measured_time(choose, range(_whole("calls", calls, 1)), repeats=repeats, level=level)
+    return measured_time(choose, range(whole("", "calls", calls, 1)), repeats=repeats, level=level)
 
 
 def _rank(repeats: int, level: float) -> int:
-    """The largest k whose interval from the k-th smallest to the k-th largest pass holds the median with `level`."""
+    """Return the largest k for which the k-th smallest to the k-th largest pass has confidence `level`."""
     tail, rank = 0.0, 0
     while rank <= repeats // 2:
         tail += math.comb(repeats, rank) / 2.0**repeats
@@ -114,20 +201,15 @@ def _rank(repeats: int, level: float) -> int:
     return rank
 
 
-def _whole(name: str, value: int, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    return value
-
-
-# --- deciding --------------------------------------------------------------------------------------------------
+# --- decision --------------------------------------------------------------------------------------------------
 
 
 def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind = "bernoulli") -> int:
-    """Operations of one decision of the beta-Bernoulli model by equation `mi_xr`: the paper's 32 t + 1 a fidelity.
+    """Count the operations of one decision with the beta-Bernoulli model: the paper's 32 t + 1 per fidelity.
 
-    The paper prints no derivation. One count gives its number to the unit, every operation 1, log Gamma and exp too.
-    For one run length and one outcome x the predictive is exp(log B(a', b') - log B(a, b)):
+    The count is that of equation `mi_xr`. The paper prints no derivation; this count reproduces its number exactly,
+    with every operation counted as 1, log Gamma and exp included. For one run length and one outcome x the predictive
+    is exp(log B(a', b') - log B(a, b))::
 
         a' = a + zeta x, b' = b + zeta (1 - x)                          2   (zeta x is shared by all run lengths)
         log B(a', b'): 3 log Gamma, the sum a' + b', a plus, a minus    6
@@ -135,45 +217,87 @@ def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind
         their difference, and exp                                       2
                                                                        16
 
-    times 2 outcomes times t run lengths, and 1 for the difference of the two entropies: 32 t + 1. It leaves the
-    entropies themselves out. ``kind="bernoulli-whole"`` counts them, 43 t + 3: the weighted sum over run lengths for
-    each outcome, 4 t - 2; its sum of p log p, 5; p log p of every predictive, 4 t; their sum over outcomes, t, and
-    weighted over run lengths, 2 t - 1.
+    This is multiplied by 2 outcomes and t run lengths, plus 1 for the difference of the two entropies: 32 t + 1. It
+    leaves out the entropies themselves. ``kind="bernoulli-whole"`` includes them, 43 t + 3: the weighted sum over run
+    lengths for each outcome, 4 t - 2; its sum of p log p, 5; p log p of every predictive, 4 t; their sum over
+    outcomes, t, and the weighted sum over run lengths, 2 t - 1.
 
     The paper's 465,291 flops for 171 frames of CamVid are 32 t + 1 summed over t = 0 .. 170 for ONE fidelity. Its two
-    cost twice that; and the first tick has one run length to sum over, not none (t = 1 .. 171: 470,763 a fidelity):
+    fidelities cost twice that, and the first tick has one run length to sum over, not none (t = 1 .. 171: 470,763 per
+    fidelity). All of this is negligible beside 19.48e9 per frame.
 
+    Parameters
+    ----------
+    hypotheses : int
+        Number of run lengths t, at least 0.
+    fidelities : int
+        Number of fidelities, at least 1; 1 by default.
+    kind : {"bernoulli", "bernoulli-whole"}
+        The paper's count (default), or the complete one.
+
+    Returns
+    -------
+    int
+        The number of operations.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If an argument is not a number.
+
+    Examples
+    --------
     >>> sum(decision_operations(t) for t in range(171))
     465291
     >>> sum(decision_operations(t, fidelities=2) for t in range(1, 172))
     941526
     >>> sum(decision_operations(t, fidelities=2, kind="bernoulli-whole") for t in range(1, 172))
     1265742
-
-    None of it matters beside 19.48e9 a frame.
     """
     if kind not in ("bernoulli", "bernoulli-whole"):
         raise ValueError(f"kind must be 'bernoulli' or 'bernoulli-whole', not {kind!r}")
-    t = _whole("hypotheses", hypotheses, 0)
+    t = whole("", "hypotheses", hypotheses, 0)
     each = 32 * t + 1 if kind == "bernoulli" else 43 * t + 3
-    return each * _whole("fidelities", fidelities, 1)
+    return each * whole("", "fidelities", fidelities, 1)
 
 
 # --- a network's operations ------------------------------------------------------------------------------------
 
-# Operators whose multiplications are not counted below and are too many to leave out without a word.
-_UNKNOWN = {"Attention", "DeformConv", "Einsum", "If", "Loop", "Scan", "SequenceMap"}
+# Operators with many multiplications that are not counted below; a model that has one is rejected.
+_UNCOUNTED = {"Attention", "DeformConv", "Einsum", "If", "Loop", "Scan", "SequenceMap"}
 
 
 def onnx_operations(
     model: str | PathLike[str] | bytes | onnx.ModelProto, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> int:
-    """Multiply-adds of one evaluation of an ONNX model; a flop count is about twice that.
+    """Count the multiply-adds of one evaluation of an ONNX model (extra ``onnx``); flops are about twice that.
 
-    Counted: convolutions (grouped, depthwise, transposed, quantised), matrix products and recurrent layers. The rest
-    (activations, biases, pooling, normalisation) is left out, as is usual. An operator that would hide many
-    multiplications raises. Shapes come from ONNX's own inference; inputs of dynamic shape need `shapes`, by name.
+    Convolutions (grouped, depthwise, transposed, quantised), matrix products and recurrent layers are counted.
+    Activations, biases, pooling and normalisation are left out, as is usual. Shapes come from ONNX's own inference.
 
+    Parameters
+    ----------
+    model : str or PathLike[str] or bytes or onnx.ModelProto
+        A path, the model's bytes, or the model.
+    shapes : Mapping[str, Sequence[int]] or None
+        Shapes of inputs with a dynamic shape, by name; None by default.
+
+    Returns
+    -------
+    int
+        The number of multiply-adds.
+
+    Raises
+    ------
+    ValueError
+        If a shape is missing or does not fit, or the model has an operator that cannot be counted.
+    ImportError
+        If onnx is not installed.
+
+    Examples
+    --------
     >>> from onnx import TensorProto, helper
     >>> x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])
     >>> y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])
@@ -196,39 +320,41 @@ def onnx_operations(
         proto = onnx.load(model)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
-    _fix(proto.graph, shapes or {})
+    _set_shapes(proto.graph, shapes or {})
     graph = shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True).graph
     known: dict[str, Shape | None] = {t.name: tuple(t.dims) for t in graph.initializer}
     for info in (*graph.input, *graph.value_info, *graph.output):
         known.setdefault(info.name, _static(info))
     total = 0
     for node in graph.node:
-        if node.domain not in ("", "ai.onnx") or node.op_type in _UNKNOWN:
+        if node.domain not in ("", "ai.onnx") or node.op_type in _UNCOUNTED:
             where = f"{node.domain}." if node.domain else ""
-            raise ValueError(f"the operations of {where}{node.op_type} (node {node.name!r}) cannot be counted")
+            raise ValueError(f"cannot count the operations of {where}{node.op_type} (node {node.name!r})")
         total += _multiply_adds(node, known)
     return total
 
 
-def _fix(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Give the inputs the shapes they will have; raise where one has none."""
+def _set_shapes(graph: Any, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Set the shapes of the inputs; raise an error if one remains dynamic."""
     constant = {t.name for t in graph.initializer}
     inputs = {info.name: info for info in graph.input if info.name not in constant}
     for name, shape in shapes.items():
         if name not in inputs:
-            raise ValueError(f"shapes names {name!r}, which is none of the inputs {', '.join(inputs)}")
+            raise ValueError(f"shapes must name inputs of the model ({', '.join(inputs)}), not {name!r}")
         dims = inputs[name].type.tensor_type.shape.dim
         fits = len(dims) == len(shape) and all(
             d.dim_value == s for d, s in zip(dims, shape, strict=True) if d.HasField("dim_value")
         )
         if not fits:
-            raise ValueError(f"shapes[{name!r}] = {tuple(shape)} does not fit the input's {_written(inputs[name])}")
+            raise ValueError(
+                f"shapes[{name!r}] must fit the input's shape {_written(inputs[name])}, not be {tuple(shape)}"
+            )
         for dim, size in zip(dims, shape, strict=True):
             dim.dim_value = size
     for name, info in inputs.items():
         if _static(info) is None:
             raise ValueError(
-                f"input {name!r} has the dynamic shape {_written(info)}: pass shapes={{{name!r}: (...)}}, all whole"
+                f"input {name!r} has the dynamic shape {_written(info)}: pass shapes={{{name!r}: (...)}}"
             )
 
 
@@ -257,7 +383,7 @@ def _multiply_adds(node: Any, known: Mapping[str, Shape | None]) -> int:
 
     kind, given = node.op_type, node.input
     if kind in ("Conv", "ConvInteger", "QLinearConv"):
-        # weights (out, in / group, kernel...): every output element sums over all but the first axis
+        # weights (out, in / group, kernel...): every output element is a sum over all but the first axis
         weights = of(given[3] if kind == "QLinearConv" else given[1])
         return math.prod(of(node.output[0])) * math.prod(weights[1:])
     if kind == "ConvTranspose":
@@ -266,10 +392,10 @@ def _multiply_adds(node: Any, known: Mapping[str, Shape | None]) -> int:
     if kind in ("MatMul", "MatMulInteger", "QLinearMatMul"):
         return math.prod(of(node.output[0])) * of(given[0])[-1]
     if kind == "Gemm":
-        turned = any(a.name == "transA" and a.i for a in node.attribute)
-        return math.prod(of(node.output[0])) * of(given[0])[0 if turned else 1]
+        transposed = any(a.name == "transA" and a.i for a in node.attribute)
+        return math.prod(of(node.output[0])) * of(given[0])[0 if transposed else 1]
     if kind in ("LSTM", "GRU", "RNN"):
-        # input and recurrent weights, (directions, gates * hidden, ...), meet every step of every sequence
+        # input and recurrent weights, (directions, gates * hidden, ...), are used at every step of every sequence
         a, b = of(given[0])[:2]
         return a * b * (math.prod(of(given[1])) + math.prod(of(given[2])))
     return 0

@@ -1,4 +1,4 @@
-"""The noise of readings, from readings next to each other."""
+"""The noise variance of readings, from differences of neighbouring readings."""
 
 from __future__ import annotations
 
@@ -11,62 +11,109 @@ from ..inputs.readings import floats
 
 Array = NDArray[np.float64]
 
-_QUARTILE = 0.6744897501960817  # half of a standard normal's draws lie within
-_CUT = 3.0  # standard deviations a step between readings may have: those beyond are changes of level
-_LEFT = 0.97335  # E[z^2 given |z| < 3] of a standard normal
+_QUARTILE = 0.6744897501960817  # median of |z| for a standard normal z
+_CUT = 3.0  # standard deviations beyond which a step between readings counts as a change of level
+_LEFT = 0.97335  # E[z^2 | |z| < 3] for a standard normal z
 
 
 def noise_of(values: ArrayLike) -> tuple[float, str]:
-    """The variance of the noise, from readings next to each other: a change of level moves few of them.
+    """Estimate the noise variance from differences of neighbouring readings, few of which contain a change of level.
 
+    Parameters
+    ----------
+    values : ArrayLike
+        Readings, NaN where missing.
+
+    Returns
+    -------
+    tuple[float, str]
+        The variance, and an explanation of how it was found.
+
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
-    >>> noise, why = noise_of(np.repeat([0.0, 50.0], 200) + 2.0 * rng.normal(size=400))
-    >>> round(noise, 1)
+    >>> noise_var, why = noise_of(np.repeat([0.0, 50.0], 200) + 2.0 * rng.normal(size=400))
+    >>> round(noise_var, 1)
     3.9
     >>> print(why)
-    readings next to each other differ by 1.71 (median), as noise of standard deviation 1.97 makes them
+    neighbouring readings differ by 1.71 (median), as with noise of standard deviation 1.97
     """
-    x = present(values)
+    x = finite_values(values)
     steps = np.abs(np.diff(x))
     middle = float(np.median(steps)) if steps.size else 0.0
     if middle > 0.0:
-        noise_var = usual_square(steps) / 2.0
+        noise_var = robust_mean_square(steps) / 2.0
         return noise_var, (
-            f"readings next to each other differ by {middle:.3g} (median), "
-            f"as noise of standard deviation {math.sqrt(noise_var):.3g} makes them"
+            f"neighbouring readings differ by {middle:.3g} (median), "
+            f"as with noise of standard deviation {math.sqrt(noise_var):.3g}"
         )
     square = float(np.mean(steps**2)) / 2.0 if steps.size else 0.0
     if square > 0.0:
         return square, (
-            "most readings equal the one before: half the mean square of the steps between them, "
+            "most readings equal the previous one: half the mean square of their steps, "
             f"{math.sqrt(square):.3g} squared"
         )
     scale = abs(float(x[0])) / 100.0 if x.size and x[0] else 1.0
-    return scale * scale, f"the readings seen never moved: {scale:.3g} squared is a placeholder, edit it"
+    return scale * scale, f"the readings never vary: {scale:.3g} squared is a placeholder, edit it"
 
 
-def moves(values: ArrayLike) -> bool:
-    """Whether the readings that are there ever differ: otherwise `noise_of` can only give a placeholder.
+def varies(values: ArrayLike) -> bool:
+    """Return whether the readings ever differ; if not, `noise_of` can only return a placeholder.
 
-    >>> moves([3.0, float("nan"), 4.0]), moves([3.0, 3.0]), moves([3.0]), moves([])
+    Parameters
+    ----------
+    values : ArrayLike
+        Readings, NaN where missing.
+
+    Returns
+    -------
+    bool
+        Whether two readings differ.
+
+    Examples
+    --------
+    >>> varies([3.0, float("nan"), 4.0]), varies([3.0, 3.0]), varies([3.0]), varies([])
     (True, False, False, False)
     """
-    x = present(values)
+    x = finite_values(values)
     return bool((x != x[:1]).any())
 
 
-def usual_square(steps: Array) -> float:
-    """Mean square of the sizes of steps, but for those too large for the rest: changes of level make them.
+def robust_mean_square(steps: Array) -> float:
+    """Return the mean square of step sizes without outliers, which are changes of level.
 
-    >>> usual_square(np.array([1.0, 1.0, 1.0, 1.0, 50.0]))
+    Parameters
+    ----------
+    steps : numpy.ndarray
+        Absolute differences of neighbouring readings.
+
+    Returns
+    -------
+    float
+        The mean square, corrected for the steps left out.
+
+    Examples
+    --------
+    >>> robust_mean_square(np.array([1.0, 1.0, 1.0, 1.0, 50.0]))
     1.0273...
     """
     cut = _CUT * float(np.median(steps)) / _QUARTILE
-    usual = steps[steps <= cut]
-    return float(usual @ usual) / usual.size / _LEFT
+    kept = steps[steps <= cut]
+    return float(kept @ kept) / kept.size / _LEFT
 
 
-def present(values: ArrayLike) -> Array:
-    """The readings that are not missing."""
+def finite_values(values: ArrayLike) -> Array:
+    """Return the readings that are not missing.
+
+    Parameters
+    ----------
+    values : ArrayLike
+        Readings, NaN where missing.
+
+    Returns
+    -------
+    numpy.ndarray
+        The finite readings, in order.
+    """
     x = floats(values).ravel()
     return x[np.isfinite(x)]

@@ -1,4 +1,4 @@
-"""Quantiles that intervals need. scipy has them; the core of this library does not depend on it."""
+"""Quantiles for confidence intervals; scipy has them, but the core of this library does not depend on it."""
 
 from __future__ import annotations
 
@@ -14,40 +14,98 @@ _TINY = 1e-300  # Lentz's method: stands in for a zero denominator
 
 @lru_cache(maxsize=256)
 def student(p: float, df: float) -> float:
-    """Student's t quantile at probability p, `df` degrees of freedom.
+    """Return a quantile of Student's t distribution.
 
+    Parameters
+    ----------
+    p : float
+        Probability, in (0, 1).
+    df : float
+        Degrees of freedom.
+
+    Returns
+    -------
+    float
+        The quantile.
+
+    Examples
+    --------
     >>> round(student(0.975, 10), 6)
     2.228139
     """
     if p < 0.5:
         return -student(1.0 - p, df)
     # P(|T| > t) = I_x(df / 2, 1 / 2) at x = df / (df + t^2)
-    return _solve(lambda t: 1.0 - 0.5 * beta_share(0.5 * df, 0.5, df / (df + t * t)), p)
+    return _solve(lambda t: 1.0 - 0.5 * beta_cdf(0.5 * df, 0.5, df / (df + t * t)), p)
 
 
 @lru_cache(maxsize=256)
 def chi_square(p: float, df: float) -> float:
-    """Chi-square quantile at probability p, `df` degrees of freedom.
+    """Return a quantile of the chi-square distribution.
 
+    Parameters
+    ----------
+    p : float
+        Probability, in (0, 1).
+    df : float
+        Degrees of freedom.
+
+    Returns
+    -------
+    float
+        The quantile.
+
+    Examples
+    --------
     >>> round(chi_square(0.95, 3), 6)
     7.814728
     """
-    return _solve(lambda x: gamma_share(0.5 * df, 0.5 * x), p)
+    return _solve(lambda x: gamma_cdf(0.5 * df, 0.5 * x), p)
 
 
-def beta_share(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b): P(Beta(a, b) <= x).
+def beta_cdf(a: float, b: float, x: float) -> float:
+    """Return P(Beta(a, b) <= x), the regularised incomplete beta function I_x(a, b).
 
-    >>> round(beta_share(2, 3, 0.4), 6)
+    Parameters
+    ----------
+    a : float
+        First shape parameter.
+    b : float
+        Second shape parameter.
+    x : float
+        The point, in [0, 1].
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Examples
+    --------
+    >>> round(beta_cdf(2, 3, 0.4), 6)
     0.5248
     """
     return float(beta.beta_share(float(a), float(b), float(x), 1.0 - x))
 
 
-def gamma_share(a: float, x: float) -> float:
-    """The regularised lower incomplete gamma function P(a, x): P(Gamma(a, 1) <= x).
+def gamma_cdf(a: float, x: float) -> float:
+    """Return P(Gamma(a, 1) <= x), the regularised lower incomplete gamma function P(a, x).
 
-    >>> round(gamma_share(1, 1), 6)
+    Parameters
+    ----------
+    a : float
+        Shape parameter.
+    x : float
+        The point.
+
+    Returns
+    -------
+    float
+        The probability.
+
+    Examples
+    --------
+    >>> round(gamma_cdf(1, 1), 6)
     0.632121
     """
     if x <= 0.0:
@@ -66,7 +124,7 @@ def gamma_share(a: float, x: float) -> float:
 
 
 def _fraction(numerator: Callable[[int], float], denominator: Callable[[int], float]) -> float:
-    """n_0 / (d_0 + n_1 / (d_1 + n_2 / (d_2 + ...))) by Lentz's method."""
+    """Return the continued fraction n_0 / (d_0 + n_1 / (d_1 + n_2 / (d_2 + ...))) by Lentz's method."""
     value, c, d = _TINY, _TINY, 0.0
     for i in range(100_000):
         d = denominator(i) + numerator(i) * d
@@ -80,7 +138,7 @@ def _fraction(numerator: Callable[[int], float], denominator: Callable[[int], fl
 
 
 def _solve(cdf: Callable[[float], float], p: float) -> float:
-    """The positive x with cdf(x) = p, by doubling and halving: a few dozen calls, and nothing to go wrong."""
+    """Return the positive x with cdf(x) = p by doubling and bisection, which cannot fail to converge."""
     low, high = 0.0, 1.0
     while cdf(high) < p:
         low, high = high, 2.0 * high

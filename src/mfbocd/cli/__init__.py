@@ -1,4 +1,7 @@
-"""The command line: data on stdout, talk on stderr. One file a command, each importing what it needs when it runs."""
+"""The command line: data on stdout, status messages on stderr.
+
+One file per command. Each command imports what it needs when it runs, so that ``--help`` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,11 @@ from .warm import warm
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mfbocd")
 def main() -> None:
-    """Detect changes in streams that can be observed in several ways, paying only for what is worth it."""
+    """Detect changepoints in streams that can be observed at several fidelities.
+
+    Results are written to standard output, status messages to standard error. The exit code is 0 on success, 1 if the
+    run failed, and 2 if the arguments or the configuration are invalid.
+    """
 
 
 for command in (calibrate, demo, detect, drive, init, serve, state, token, warm):

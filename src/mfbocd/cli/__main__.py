@@ -1,5 +1,5 @@
-"""`python -m mfbocd.cli`."""
+"""``python -m mfbocd.cli``."""
 
 from . import main
 
-main()
+main(prog_name="mfbocd")

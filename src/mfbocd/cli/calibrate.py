@@ -1,4 +1,4 @@
-"""`mfbocd calibrate`."""
+"""``mfbocd calibrate``."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .plain import CONFIG, DATA, FILE, plainly, say, write_new
+from .common import CONFIG, DATA, FILE, force_option, format_option, handle_errors, status, write_new
 
 if TYPE_CHECKING:
     from ..calibrate.recalibrate import Recalibrated
 
-ROWS = 100_000
-"""Rows that are used, at most."""
+MAX_ROWS = 100_000
+"""Rows read from the table."""
 
 
 @click.command()
 @click.argument("data", type=DATA)
-@click.option("-c", "--config", "path", type=CONFIG, required=True, help="The config to begin from.")
+@click.option("-c", "--config", "path", type=CONFIG, required=True, help="Configuration to start from.")
 @click.option(
     "--budget",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Find the price for this share of the way from the cheapest fidelity's cost (0) to the dearest's (1).",
+    help="Also find the price for this average spend, as a fraction of the way from the cheapest fidelity (0) to the "
+    "most expensive one (1).",
 )
-@click.option("--format", type=click.Choice(["csv", "jsonl", "parquet", "arrow"]), help="If the name does not tell.")
-@click.option("--out", type=FILE, help="Write the new config here, not to stdout.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@format_option
+@click.option("--out", type=FILE, help="Write the new configuration to this file instead of stdout.")
+@force_option
 def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Path | None, force: bool) -> None:
-    """Estimate zeta, noise, prior and price from held-out data, and show what changed.
+    """Estimate zeta, noise variance, prior and price from held-out data.
 
-    DATA has a column for each fidelity, read at the same ticks. Rows with a reading missing are left out of a pair.
-    The new config goes to stdout, the table of changes to stderr.
+    DATA has one column per fidelity, read at the same ticks. A pair of fidelities is compared on the rows that have
+    both readings. At most the first 100,000 rows are used. The new configuration is written to stdout, a table of the
+    changes to stderr.
 
     \b
     Example:
       mfbocd calibrate held-out.csv -c mf.toml --budget 0.3 --out new.toml
     """
-    with plainly():
+    with handle_errors():
         import numpy as np
 
         from ..calibrate.recalibrate import recalibrate
@@ -45,40 +47,40 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
         from ..io.tables import open_table
 
         config = Config.load(path)
-        ways = [f for f in config.fidelities if f.zeta > 0.0]
-        if not ways:
-            raise click.UsageError(f"{path} names no fidelity to calibrate: add [[fidelity]] with its column")
+        fidelities = [f for f in config.fidelities if f.zeta > 0.0]
+        if not fidelities:
+            raise click.UsageError(f"{path} has no fidelity to calibrate; add [[fidelity]] tables")
         if budget is not None and len(config.fidelities) == 1:
-            raise click.UsageError(f"--budget needs fidelities to choose from: {path} has one")
-        columns = {f.name: f.column for f in ways}
-        found: dict[str, list[float]] = {name: [] for name in columns}
+            raise click.UsageError(f"--budget needs at least two fidelities; {path} has one")
+        columns = {f.name: f.column for f in fidelities}
+        readings: dict[str, list[float]] = {name: [] for name in columns}
         rows = 0
         with open_table(data, format) as table:
             for chunk in table.chunks(list(dict.fromkeys(columns.values()))):
                 for name, column in columns.items():
                     values = (chunk.number(i, column) for i in range(len(chunk)))
-                    found[name] += [np.nan if x is None else x for x in values]
+                    readings[name] += [np.nan if x is None else x for x in values]
                 rows += len(chunk)
-                if rows >= ROWS:
-                    say(f"Only the first {rows} rows are used.")
+                if rows >= MAX_ROWS:
+                    status(f"Using the first {rows} rows only.")
                     break
-        new = recalibrate(config, {name: np.array(values) for name, values in found.items()}, budget)
-        say(_table(new))
-        top = f"Calibrated on {rows} rows of {table.name}, from {path.name}."
-        text = new.config.to_toml(new.notes | {"": top})
+        new = recalibrate(config, {name: np.array(values) for name, values in readings.items()}, budget)
+        status(_table(new))
+        header = f"Calibrated on {rows} rows of {table.name}, from {path.name}."
+        text = new.config.to_toml(new.notes | {"": header})
         if out is None:
             click.echo(text, nl=False)
         else:
             write_new(out, text, force=force)
-            say(f"Wrote {out}.")
+            status(f"Wrote {out}.")
 
 
 def _table(new: Recalibrated) -> str:
-    """Before and after."""
+    """Format the changes: key, before, after, reason."""
     rows = [("", "before", "after"), *((c.label, c.before, c.after) for c in new.changes)]
-    wide = [max(len(row[j]) for row in rows) for j in range(3)]
+    widths = [max(len(row[j]) for row in rows) for j in range(3)]
     lines = []
     for row, why in zip(rows, ["", *(c.why for c in new.changes)], strict=True):
-        lines.append("  ".join(f"{cell:<{w}}" for cell, w in zip(row, wide, strict=True)) + f"  {why}")
+        lines.append("  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths, strict=True)) + f"  {why}")
     lines += [f"Kept {reason}." for reason in new.kept]
     return "\n".join(line.rstrip() for line in lines)

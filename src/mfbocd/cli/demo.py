@@ -1,4 +1,4 @@
-"""`mfbocd demo`."""
+"""``mfbocd demo``."""
 
 from __future__ import annotations
 
@@ -6,34 +6,40 @@ from pathlib import Path
 
 import click
 
-from .plain import plainly
+from .common import handle_errors
 
 
 @click.command()
-@click.option("--simulated", is_flag=True, help="A simulated stream instead of the real one.")
+@click.option("--simulated", is_flag=True, help="Use a simulated stream; needs no extras.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("out/demo"),
     show_default=True,
-    help="Folder the report and the trace are written to.",
+    help="Output folder for the report and the tables.",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(1),
-    help="Average cost a tick; 2.05 of 1 to 4, simulated 8 of 1 to 40, unless told.",
+    help="Average cost per tick. Default: 2.05 (fidelities cost 1 and 4), with --simulated 8 (1 and 40).",
 )
-@click.option("--ticks", type=click.IntRange(50), help="Length of the simulated stream; 1000 unless told.")
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the simulated stream.")
+@click.option("--ticks", type=click.IntRange(50), help="Length of the simulated stream. Default: 1000.")
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Seed of the simulated stream.")
 def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, seed: int) -> None:
-    """Find the changes of pace in a real run, paying for good readings only where they tell.
+    """Detect changes of pace in a GPS track of a real run, with a cheap and an expensive fidelity.
 
-    Prints what it found beside what people marked, and what it cost; writes a report and a table of every tick.
+    Prints the detected changes next to the annotated ones, the cost, and the error of a random baseline with the same
+    spend. Writes a report (report.html), the steps (trace.csv) and the stream (stream.csv) to the output folder.
+
+    \b
+    Examples:
+      mfbocd demo
+      mfbocd demo --simulated --out out/walk
     """
     if ticks is not None and not simulated:
-        raise click.UsageError("--ticks needs --simulated: the real run has the length it has")
-    with plainly():
-        from ..report.demo import a_real_run, a_simulated_walk, run_demo
+        raise click.UsageError("--ticks needs --simulated: the real stream has a fixed length")
+    with handle_errors():
+        from ..report.demo import real_run, run_demo, simulated_walk
 
-        scene = a_simulated_walk(seed, ticks or 1000, budget) if simulated else a_real_run(budget)
+        scene = simulated_walk(seed, ticks or 1000, budget) if simulated else real_run(budget)
         click.echo(run_demo(scene, out, seed=seed))

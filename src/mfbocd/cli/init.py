@@ -1,4 +1,4 @@
-"""`mfbocd init`."""
+"""``mfbocd init``."""
 
 from __future__ import annotations
 
@@ -7,54 +7,58 @@ from typing import Any
 
 import click
 
-from .plain import DATA, FILE, plainly, say, write_new
+from .common import DATA, FILE, force_option, format_option, handle_errors, status, write_new
 
-ROWS = 20_000
-"""Rows of a table that are looked at."""
+MAX_ROWS = 20_000
+"""Rows read from the table."""
 
 
 @click.command()
-@click.option("--from", "data", type=DATA, help="Guess it from this table: a column for each fidelity.")
-@click.option("--best", help="The column of the best fidelity; without it the least noisy.")
-@click.option("--time", help="The column of timestamps, if it is not found.")
-@click.option("--format", type=click.Choice(["csv", "jsonl", "parquet", "arrow"]), help="If the name does not tell.")
-@click.option("--out", type=FILE, help="Write the config here, not to stdout.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--from", "data", type=DATA, help="Table to estimate the configuration from, one column per fidelity.")
+@click.option("--best", help="Column of the best fidelity. Default: the least noisy one.")
+@click.option("--time", help="Column of timestamps. Default: detected by name.")
+@format_option
+@click.option("--out", type=FILE, help="Write the configuration to this file instead of stdout.")
+@force_option
 def init(data: str | None, best: str | None, time: str | None, format: Any, out: Path | None, force: bool) -> None:
-    """Write a config with comments: an example, or one guessed from your data.
+    """Write a commented configuration file: an example, or one estimated from a table.
 
-    Every guess has its reason beside it. Costs cannot be guessed: they are placeholders to be edited.
+    A comment gives the reason for each estimate. Costs cannot be estimated: edit the placeholders. At most the first
+    20,000 rows are read.
 
     \b
     Examples:
       mfbocd init --from walk.csv --out mf.toml
       mfbocd detect walk.csv -c mf.toml
     """
-    with plainly():
-        from ..calibrate.draft import guess_config, survey, template
+    with handle_errors():
+        from ..calibrate.draft import classify_columns, guess_config, template
         from ..io.tables import open_table
 
         if data is None:
             if best or time:
-                raise click.UsageError("--best and --time name columns of a table: give it with --from")
+                raise click.UsageError("--best and --time need a table: pass it with --from")
             config, notes = template()
         else:
             with open_table(data, format) as table:
-                head, seen = [], 0
+                chunks, rows = [], 0
                 for chunk in table.chunks():
-                    head.append(chunk)
-                    seen += len(chunk)
-                    if seen >= ROWS:
+                    chunks.append(chunk)
+                    rows += len(chunk)
+                    if rows >= MAX_ROWS:
                         break
-                if not head:
+                if not chunks:
                     raise ValueError(f"{table.name} has no rows")
                 for option, name in (("--best", best), ("--time", time)):
                     if name is not None and name not in table.columns:
-                        raise click.BadParameter(f"{name!r} is none of {', '.join(table.columns)}", param_hint=option)
-                config, notes = guess_config(survey(head, table.columns, time=time), best)
+                        raise click.BadParameter(
+                            f"no column {name!r}; expected one of {', '.join(table.columns)}",
+                            param_hint=option,
+                        )
+                config, notes = guess_config(classify_columns(chunks, table.columns, time=time), best)
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)
             return
         write_new(out, text, force=force)
-        say(f"Wrote {out}. Read it, edit the costs, then: mfbocd detect {data or 'DATA'} -c {out}")
+        status(f"Wrote {out}. Edit the costs, then run: mfbocd detect {data or 'DATA'} -c {out}")

@@ -1,4 +1,4 @@
-"""A progress bar with the time left, on a terminal only."""
+"""A progress bar with the remaining time, on a terminal only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(table: Table, *, shown: bool) -> Iterator[Callable[[], None]]:
-    """Gives a function to be called now and then; nothing is drawn where nobody sees it or nobody knows the end."""
+    """Yield a function that redraws the bar; it does nothing if stderr is not a terminal or the size is unknown."""
     if not shown or table.total is None or not sys.stderr.isatty():
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""A detector on disk: saved whole or not at all, and only taken up again by the config it was saved under."""
+"""The state file of `mfbocd drive`: written atomically, and loaded only with the configuration it was saved with."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from ..detector.detector import Detector
     from ..io.config import Config
 
-_MARK = "mfbocd-drive"
+_KIND = "mfbocd-drive"
 _VERSION = 1
 
 
 def save(path: Path, detector: Detector, config: Config) -> None:
-    """Write beside, sync, rename: a crash leaves the last state or this one, nothing between."""
-    head = {"kind": _MARK, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    """Write a temporary file, sync it and rename it, so that a crash leaves either the old or the new state."""
+    head = {"kind": _KIND, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(json.dumps(head).encode() + b"\n" + detector.to_bytes())
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise ValueError(f"cannot save the state in {path}: {error.strerror}") from None
     folder = os.open(path.absolute().parent, os.O_RDONLY)
     try:
@@ -36,37 +36,37 @@ def save(path: Path, detector: Detector, config: Config) -> None:
         os.close(folder)
 
 
-def _sweep(path: Path) -> None:
-    """Remove what a process that was killed while it saved has left beside."""
-    for beside in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
-        writer = beside.name.split(".")[-2]
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of processes that were killed while they saved."""
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.*.new"):
+        writer = temporary.name.split(".")[-2]
         try:
             os.kill(int(writer), 0)
         except ProcessLookupError:
-            beside.unlink(missing_ok=True)
-        except (ValueError, OSError):  # not ours, or alive
+            temporary.unlink(missing_ok=True)
+        except (ValueError, OSError):  # not one of these files, or its process is alive
             continue
 
 
 def load(path: Path, config: Config) -> Detector:
-    """The saved detector; ValueError, saying why, if this is no state or belongs to another config."""
+    """Load a detector; raises ValueError if the file is not a state or belongs to another configuration."""
     from ..detector.detector import Detector
 
-    _sweep(path)
+    _remove_leftovers(path)
     first, _, rest = path.read_bytes().partition(b"\n")
     try:
         head = json.loads(first)
-        known = head["kind"] == _MARK
+        is_state = head["kind"] == _KIND
     except (ValueError, TypeError, KeyError):
-        known = False
-    if not known:
-        raise ValueError(f"{path} is not a state `mfbocd drive` saved")
+        is_state = False
+    if not is_state:
+        raise ValueError(f"{path} is not a state file of `mfbocd drive`")
     if head["version"] != _VERSION:
         raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads version {_VERSION}")
     if head["config"] != config.digest():
         raise ValueError(
-            f"{path} was saved under another config: model, fidelities, hazard, policy, alarm and seed must be as "
-            f"they were for its {head['ticks']} ticks to mean anything. Use that config, or another --state file."
+            f"{path} was saved with another configuration, and its {head['ticks']} ticks are only valid with the "
+            "same model, fidelities, hazard, policy, alarm and seed. Use that configuration, or another --state file."
         )
     try:
         return Detector.from_bytes(rest)

@@ -1,4 +1,4 @@
-"""`mfbocd state`: look into a service's store, and take streams out of it and in."""
+"""``mfbocd state``: list, show, export and import the streams of a service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from .plain import plainly, say
+from .common import handle_errors, status
 from .serve import DB
 
 if TYPE_CHECKING:
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 @click.group()
 def state() -> None:
-    """Streams a service keeps: list, show, take out, take in."""
+    """List, show, export and import the streams in a store.
+
+    The service may run at the same time.
+    """
 
 
 @contextmanager
-def _opened(db: str) -> Iterator[Store]:
+def _open(db: str) -> Iterator[Store]:
     from ..service.errors import RequestError
-    from ..service.store.open import open_store
+    from ..service.store import open_store
 
     store = open_store(db)
     try:
@@ -37,11 +40,11 @@ def _opened(db: str) -> Iterator[Store]:
 
 
 @state.command()
-@click.option("--search", default="", help="Part of a name or an id.")
+@click.option("--search", default="", help="Only streams whose name or id contains this text.")
 @DB
 def ls(search: str, db: str) -> None:
-    """One line a stream: id, ticks, spend, alarms, name."""
-    with plainly(), _opened(db) as store:
+    """List streams: id, ticks, cost, alarms and name, separated by tabs."""
+    with handle_errors(), _open(db) as store:
         offset = 0
         while rows := store.streams(search, "created", 1000, offset)[0]:
             for row in rows:
@@ -53,8 +56,8 @@ def ls(search: str, db: str) -> None:
 @click.argument("stream")
 @DB
 def show(stream: str, db: str) -> None:
-    """A stream as JSON."""
-    with plainly(), _opened(db) as store:
+    """Print a stream as JSON, with its configuration."""
+    with handle_errors(), _open(db) as store:
         row = store.stream(stream)
         if row is None:
             raise ValueError(f"there is no stream {stream!r}")
@@ -65,11 +68,14 @@ def show(stream: str, db: str) -> None:
 @click.argument("streams", nargs=-1)
 @DB
 def export(streams: tuple[str, ...], db: str) -> None:
-    """Streams with state and steps as lines of JSON on stdout; all of them unless some are named."""
-    with plainly(), _opened(db) as store:
-        from ..service.transfer import exported
+    """Write streams with their state and steps to stdout as JSON Lines.
 
-        for line in exported(store, streams):
+    STREAMS are ids. Default: all streams.
+    """
+    with handle_errors(), _open(db) as store:
+        from ..service.transfer import export_streams
+
+        for line in export_streams(store, streams):
             sys.stdout.write(line + "\n")
 
 
@@ -77,9 +83,12 @@ def export(streams: tuple[str, ...], db: str) -> None:
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @DB
 def import_(file: IO[str], db: str) -> None:
-    """Take in what `export` wrote ("-" is stdin). A stream that is there already is refused."""
-    with plainly(), _opened(db) as store:
-        from ..service.transfer import imported
+    """Import streams written by `export` from FILE, or - for stdin.
 
-        taken = imported(store, file)
-        say(f"{len(taken)} streams taken in.")
+    A stream whose id already exists is an error; the streams before it stay imported.
+    """
+    with handle_errors(), _open(db) as store:
+        from ..service.transfer import import_streams
+
+        imported = import_streams(store, file)
+        status(f"Imported {len(imported)} {'stream' if len(imported) == 1 else 'streams'}.")

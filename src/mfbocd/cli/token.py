@@ -1,43 +1,48 @@
-"""`mfbocd token`: who may ask a service that others can reach."""
+"""``mfbocd token``: create, revoke and list access tokens of a service."""
 
 from __future__ import annotations
 
 import click
 
-from .plain import plainly, say
+from .common import handle_errors, status
 from .serve import DB
 
 
 @click.group()
 def token() -> None:
-    """Tokens a service asks for where it can be reached from elsewhere. Only their hashes are kept."""
+    """Create, revoke and list the access tokens of a service.
+
+    A service that is not bound to a loopback address requires a token in every request. Only hashes are stored.
+    """
 
 
 @token.command()
 @click.argument("name")
-@click.option("--scope", type=click.Choice(["read", "write"]), default="write", show_default=True)
+@click.option(
+    "--scope", type=click.Choice(["read", "write"]), default="write", show_default=True, help="What the token allows."
+)
 @DB
 def add(name: str, scope: str, db: str) -> None:
-    """Make a token and print it: it is shown this once."""
-    with plainly():
+    """Create a token and print it. It cannot be printed again."""
+    with handle_errors():
         from ..service.auth import add_token
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
             click.echo(add_token(store, name, scope))
         finally:
             store.close()
-        say(f"Token {name!r} may {scope}. Send it as `Authorization: Bearer ...`; it is not shown again.")
+        status(f"Created token {name!r} with scope {scope}. Send it as `Authorization: Bearer ...`.")
 
 
 @token.command()
 @click.argument("name")
 @DB
 def revoke(name: str, db: str) -> None:
-    """Make a token worthless, within seconds."""
-    with plainly():
-        from ..service.store.open import open_store
+    """Revoke a token. Running services reject it within two seconds."""
+    with handle_errors():
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
@@ -45,15 +50,15 @@ def revoke(name: str, db: str) -> None:
                 raise ValueError(f"there is no token {name!r}")
         finally:
             store.close()
-        say(f"Token {name!r} is revoked.")
+        status(f"Revoked token {name!r}.")
 
 
 @token.command()
 @DB
 def ls(db: str) -> None:
-    """Names and scopes."""
-    with plainly():
-        from ..service.store.open import open_store
+    """List tokens: name and scope, separated by a tab."""
+    with handle_errors():
+        from ..service.store import open_store
 
         store = open_store(db)
         try:

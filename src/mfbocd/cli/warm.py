@@ -1,4 +1,4 @@
-"""`mfbocd warm`."""
+"""``mfbocd warm``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .plain import CONFIG, plainly, say
+from .common import CONFIG, handle_errors, quiet_option, status
 
 if TYPE_CHECKING:
     from ..io.config import Config
@@ -19,19 +19,32 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("families", nargs=-1)
-@click.option("-c", "--config", "paths", type=CONFIG, multiple=True, help="What this config needs; may be repeated.")
-@click.option("--db", help="What the streams in a service's store need: a file, or postgresql://...")
-@click.option("-q", "--quiet", is_flag=True, help="No talk on stderr, only errors.")
-@click.option("--lines", is_flag=True, hidden=True, help="Configs as lines of JSON on stdin; each is said when done.")
+@click.option(
+    "-c",
+    "--config",
+    "paths",
+    type=CONFIG,
+    multiple=True,
+    help="Compile what this configuration needs. May be repeated.",
+)
+@click.option("--db", help="Compile what the streams in this store need: an SQLite file or postgresql://...")
+@quiet_option
+@click.option(
+    "--lines",
+    is_flag=True,
+    hidden=True,
+    help="Read configurations as JSON Lines on stdin; answer each.",
+)
 def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, quiet: bool, lines: bool) -> None:
-    """Compile kernels now, so that nothing waits for them later.
+    """Compile the kernels of model families ahead of time.
 
-    A kernel is compiled when it is first called, which takes seconds to minutes, and is then kept on disk: in the
-    folder NUMBA_CACHE_DIR, or else beside the installed package, or else in the user's own cache. Run this once after
-    an installation or an update, as the same user and with the same NUMBA_CACHE_DIR as what is run later; in an image
-    of a container, when it is built.
+    A kernel is compiled at its first call, which takes seconds, and is then cached on disk: in the folder
+    NUMBA_CACHE_DIR if it is set, else next to the installed package, else in the user's cache folder. Run this once
+    after an installation or an update, for instance when a container image is built, as the same user and with
+    the same NUMBA_CACHE_DIR as the later runs.
 
-    Without arguments the kernels of all families are compiled: some minutes.
+    FAMILIES are model kinds such as gaussian. Without any argument or option, all families are compiled, which takes
+    some minutes.
 
     \b
     Examples:
@@ -40,54 +53,54 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
       mfbocd warm -c mf.toml
       mfbocd warm --db streams.db
     """
-    with plainly():
+    with handle_errors():
         from ..io.warm import folder, rehearse, watched
 
         if lines:
-            _answer_lines()
+            _serve_lines()
             return
-        total, began = 0, time.monotonic()
-        for name, config in _wanted(families, paths, db):
-            since = time.monotonic()
+        total, start = 0, time.monotonic()
+        for name, config in _configs(families, paths, db):
+            began = time.monotonic()
             with watched() as watch:
                 rehearse(config)
-            took = f"{watch.compiled} kernels compiled in {time.monotonic() - since:.1f} s"
-            say(f"{name}: {took if watch.compiled else 'there already'}", quiet=quiet)
+            took = f"{watch.compiled} kernels compiled in {time.monotonic() - began:.1f} s"
+            status(f"{name}: {took if watch.compiled else 'already compiled'}", quiet=quiet)
             total += watch.compiled
-        say(f"{total} kernels compiled in {time.monotonic() - began:.1f} s; they are in {folder()}", quiet=quiet)
+        status(f"{total} kernels compiled in {time.monotonic() - start:.1f} s; cached in {folder()}", quiet=quiet)
 
 
-def _wanted(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None) -> Iterator[tuple[str, Config]]:
-    """Configs with what they are called; one of those that need the same kernels."""
+def _configs(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None) -> Iterator[tuple[str, Config]]:
+    """Yield the requested configurations with their names; of stored ones that share all kernels, only one."""
     from ..io.config import Config, model_kinds
     from ..io.warm import example, structure
 
     for path in paths:
         yield str(path), Config.load(path)
     if db is not None:
-        from ..service.store.open import open_store
+        from ..service.store import open_store
 
         store = open_store(db)
         try:
             stored = [json.loads(text) for text in store.configs()]
         finally:
             store.close()
-        for given in {structure(one): one for one in stored}.values():
-            yield given["model"]["kind"], Config.parse(given)
+        for config in {structure(one): one for one in stored}.values():
+            yield config["model"]["kind"], Config.parse(config)
     for kind in families or (sorted(model_kinds()) if not paths and db is None else ()):
         yield kind, example(kind)
 
 
-def _answer_lines() -> None:
-    """As a service runs it: one line back for each, "ok" or what is wrong."""
+def _serve_lines() -> None:
+    """Answer each line on stdin with "ok" or an error: the service runs this in a subprocess."""
     from ..io.config import Config
     from ..io.warm import rehearse
 
     for line in sys.stdin:
         try:
             rehearse(Config.parse(json.loads(line)))
-            said = "ok"
+            reply = "ok"
         except Exception as error:
-            said = f"{type(error).__name__}: {error}".splitlines()[0]
-        sys.stdout.write(said + "\n")
+            reply = f"{type(error).__name__}: {error}".splitlines()[0]
+        sys.stdout.write(reply + "\n")
         sys.stdout.flush()

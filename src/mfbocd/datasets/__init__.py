@@ -1,7 +1,7 @@
-"""Real streams with known or human-labelled changes, built in: nothing is downloaded.
+"""Real streams with known or human-labelled changes; nothing is downloaded.
 
-`camvid_fence` and `toycar` read tables shipped with the package; `run_log` and `digits` read data that other
-wheels carry and need the extra ``mfbocd[real]``.
+`camvid_fence` and `toycar` read tables shipped with the package. `run_log` and `digits` read data from other packages
+and need the extra ``mfbocd[real]``.
 """
 
 from ._camvid_fence import camvid_fence

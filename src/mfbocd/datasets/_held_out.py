@@ -1,4 +1,4 @@
-"""What held-out readings say: where to cut a score, and what a cheap reading is worth."""
+"""Decision thresholds and zeta from held-out readings."""
 
 from __future__ import annotations
 
@@ -14,35 +14,75 @@ Zeta = Literal["accuracy", "information", "tpr"]
 
 
 def equal_error_threshold(score: Array, positive: Bits) -> float:
-    """The threshold at which "score > threshold" misses as often as it raises a false alarm (FNR = FPR).
+    """Return the threshold at which "score > threshold" has equal false negative and false positive rates.
 
-    A finite sample seldom meets it exactly: of the midpoints between neighbouring scores the one with the least
-    abs(FNR - FPR), then the least FNR + FPR, then the lowest, is taken.
+    A finite sample seldom allows exact equality. Of the midpoints between neighbouring scores, the one with the
+    smallest abs(FNR - FPR) is returned, then the smallest FNR + FPR, then the lowest.
 
+    Parameters
+    ----------
+    score : numpy.ndarray
+        Held-out scores.
+    positive : numpy.ndarray
+        Whether each item is positive.
+
+    Returns
+    -------
+    float
+        The threshold.
+
+    Raises
+    ------
+    ValueError
+        If all items are of one class, or all scores are equal.
+
+    Examples
+    --------
     >>> equal_error_threshold(np.array([0.0, 1.0, 3.0, 4.0]), np.array([False, False, True, True]))
     2.0
     """
     if not positive.any() or positive.all():
-        raise ValueError("a threshold at FNR = FPR needs held-out scores of both kinds")
+        raise ValueError("positive must hold both classes, not one: FNR = FPR is undefined")
     values = np.unique(score)
     cut = 0.5 * (values[1:] + values[:-1])
     if cut.size == 0:
-        raise ValueError("a threshold at FNR = FPR needs held-out scores that differ")
+        raise ValueError("score must hold different values, not one")
     misses = np.searchsorted(np.sort(score[positive]), cut, side="right") / positive.sum()
     alarms = 1.0 - np.searchsorted(np.sort(score[~positive]), cut, side="right") / (~positive).sum()
-    # rounded, or two equal differences would be told apart by their last bit
+    # rounded, so that equal differences do not differ in their last bit
     best = np.lexsort((cut, (misses + alarms).round(12), np.abs(misses - alarms).round(12)))[0]
     return float(cut[best])
 
 
 def relative_zeta(low: Bits, high: Bits, how: Zeta) -> float:
-    """zeta of the readings `low` RELATIVE to those of the dearest fidelity, `high`, on the same held-out items.
+    """Return zeta of binary readings relative to those of the most expensive fidelity on the same held-out items.
 
-    With q the share of items on which the two agree: ``"accuracy"`` is q; ``"information"`` is (2 q - 1)^2, about
-    the share of a clean label's information a reading that errs with probability 1 - q carries; ``"tpr"`` is the
-    paper's true positive rate, P(low = 1 | high = 1). Readings no better than chance (q <= 1/2; for ``"tpr"``, a
-    true positive rate no higher than the false positive rate) get 0.
+    Let q be the fraction of items on which the two agree. ``"accuracy"`` is q. ``"information"`` is (2 q - 1)^2,
+    about the fraction of a clean label's information in a reading that is wrong with probability 1 - q. ``"tpr"`` is
+    the paper's true positive rate, P(low = 1 | high = 1). Readings no better than chance (q <= 1/2; for ``"tpr"``, a
+    true positive rate no higher than the false positive rate) have zeta 0.
 
+    Parameters
+    ----------
+    low : numpy.ndarray
+        Readings at the low fidelity.
+    high : numpy.ndarray
+        Readings at the most expensive fidelity.
+    how : {"accuracy", "information", "tpr"}
+        The formula.
+
+    Returns
+    -------
+    float
+        zeta, in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        If `how` is none of the three.
+
+    Examples
+    --------
     >>> low, high = np.array([1, 0, 0, 0], bool), np.array([1, 1, 0, 0], bool)
     >>> [relative_zeta(low, high, how) for how in ("accuracy", "information", "tpr")]
     [0.75, 0.25, 0.5]

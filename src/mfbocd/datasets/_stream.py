@@ -1,4 +1,4 @@
-"""What every real stream comes with."""
+"""The record that every real stream is returned as."""
 
 from __future__ import annotations
 
@@ -20,12 +20,39 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RealStream:
-    """Real readings of one quantity at several fidelities, cheap to dear, and a detector's settings for them.
+    """Real readings of one quantity at several fidelities, and suggested settings for a detector.
 
-    Nothing here but `table`, `truth`, `theta` and `changes` was computed from the stream itself: thresholds, zeta
-    and the model come from held-out data or from general knowledge, as each function's docstring says. Where there
-    is no other data, the first `warmup` ticks were held out, and a score should start after them.
+    Only `table`, `truth`, `theta` and `changes` were computed from the stream itself. Thresholds, zeta and the model
+    come from held-out data or from general knowledge, as the docstring of each function says. If there is no other
+    data, the first `warmup` ticks were held out, and a score should start after them.
 
+    Attributes
+    ----------
+    table : numpy.ndarray
+        (T, J): column j holds the readings at fidelity j.
+    fidelities : tuple[Fidelity, ...]
+        One per column, from cheap to expensive; the last one has zeta = 1.
+    model : Gaussian or Bernoulli
+        A suggested model with its prior.
+    hazard : float
+        A suggested P(change) per tick.
+    truth : numpy.ndarray or None
+        (T,): what a perfect observer would read; None if it is not known.
+    changes : numpy.ndarray
+        Ticks at which a new regime begins, without the first tick.
+    source : str
+        Origin and licence of the data.
+    note : str
+        How the readings were made, and known limitations.
+    theta : numpy.ndarray or None
+        (T,): the parameter behind `truth`, if the stream was sampled; otherwise None.
+    annotations : Mapping[str, numpy.ndarray]
+        Changes marked by each annotator, if there were several; `changes` is then the majority's.
+    warmup : int
+        Leading ticks that were used as held-out data; 0 if other data was.
+
+    Examples
+    --------
     >>> from mfbocd.datasets import camvid_fence
     >>> stream = camvid_fence()
     >>> stream.table.shape, [f.cost for f in stream.fidelities]
@@ -33,33 +60,22 @@ class RealStream:
     """
 
     table: Array
-    """(T, J): column j is what fidelity j reads."""
     fidelities: tuple[Fidelity, ...]
-    """One a column; the last is the dearest and has zeta = 1."""
     model: Gaussian | Bernoulli
-    """A suggested model with its prior."""
     hazard: float
-    """A suggested P(change) at a tick."""
     truth: Array | None
-    """(T,): what a perfect reading would say, or None where nobody knows."""
     changes: Ticks
-    """Ticks at which a new regime begins, the first tick left out."""
     source: str
-    """Where the data come from and on what terms."""
     note: str
-    """How the readings were made, and what to beware of."""
     theta: Array | None = None
-    """(T,): the parameter behind `truth`, where the stream was drawn."""
     annotations: Mapping[str, Ticks] = field(default_factory=dict)
-    """Each annotator's own changes, where several people marked them; `changes` is then the majority's."""
     warmup: int = 0
-    """Leading ticks that served as held-out data; a score should start after them."""
 
     def __post_init__(self) -> None:
         ticks, columns = self.table.shape
         if columns != len(checked(self.fidelities)):
             raise ValueError(
-                f"RealStream.table has {columns} columns but there are {len(self.fidelities)} fidelities"
+                f"RealStream.table must have {len(self.fidelities)} columns, one per fidelity, not {columns}"
             )
         for name, value in (("truth", self.truth), ("theta", self.theta)):
             if value is not None and value.shape != (ticks,):
@@ -69,22 +85,60 @@ class RealStream:
 
 
 def switches(truth: Array) -> Ticks:
-    """Ticks at which a piecewise constant truth differs from the tick before."""
+    """Return the ticks at which a piecewise constant truth differs from the tick before.
+
+    Parameters
+    ----------
+    truth : numpy.ndarray
+        The truth at each tick.
+
+    Returns
+    -------
+    numpy.ndarray
+        The ticks.
+    """
     return np.flatnonzero(np.diff(truth)) + 1
 
 
 def shipped(name: str) -> Traversable:
-    """A data file of this package."""
+    """Return a data file of this package.
+
+    Parameters
+    ----------
+    name : str
+        File name.
+
+    Returns
+    -------
+    importlib.resources.abc.Traversable
+        The file.
+    """
     return resources.files(__package__) / "data" / name
 
 
 def extra(module: str) -> Any:
-    """A module of the extra ``mfbocd[real]``, imported only when a stream that needs it is asked for."""
+    """Import a module that belongs to the extra ``mfbocd[real]``.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module.
+
+    Returns
+    -------
+    Any
+        The module.
+
+    Raises
+    ------
+    ImportError
+        If the package is not installed; the message names the extra.
+    """
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
-        # only the package's own absence is for the extra to cure
+        # the extra only helps if the package itself is missing
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise ImportError(f"this stream needs {package}: pip install 'mfbocd[real]'") from error

@@ -1,4 +1,4 @@
-"""Streams with known changes, readable at several fidelities."""
+"""Simulated streams with known changes, readable at several fidelities."""
 
 from __future__ import annotations
 
@@ -18,14 +18,21 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Stream:
-    """A simulated stream: what every fidelity would read, and the truth behind it."""
+    """A simulated stream: the readings at every fidelity, and the truth behind them.
+
+    Attributes
+    ----------
+    table : numpy.ndarray
+        (T, J): column j holds the readings at fidelity j; NaN where zeta = 0.
+    theta : numpy.ndarray
+        (T,): the parameter at each tick.
+    changes : numpy.ndarray
+        Ticks at which a new regime begins, without the first tick.
+    """
 
     table: Array
-    """(T, J): column j is what fidelity j reads."""
     theta: Array
-    """(T,): the parameter at each tick."""
     changes: NDArray[np.int64]
-    """Ticks at which a new regime begins, the first tick left out."""
 
 
 def gaussian(
@@ -36,8 +43,33 @@ def gaussian(
     ticks: int = 500,
     seed: int = 0,
 ) -> Stream:
-    """Regimes with theta ~ N(mean, var); fidelity j reads N(theta, noise / zeta_j); a skip reads NaN.
+    """Simulate regimes with theta ~ N(mean, var), read at fidelity j as N(theta, noise_var / zeta_j).
 
+    Parameters
+    ----------
+    model : Gaussian
+        The prior of theta and the noise variance.
+    fidelities : Iterable[Fidelity] or Fidelity or None
+        The fidelities, one column each; one with zeta = 1 by default.
+    hazard : float or Hazard
+        P(change) per tick; 1/100 by default.
+    ticks : int
+        Length of the stream; 500 by default.
+    seed : int
+        Seed of the simulation; 0 by default.
+
+    Returns
+    -------
+    Stream
+        The stream. A fidelity with zeta = 0 reads NaN.
+
+    Raises
+    ------
+    ValueError
+        If the hazard or the fidelities are invalid.
+
+    Examples
+    --------
     >>> stream = gaussian(Gaussian(0, 9, 1), Fidelity("gps", zeta=1, cost=40), hazard=0.05, ticks=100, seed=1)
     >>> stream.table.shape, stream.changes
     ((100, 1), array([ 9, 36, 61, 75, 93]))
@@ -48,8 +80,8 @@ def gaussian(
     zeta = np.array([f.zeta for f in checked(fidelities)])
     with np.errstate(divide="ignore"):
         sd = np.sqrt(model.noise_var / zeta)
-    noise_var = rng.normal(size=(ticks, zeta.size))
-    table = np.where(np.isfinite(sd), theta[:, None] + noise_var * np.where(np.isfinite(sd), sd, 0.0), np.nan)
+    noise = rng.normal(size=(ticks, zeta.size))
+    table = np.where(np.isfinite(sd), theta[:, None] + noise * np.where(np.isfinite(sd), sd, 0.0), np.nan)
     return Stream(table, theta, changes)
 
 
@@ -62,11 +94,37 @@ def bernoulli(
     seed: int = 0,
     low: str = "flip",
 ) -> Stream:
-    """Regimes with theta ~ Beta(alpha, beta). How a fidelity with zeta < 1 errs is `low`:
+    """Simulate regimes with theta ~ Beta(alpha, beta), read as zeros and ones.
 
-    ``"flip"``: the label is flipped with probability (1 - sqrt(zeta)) / 2, a classifier of accuracy q with
-    (2 q - 1)^2 = zeta; ``"miss"``: x ~ Bernoulli(zeta theta), as in the paper's ablation. A skip reads NaN.
+    Parameters
+    ----------
+    model : Bernoulli
+        The prior of theta.
+    fidelities : Iterable[Fidelity] or Fidelity or None
+        The fidelities, one column each; one with zeta = 1 by default.
+    hazard : float or Hazard
+        P(change) per tick; 1/100 by default.
+    ticks : int
+        Length of the stream; 500 by default.
+    seed : int
+        Seed of the simulation; 0 by default.
+    low : {"flip", "miss"}
+        How a fidelity with zeta < 1 errs. "flip", the default: the label is flipped with probability (1 - sqrt(zeta))
+        / 2, as by a classifier of accuracy q with (2 q - 1)^2 = zeta. "miss": x ~ Bernoulli(zeta theta), as in the
+        paper's ablation.
 
+    Returns
+    -------
+    Stream
+        The stream. A fidelity with zeta = 0 reads NaN.
+
+    Raises
+    ------
+    ValueError
+        If `low`, the hazard or the fidelities are invalid.
+
+    Examples
+    --------
     >>> bernoulli(Bernoulli(1, 1), hazard=0.05, ticks=8, seed=3).table[:, 0]
     array([1., 1., 1., 1., 1., 0., 1., 1.])
     """
@@ -77,16 +135,16 @@ def bernoulli(
     theta = rng.beta(model.alpha, model.beta, size=changes.size + 1)[regime]
     zeta = np.array([f.zeta for f in checked(fidelities)])
     truth = (rng.random(ticks) < theta)[:, None]
-    noise_var = rng.random((ticks, zeta.size))
+    uniform = rng.random((ticks, zeta.size))
     if low == "flip":
-        x = truth ^ (noise_var < 0.5 * (1.0 - np.sqrt(zeta)))
+        x = truth ^ (uniform < 0.5 * (1.0 - np.sqrt(zeta)))
     else:
-        x = np.where(zeta == 1.0, truth, noise_var < zeta * theta[:, None])
+        x = np.where(zeta == 1.0, truth, uniform < zeta * theta[:, None])
     return Stream(np.where(zeta > 0.0, x, np.nan), theta, changes)
 
 
 def _regimes(rng: np.random.Generator, hazard: Hazard, ticks: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ticks of the changes, and the regime's number at each tick."""
+    """Return the ticks of the changes and the regime's number at each tick."""
     draws = rng.random(ticks)
     changes = []
     age = -1

@@ -1,4 +1,4 @@
-"""One stream: choose, observe, update; alarms; save and load."""
+"""Detection in one stream: choose, observe, update; alarms; save and load."""
 
 from .detector import Detector
 from .step import Alarm, Step

@@ -1,4 +1,4 @@
-"""What a user holds: choose, observe, update; an alarm; save and load."""
+"""Detection of changepoints in one stream: choose, observe, update; alarms; save and load."""
 
 from __future__ import annotations
 
@@ -6,48 +6,75 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 
-from .._kernels import layout
 from .._kernels.template import ONE_ROW
-from ..belief.filter import Array, Filter, RunLength, Start, fresh_state
-from ..belief.gains import GAINS, FidelityGain, Gain, Gains, expected_gains
+from ..belief.filter import Array, Filter
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
+from ..inputs.arguments import whole
 from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
-from .lock import OneThread, alone, in_use
-from .serialization import Serializer, from_bytes
+from .lifecycle import Lifecycle, OnError
+from .lock import alone, in_use
+from .observing import observe, read
 from .shadow import ShadowGuard, guards_of
-from .step import NEVER, Alarm, Missing, Step, alarm_of, level_of, reading, seed_of
-
-OnError = Literal["raise", "fallback"]
+from .step import NEVER, Alarm, Missing, Step, alarm_of, reading, seed_of
 
 
-class Detector(OneThread):
-    """Multi-fidelity Bayesian online changepoint detection of one stream.
+class Detector(Lifecycle):
+    """Multi-fidelity Bayesian online changepoint detection in one stream.
+
+    Each tick is one round of a loop: choose a fidelity, observe at it, update the belief about the run length.
+    `step` does all three; `choose` and `update` leave the observing to the caller. Only one thread at a time may use
+    a detector: a second one gets a RuntimeError (docs/scale.md).
 
     Parameters
     ----------
-    model: the conjugate family with its prior.
-    fidelities: the ways to observe; without them one full observation a tick, ordinary BOCD.
-    hazard: P(change) a tick, a number in (0, 1), or by run length: see `Hazard`; `Learned()` learns it.
-    policy: how the next fidelity is chosen; without one, `Budget(share=0.35)`: docs/deciding.md says why.
-    prune: how hypotheses are kept few; None is exact, and grows by one hypothesis a tick. The default bounds
-        memory: `docs/pruning.md` says what that costs.
-    alarm: an `Alarm`, just its threshold, or None for no alarms.
-    seed: of the policy's and the resampling's draws.
-    missing: what a reading of None or NaN does: "raise", or "skip" for a tick at which nothing was learnt.
-    on_error: what `step` does when an observer raises or gives no reading: "raise", or "fallback" to ask another
-        fidelity, pay for both and say so in the step.
-    shadow: every so many ticks `step` reads the best fidelity and a lower one, and says when the pairs show that the
-        lower is worse than declared: a number of ticks, or `calibrate.ShadowGuard` objects by name.
+    model : Model
+        The family of the readings with its conjugate prior.
+    fidelities : iterable of Fidelity, or Fidelity, optional
+        The ways to observe. By default one full observation per tick: ordinary BOCD.
+    hazard : float, Hazard, sequence of float or callable
+        P(change) per tick: a number in (0, 1), 1/250 by default, or one by run length (`Hazard`). `Learned()` learns
+        it from the readings.
+    policy : Policy, optional
+        How the next fidelity is chosen; `Budget(share=0.35)` by default (docs/deciding.md).
+    prune : Threshold, TopK, Resample, a sequence of them, or None
+        How the number of hypotheses is bounded; `Resample(256)` by default (docs/pruning.md). None is exact, and adds
+        one hypothesis per tick.
+    alarm : Alarm, float or None
+        When `Step.alarm` is set: an `Alarm`, its threshold alone, or None for never.
+    seed : int
+        Seed of the policy's and the resampling's random numbers.
+    missing : {"raise", "skip"}
+        What a reading of None or NaN does: it raises an error, or counts as a tick without a reading.
+    on_error : {"raise", "fallback"}
+        What `step` does if an observer raises an error or gives no reading: it raises, or asks another fidelity, pays
+        for both and names the failed one in `Step.failed`.
+    shadow : int or mapping of str to ShadowGuard, optional
+        Every so many ticks, `step` reads the best fidelity and a lower one, and warns when the pairs show that the
+        lower one is worse than declared. An int guards every fidelity below the best; none by default.
 
-    One thread at a time may use a detector: a second one gets a RuntimeError (docs/scale.md).
+    Attributes
+    ----------
+    model, fidelities, hazard, policy, alarm, seed, missing, on_error, shadow : Any
+        The arguments; `policy` is a copy bound to the fidelities.
+    pruning : Pruning
+        `prune` in the form that the filter uses.
+    spent : float
+        Cost of all readings so far.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or if they do not fit each other.
+
+    Examples
+    --------
     >>> from mfbocd import Gaussian
     >>> detector = Detector(
     ...     Gaussian(mean=0, var=9, noise_var=1),
@@ -61,10 +88,6 @@ class Detector(OneThread):
     tick 4: changed at 4, P = 1.000
     >>> detector.choose().name, detector.spent
     ('gps', 240.0)
-    >>> print(detector.gains())
-      fidelity       zeta      cost  run length     joint   variance
-      imu             0.1         1     0.00981   0.03414    0.03839
-    > gps               1        40     0.02231   0.22003    0.18407
     """
 
     def __init__(
@@ -95,126 +118,186 @@ class Detector(OneThread):
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)
         self.seed = seed_of(seed)
-        self.missing: Missing = missing
-        self.on_error: OnError = on_error
+        self.missing = missing
+        self.on_error = on_error
         self.shadow = guards_of(shadow, model, self.fidelities)
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
-        self.filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
-        self.policy.initialize(self.filter)
-        self.by_name = {f.name: f for f in self.fidelities}
-        self.nothing = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
+        self._filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
+        self.policy.initialize(self._filter)
+        self._by_name = {f.name: f for f in self.fidelities}
+        self._no_reading = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
-        self._quoted: tuple[int, Any, dict[str, float]] = (-2, None, {})
+        self._quoted, self._chosen = (-2, None, {}), (-2, None)
         self._tick = -1
 
     def __repr__(self) -> str:
         names = ", ".join(f.name for f in self.fidelities)
         return f"<Detector of {self.model!r} over {names}: {self._tick + 1} ticks, spent {self.spent:g}>"
 
-    # --- the loop --------------------------------------------------------------------------------------------
-
     @alone
     def choose(self, raw: Any = None) -> Fidelity:
-        """The fidelity to read next. Asking changes nothing: until `update`, the answer stays the same.
+        """Return the fidelity to read at the coming tick.
 
-        `raw` is what costs that are functions are asked about.
+        Until the next `update` the answer stays the same.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input, which costs that are functions are computed from.
+
+        Returns
+        -------
+        Fidelity
+            One of `fidelities`.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian, Net
+        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
+        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps], policy=Net(0.01))
+        >>> detector.choose()
+        Fidelity(name='gps', zeta=1.0, cost=40.0)
         """
-        return self.fidelities[self.policy.choose(self.filter, self.seed, self._costs(raw))]
+        chosen = self._choose(raw)
+        self._chosen = self._tick, chosen
+        return chosen
 
     def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
-        """Tell what was read, at which fidelity (the chosen one unless told); bad input changes nothing.
+        """Update the belief with a reading; an error changes nothing.
 
-        x is a number, or a sequence of them where the model's readings have several; `mfbocd.inputs.readings` lists
-        the accepted types.
+        Parameters
+        ----------
+        x : Any
+            The reading: a number, or a sequence of numbers if the model's readings have several
+            (`mfbocd.inputs.readings` lists the accepted types). None, and NaN with ``missing="skip"``, is a tick
+            without a reading: the hazard acts and nothing is learnt. Its cost is paid if a fidelity is given: it was
+            asked and had no answer.
+        fidelity : Fidelity or str, optional
+            What `x` was read at. It may be omitted if there is only one fidelity, or after `choose` at this tick:
+            then it is the chosen one.
+        raw : Any
+            The raw input, if costs are functions of it and `choose` was not asked about it at this tick.
 
-        None, or NaN with ``missing="skip"``, is a tick with no observation: the hazard acts, nothing is
-        learnt. Its cost is paid if a fidelity is named: it was asked, and had no answer. A cost that is a function
-        is as `choose` was told at this tick, or of `raw` if that was another.
+        Returns
+        -------
+        Step
+            The record of the tick.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the model cannot have produced `x`, or if the fidelity is unknown, or omitted where there are several.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1))
+        >>> step = detector.update(0.5)
+        >>> step.tick, step.run_length, round(step.mean, 3)
+        (0, 0, 0.448)
         """
-        if not self._lock.acquire(False):  # as `alone`, which takes twice as long
+        if not self._lock.acquire(False):  # `alone` takes twice as long
             raise in_use(self)
         try:
-            known = self.by_name.get(fidelity) if type(fidelity) is str else None
+            known = self._by_name.get(fidelity) if type(fidelity) is str else None
             if known is None:
-                known = self._resolve(fidelity, x, raw)
-            value = self.taken(x)
+                known = self._resolve(fidelity, x)
+            value = self._accept(x)
             cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
-            return self.tell(value, known, cost)
+            return self._apply(value, known, cost)
         finally:
             self._lock.release()
 
+    def _resolve(self, fidelity: Fidelity | str | None, x: Any) -> Fidelity | None:
+        """Return the fidelity that `x` was read at; None for a tick at which nothing was asked."""
+        if fidelity is not None:
+            return self._known(fidelity)
+        if x is None:
+            return None
+        if len(self.fidelities) == 1:
+            return self.fidelities[0]
+        tick, chosen = self._chosen
+        if tick != self._tick:
+            raise ValueError(
+                f"fidelity must be one of {', '.join(self._by_name)}: with several fidelities, give the one that was "
+                "read, or call choose() first and read what it chose"
+            )
+        return chosen
+
     @alone
     def step(self, raw: Any = None) -> Step:
-        """Choose a fidelity, observe `raw` with it, and with no other, and update.
+        """Choose a fidelity, observe `raw` with it and with no other, and update.
 
-        A fidelity with no `observe` takes `raw` itself as the reading, which makes sense only if it is the
-        only one. With `shadow`, now and then the best fidelity is read too, and is what the update uses. An
-        observer with memory (`adapters.recurrent`) is fed the raws of the ticks at which it is not read.
+        With `shadow`, the best fidelity is read as well at some ticks, and is what the update uses. An observer with
+        memory (`adapters.recurrent`) is fed the raw inputs of the ticks at which it is not read.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input, which is passed to `Fidelity.observe`. A fidelity without `observe` takes it as the
+            reading, which makes sense only if it is the only one.
+
+        Returns
+        -------
+        Step
+            The record of the tick.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian
+        >>> gps = Fidelity("gps", zeta=1.0, cost=40, observe=lambda raw: raw["position"])
+        >>> detector = Detector(Gaussian(0, 9, 1), gps)
+        >>> detector.step({"position": 0.3}).x
+        0.3
         """
         if self.on_error == "raise" and not self.shadow and not self._recurrent:
-            chosen = self.choose(raw)
-            paid = self._cost_of(chosen, raw)  # asked before it reads, as below
-            return self.tell(self._observe(chosen, raw), chosen, paid)
-        quoted = self._shadowed(raw)
-        if not quoted:
-            chosen = self.choose(raw)
-            quoted = {chosen.name: self._cost_of(chosen, raw)}
-        wanted = [self.by_name[name] for name in quoted]
-        others = self.fidelities if self.on_error == "fallback" else ()
-        spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
-        asked = set()
-        told: list[tuple[Fidelity, Any]] = []
-        cost, failed = 0.0, []
-        first: Exception | None = None
-        for f in (*wanted, *spare):
-            # asked once, before it reads: a reading may change what the next costs
-            extra = quoted[f.name] if f in wanted else f.cost_of(raw)
-            if f in spare and (told or not self.policy.affords(cost + extra)):
-                continue
-            cost += extra
-            asked.add(f.name)
-            try:
-                told.append((f, self._observe(f, raw)))
-            except Exception as error:
-                if self.on_error == "raise":
-                    raise
-                first = first or error
-                failed.append(f.name)
-        if not told and first is not None and self.missing == "raise":
-            raise first
-        said = None
-        if len(told) == 2:
-            low = told[1][0].name
-            warning = self.shadow[low].observe(told[0][1], told[1][1])
-            said = None if warning is None else f"{low}: {warning}"
-        f, value = next((pair for pair in told if pair[1] is not None), told[0] if told else (wanted[0], None))
-        step = self.tell(value, f, cost, tuple(failed), said)
+            chosen = self._choose(raw)
+            cost = self._cost_of(chosen, raw)  # before the reading, which may change what the next one costs
+            return self._apply(read(self, chosen, raw), chosen, cost)
+        seen = observe(self, raw)
+        step = self._apply(seen.value, seen.fidelity, seen.cost, seen.failed, seen.warning)
         for f in self._recurrent:
-            if f.name not in asked:
+            if f.name not in seen.asked:
                 f.observe.feed(raw)  # type: ignore[union-attr]
         return step
 
-    def _shadowed(self, raw: Any) -> dict[str, float]:
-        """The costs of the best fidelity and a lower one, at a tick at which a guard is to judge the pair."""
-        tick = self._tick + 1
-        due = [name for name, guard in self.shadow.items() if guard.due(tick)]
-        if not due:
-            return {}
-        low = self.by_name[due[tick // self.shadow[due[0]].every % len(due)]]
-        pair = {f.name: f.cost_of(raw) for f in (max(self.fidelities, key=lambda f: f.zeta), low)}
-        return pair if self.policy.affords(sum(pair.values())) else {}
+    @alone
+    def wait(self, ticks: int) -> Step:
+        """Let ticks pass with no reading and at no cost: a gap in irregular time.
 
-    def taken(self, x: Any) -> Any:
-        """A reading as the filter takes it, None if it is missing and may be; an error if the model has no such."""
+        Parameters
+        ----------
+        ticks : int
+            How many, at least 1.
+
+        Returns
+        -------
+        Step
+            The record of the last of them.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01, alarm=None)
+        >>> step = detector.update(0.3)
+        >>> detector.wait(100).tick, round(detector.p_changed(within=100), 3)  # 1 - 0.99^100
+        (100, 0.634)
+        """
+        for _ in range(whole("", "ticks", ticks, 1)):
+            step = self._apply(None, None, 0.0)
+        return step
+
+    def _accept(self, x: Any) -> Any:
+        """Return a reading as the filter takes it; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf:
             return self._checked(x)
         return reading(self.model, x, self.missing)
 
-    def tell(
+    def _apply(
         self,
         value: Any,
         known: Fidelity | None,
@@ -224,274 +307,56 @@ class Detector(OneThread):
         *,
         learn: bool = True,
     ) -> Step:
-        """Move the belief by one tick, all of which is known to be sound, and pay for it: the end of `update`.
+        """Move the belief by one tick, with a checked reading, and pay for it.
 
-        With `learn=False` the policy is not told what was paid.
+        With `learn=False` the policy does not learn from the cost.
         """
         if value is None or known is None:
-            report = self.filter.observe(self.nothing, 0.0)
+            report = self._filter.observe(self._no_reading, 0.0)
         else:
-            report = self.filter.observe(value, known.zeta)
-        tick = self.count(cost)
+            report = self._filter.observe(value, known.zeta)
+        tick = self._count_tick(cost)
         if learn and self.policy.learns:
             self.policy.record_cost((cost,))
         mean: Any
         mean, run, change, alarm, changed_at, confidence = report
         if self.model.dimension > 1:
-            mean = tuple(self.filter.predictive(1.0)[0].tolist())
+            mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
-        seen = (tick, None if known is None else known.name, value, cost, mean, int(run), change)
-        told = (True, int(changed_at), confidence) if alarm else (False, None, None)
-        return tuple.__new__(Step, (*seen, *told, failed, warning))  # twice as fast as Step(...)
+        name = None if known is None else known.name
+        if not alarm:
+            return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning)
+        at = int(changed_at)
+        return Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning)
 
-    def count(self, cost: float) -> int:
-        """Count a tick by which the belief has moved, and what it cost; which tick it was."""
+    def _count_tick(self, cost: float) -> int:
+        """Count a tick by which the belief has moved, and its cost; return its index."""
         self.spent += cost
         self._tick += 1
         return self._tick
 
-    def _observe(self, fidelity: Fidelity, raw: Any) -> Any:
-        """What a fidelity reads, checked; None of a skip, and of a missing reading if no other will be asked."""
-        if fidelity.observe is not None:
-            raw = fidelity.observe(raw)
-        elif fidelity.zeta == 0.0:
-            return None
-        elif len(self.fidelities) > 1:
-            raise TypeError(
-                f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
-            )
-        return reading(self.model, raw, self.missing if self.on_error == "raise" else "raise")
-
-    def _costs(self, raw: Any) -> Array | None:
-        """What each fidelity costs for this raw input, if that depends on it."""
-        if not self.policy.priced:
-            return None
-        costs = {f.name: f.cost_of(raw) for f in self.fidelities}
-        self._quoted = (self._tick, raw, costs)
-        return np.array(list(costs.values()))
-
     def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
-        """What a reading cost: as `choose` was told at this tick, since reading may change what the next costs."""
+        """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""
         tick, asked, costs = self._quoted
         if tick == self._tick and (raw is None or raw is asked):
             return costs[fidelity.name]
         return fidelity.cost_of(raw)
 
-    def _resolve(self, fidelity: Fidelity | str | None, x: Any, raw: Any = None) -> Fidelity | None:
-        if fidelity is None:
-            return None if x is None else self.choose(raw)
-        name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
-        known = self.by_name.get(name) if isinstance(name, str) else None
-        if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
-            raise ValueError(f"fidelity must be one of {', '.join(self.by_name)}, not {fidelity!r}")
-        return known
-
-    # --- what is known ---------------------------------------------------------------------------------------
-
-    @property
-    def weighed(self) -> Gain | None:
-        """The gain the policy weighs, where there is a choice."""
-        return self.policy.gain if len(self.fidelities) > 1 else None
-
-    @property
-    def ticks(self) -> int:
-        """Ticks so far."""
-        return self._tick + 1
-
-    @property
-    @alone
-    def run_length(self) -> RunLength:
-        """The filtered posterior: `.length` and `.weight`, shortest first. r_t = 0: x_t began a new regime."""
-        return self.filter.run_length
-
-    @property
-    def map_run_length(self) -> int | None:
-        """The most probable run length; None before the first tick."""
-        return int(self.filter.state[layout.RUN]) if self._tick >= 0 else None
-
-    @alone
-    def changed(self, within: int) -> float:
-        """P(a regime began in the last `within` ticks): P(r_t < within), the stream's own start left out."""
-        return self.filter.changed(within)
-
-    @alone
-    def regime(self, level: float = 0.9) -> Start:
-        """When the current regime began: most probable tick, a `level` credible interval, P(that tick)."""
-        if self._tick < 0:
-            raise ValueError("no regime has begun: there was no tick yet")
-        return self.filter.start(level_of(level))
-
-    @property
-    @alone
-    def hazards(self) -> tuple[Array, Array]:
-        """Candidate hazards and their posterior probabilities, of a `Learned` one; else the hazard's table and 1.
-
-        >>> from mfbocd import Gaussian, Learned, simulate
-        >>> stream = simulate.gaussian(Gaussian(0, 9, 1), hazard=0.05, ticks=1000, seed=1)
-        >>> detector = Detector(Gaussian(0, 9, 1), hazard=Learned())
-        >>> for x in stream.table[:, 0]:
-        ...     step = detector.update(x)
-        >>> hazard, probability = detector.hazards
-        >>> round(float(hazard @ probability), 2)
-        0.06
-        """
-        candidates = self.filter.candidates
-        return self.hazard.table, candidates if candidates.size else np.ones(1)
-
-    @property
-    def log_evidence(self) -> float:
-        """log p(x_1 .. x_t), the sum of the log predictives."""
-        return float(self.filter.state[layout.EVIDENCE])
-
-    @property
-    @alone
-    def mean(self) -> Any:
-        """E[x_{t+1}], a change at t + 1 allowed for (`bocd_predictive`); an array if x has several numbers."""
-        return float(self.filter.state[layout.MEAN]) if self.model.dimension == 1 else self.filter.predictive(1.0)[0]
-
-    @property
-    @alone
-    def variance(self) -> Any:
-        """Var[x_{t+1}] of a full-fidelity reading; of each number, if it has several."""
-        return self.filter.predictive(1.0)[1]
-
-    @alone
-    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
-        """Where x_{t+1} will lie with probability `level`, equal tails, read at full fidelity unless told.
-
-        Of a reading with several numbers each has an interval of its own.
-        """
-        known = None if fidelity is None else self._resolve(fidelity, 0.0)
-        zeta = 1.0 if known is None else known.zeta
-        if zeta == 0.0:
-            raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
-        tail = 0.5 * (1.0 - level_of(level))
-        return self.filter.quantile(tail, zeta), self.filter.quantile(1.0 - tail, zeta)
-
-    @property
-    @alone
-    def parameter(self) -> tuple[Any, Any]:
-        """Mean and variance of the current regime's parameter; arrays if there are several."""
-        return self.filter.parameter()
-
-    @alone
-    def gains(self, raw: Any = None) -> Gains:
-        """What each fidelity is expected to tell at the coming tick, and its cost: print it to see why."""
-        chosen = self.choose(raw)
-        told = {gain: expected_gains(self.filter, self.policy.zeta, gain) for gain in GAINS}
-        rows = []
-        for j, f in enumerate(self.fidelities):
-            run_length, joint, variance = (float(told[gain][j]) for gain in GAINS)
-            rows.append(FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, f is chosen))
-        return Gains(rows)
-
-    # --- saving ----------------------------------------------------------------------------------------------
-
-    @alone
-    def to_bytes(self) -> bytes:
-        """Everything but functions as a small versioned binary; the loaded twin gives the same bits ever after.
-
-        The same bits hold on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
-        """
-        return Serializer(self).write(self)
-
-    @classmethod
-    def from_bytes(
-        cls,
-        data: bytes,
-        *,
-        observers: Mapping[str, Callable[[Any], Any]] | None = None,
-        costs: Mapping[str, Callable[[Any], float]] | None = None,
-        model: Model | None = None,
-    ) -> Self:
-        """The saved detector. Functions are given again: `observers` and `costs` by name, `model` if it held any."""
-        found: Self = from_bytes(cls, data, observers or {}, costs or {}, model)
-        return found
-
-    # --- when the stream or the ways to read it change ---------------------------------------------------------
-
-    @alone
-    def wait(self, ticks: int) -> Step:
-        """Let `ticks` ticks pass with no reading and at no cost: a gap in irregular time. Returns the last step.
-
-        >>> from mfbocd import Gaussian
-        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01, alarm=None)
-        >>> step = detector.update(0.3)
-        >>> detector.wait(100).tick, round(detector.changed(within=100), 3)  # 1 - 0.99^100
-        (100, 0.634)
-        """
-        if isinstance(ticks, bool) or not isinstance(ticks, (int, np.integer)) or ticks < 1:
-            raise ValueError(f"ticks must be a whole number of at least 1, not {ticks!r}")
-        for _ in range(int(ticks)):
-            step = self.tell(None, None, 0.0)
-        return step
-
-    @alone
-    def reset(self) -> None:
-        """Forget the stream: belief, ticks and alarms begin anew. Money spent and the price learnt are kept."""
-        self.adopt(fresh_state(self.model, self.filter.setup, self.seed), self.spent)
-
-    @alone
-    def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
-        """The same belief with other ways to read: one more, one less, another zeta or a cost that drifted.
-
-        The policy is the same with what it has learnt, a `Budget`'s price above all, unless another is given.
-
-        >>> from mfbocd import Budget, Gaussian
-        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
-        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps], policy=Budget(share=0.3))
-        >>> step = detector.update(0.2, "gps")
-        >>> dearer = detector.with_fidelities([imu, Fidelity("gps", zeta=1.0, cost=60)])
-        >>> dearer.ticks, dearer.spent, dearer.fidelities[1].cost
-        (1, 40.0, 60.0)
-        """
-        same = policy is None
-        if policy is None:
-            policy = type(self.policy)(**self.policy.spec())
-        other = type(self)(
-            self.model,
-            fidelities,
-            self.hazard,
-            policy=policy,
-            prune=self.pruning,
-            alarm=self.alarm,
-            seed=self.seed,
-            missing=self.missing,
-            on_error=self.on_error,
-        )
-        if same:
-            other.policy.restore(self.policy.state())
-        known = {f.name for f in other.fidelities}
-        other.shadow = {name: guard for name, guard in self.shadow.items() if name in known}
-        other.adopt(self.filter.state.copy(), self.spent)
-        return other
-
     @alone
     def __copy__(self) -> Self:
-        """Another detector as this one is: they share what no tick changes, and the observers."""
+        """Return an independent detector in the same state; it shares what no tick changes, and the observers."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
-        other.filter, other.policy = copy.copy(self.filter), copy.copy(self.policy)
-        other.filter.adopt(self.filter.state.copy())
+        other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)
+        other._filter.adopt(self._filter.state.copy())
         other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
         return other
 
-    def twin(self) -> Self:
-        """`copy.copy` of this detector."""
-        return copy.copy(self)
-
     @alone
-    def advance(self, x: Array, zeta: Array, report: Array) -> None:
-        """Many checked ticks of a compiled model at once: x and zeta (T, 1), `report` (T, FIELDS, 1) is filled."""
+    def _advance(self, x: Array, zeta: Array, report: Array) -> None:
+        """Apply many checked ticks of a compiled model at once: x and zeta (T, 1); fills `report` (T, FIELDS, 1)."""
         assert self.model.advance is not None
-        self.filter.make_room(len(x))
+        self._filter.make_room(len(x))
         board = np.zeros(2, dtype=np.int64)
-        self.model.advance(self.filter.state[None], self.filter.setup, ONE_ROW, x, zeta, report, board)
+        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, board)
         self._tick += len(x)
-
-    def adopt(self, state: Array, spent: float) -> None:
-        """Go on from another stream's state of the same set-up (loading, or a stream taken out of a fleet)."""
-        self.filter.adopt(state)
-        self._tick = self.filter.ticks - 1
-        self.spent = spent
-        self._quoted = (-2, None, {})  # of the stream before

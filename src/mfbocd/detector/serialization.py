@@ -14,6 +14,7 @@ header, begin with the same bytes.
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -24,10 +25,10 @@ from zlib import crc32
 
 from .. import models
 from .._kernels import layout
-from ..belief.filter import Array, check_saved, state_of
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
+from ..belief.state import Array, check_saved, state_of
 from ..models import Model
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
@@ -81,6 +82,18 @@ class Serializer:
         learnt : mapping
             `Policy.state()`: numbers, and lists of numbers. The constant part has their names, types and lengths, so
             it holds for other values until a list has another length.
+
+        Returns
+        -------
+        list of float
+            `spent`, then the numbers of `learnt` in order.
+
+        Raises
+        ------
+        TypeError
+            If something learnt is not a number or a list of numbers.
+        ValueError
+            If an int is too large to be exact as a float.
         """
         kinds: dict[str, str | int] = {}
         values = [spent]
@@ -116,6 +129,11 @@ class Serializer:
         state : ndarray, 1-d, float64
             The stream's state (`_kernels.layout`), such as a row of a fleet's matrix.
 
+        Returns
+        -------
+        bytes
+            What `from_bytes` and `Loader` read.
+
         Raises
         ------
         ValueError
@@ -131,7 +149,7 @@ class Serializer:
     def write(self, detector: Any) -> bytes:
         """Return the bytes of a detector of this configuration: `Detector.to_bytes`."""
         numbers = self.numbers(detector.spent, detector.policy.state())
-        return self(numbers, detector.filter.state)
+        return self(numbers, detector._filter.state)
 
 
 def _configuration(detector: Any) -> dict[str, Any]:
@@ -151,7 +169,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "missing": detector.missing,
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
-        "columns": int(detector.filter.state[layout.COLUMNS]),
+        "columns": int(detector._filter.state[layout.COLUMNS]),
     }
 
 
@@ -240,7 +258,7 @@ def _build(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
     )
-    saved, own = facts["columns"], int(detector.filter.state[layout.COLUMNS])
+    saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
         other = own - model.columns
         raise ValueError(f"the saved detector has {saved - other} statistics, {model!r} {model.columns}")
@@ -266,7 +284,7 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     ----------
     like : Detector
         A detector of the saved configuration. It is not changed; the state has at least the capacity of its own.
-    facts, arrays
+    facts, arrays : mapping
         As `belief.serialization.unpack` returns them.
     """
     kind = facts["policy"]["kind"]
@@ -289,8 +307,8 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     if at != len(numbers):
         raise ValueError(f"the saved detector is damaged: its policy has {len(numbers)} numbers, not {at}")
     live = arrays["live"].reshape(facts["columns"], -1)
-    rows = int(like.filter.state[layout.CAP])
-    check_saved(like.model, like.filter.setup, arrays["head"], live, rows)
+    rows = int(like._filter.state[layout.CAP])
+    check_saved(like.model, like._filter.setup, arrays["head"], live, rows)
     return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
 
 
@@ -305,13 +323,13 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
     ----------
     detector : Detector
         A detector of the saved configuration, before its first tick.
-    facts, arrays
+    facts, arrays : mapping
         As `belief.serialization.unpack` returns them.
     """
     saved = read_saved(detector, facts, arrays)
     detector.policy.restore(saved.learnt)  # the last that can fail
     detector.seed = int(saved.state[layout.SEED])
-    detector.adopt(saved.state, saved.spent)
+    detector._adopt(saved.state, saved.spent)
 
 
 class Loader:
@@ -359,6 +377,6 @@ class Loader:
             if len(self._known) >= self._most:
                 self._known.clear()
             self._known[key] = like
-        detector = like.twin()
+        detector = copy.copy(like)
         restore(detector, facts, arrays)
         return detector

@@ -1,4 +1,4 @@
-"""One tick: what comes in, what is told of it, and when it is an alarm."""
+"""One tick: the reading that comes in, the record of it, and when it is an alarm."""
 
 from __future__ import annotations
 
@@ -10,22 +10,31 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs.arguments import finite, probability, whole
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
-from ..models.base import finite
 
 Array = NDArray[np.float64]
 Missing = Literal["raise", "skip"]
-NEVER = 2.0  # an alarm level no probability reaches
+NEVER = 2.0  # a threshold that no probability reaches
 
 
 @dataclass(frozen=True)
 class Alarm:
     """Fire when P(a change within the last `within` ticks) reaches `threshold`.
 
-    One change is one alarm: after it fires, only regimes that began later than that tick count towards the
-    next. `within` must be long enough for the evidence to gather: a change is no longer seen once it is older.
+    One change causes one alarm: after it, only regimes that began later than that tick count towards the next.
 
+    Parameters
+    ----------
+    within : int
+        Length of the window in ticks. It must be long enough for the evidence to accumulate: an older change is not
+        seen any more.
+    threshold : float
+        The probability that must be reached, in (0, 1].
+
+    Examples
+    --------
     >>> Alarm(within=30, threshold=0.9)
     Alarm(within=30, threshold=0.9)
     """
@@ -34,47 +43,71 @@ class Alarm:
     threshold: float = 0.9
 
     def __post_init__(self) -> None:
-        if isinstance(self.within, bool) or not isinstance(self.within, int):
-            raise TypeError(f"Alarm.within must be a whole number, not {self.within!r}")
-        if self.within < 1:
-            raise ValueError(f"Alarm.within must be at least 1, not {self.within!r}")
-        if self.within >= 2**53:
-            raise ValueError("Alarm.within must be below 2**53, the ticks that can be counted")
-        if not 0.0 < finite("Alarm", "threshold", self.threshold) <= 1.0:
-            raise ValueError(f"Alarm.threshold must lie in (0, 1], not {self.threshold!r}")
+        object.__setattr__(self, "within", whole("Alarm", "within", self.within, 1))
+        object.__setattr__(self, "threshold", probability("Alarm", "threshold", self.threshold, "(0, 1]"))
 
 
 class Step(NamedTuple):
-    """The record of one tick."""
+    """The record of one tick.
+
+    Parameters
+    ----------
+    tick : int
+        Index of the tick; 0 for the first.
+    fidelity : str or None
+        Name of the fidelity that was read; None if only time passed.
+    x : float, tuple of float or None
+        The reading; a tuple if readings have several numbers, None if it was missing.
+    cost : float
+        Cost of the tick.
+    mean : float or tuple of float
+        E[x_{t+1}] after this tick.
+    run_length : int
+        The most probable r_t: number of ticks since the first of the current regime.
+    p_change : float
+        P(change within the alarm's window).
+    alarm : bool
+        Whether an alarm fires at this tick.
+    changed_at : int or None
+        At an alarm, the tick at which the new regime most probably began.
+    confidence : float or None
+        At an alarm, P(a regime began after the last alarm, within the window).
+    failed : tuple of str
+        With ``on_error="fallback"``, the fidelities that were asked and gave no reading; `cost` includes theirs.
+    warning : str or None
+        What a shadow reading shows, if it shows that a fidelity is worse than declared.
+    """
 
     tick: int
-    """0 for the first."""
     fidelity: str | None
-    """Name of the fidelity read; None where time merely passed."""
     x: Any
-    """The reading, a float, or a tuple of them where a reading has several numbers; None if it was missing."""
     cost: float
     mean: Any
-    """E[x_{t+1}] after this tick, a float or a tuple like the reading."""
     run_length: int
-    """MAP of r_t: ticks since the first of the current regime."""
     p_change: float
-    """P(change within the alarm's window)."""
     alarm: bool
     changed_at: int | None
-    """At an alarm, the tick the new regime most probably began at."""
     confidence: float | None
-    """At an alarm, P(a regime began after the last alarm, within the window)."""
     failed: tuple[str, ...] = ()
-    """Fidelities that were asked and gave no reading, with `on_error="fallback"`; their cost is in `cost`."""
     warning: str | None = None
-    """At a shadow reading that shows a fidelity to be worse than declared: what it shows."""
 
 
 def reading(model: Model, x: Any, missing: Missing) -> Any:
-    """A reading the model can have produced, None if it is missing and may be; else an error.
+    """Return a reading that the model can have produced, or raise an error.
 
-    A float, or an array where the model's readings have several numbers. `number` says what a number is.
+    Parameters
+    ----------
+    model : Model
+        The family of the readings.
+    x : Any
+        The reading; `inputs.readings` lists the accepted types.
+    missing : {"raise", "skip"}
+        What a missing reading does.
+
+    Returns
+    -------
+    float, ndarray or None
+        An array if the model's readings have several numbers; None if the reading is missing and may be.
     """
     if model.dimension > 1:
         return _several(model, x, missing)
@@ -91,12 +124,12 @@ def _several(model: Model, x: Any, missing: Missing) -> Array | None:
     given = cells(x)
     if given.ndim == 0:
         try:
-            gone = math.isnan(number(given))
+            nothing_given = math.isnan(number(given))
         except TypeError:
             raise TypeError(f"x must be {d} numbers, not {x!r}") from None
-        if gone and missing == "skip":
+        if nothing_given and missing == "skip":
             return None
-        if gone:
+        if nothing_given:
             raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
     if given.shape != (d,):
         raise ValueError(f"x must be {d} numbers, not of shape {given.shape}: {x!r}")
@@ -120,10 +153,25 @@ def _several(model: Model, x: Any, missing: Missing) -> Array | None:
 
 
 def readings(model: Model, given: NDArray[Any], missing: Missing, where: Callable[[int], str]) -> Array:
-    """`reading` of many at once, which lie along the first axis of `given` (`cells`), as floats; NaN if missing.
+    """Return many readings as floats, NaN if missing: the same as `reading` for each.
 
-    Numbers are taken in bulk, and only those the model cannot have produced are judged one by one. `where` names the
-    i-th in an error.
+    They are converted in bulk; only those that the model cannot have produced are checked one by one.
+
+    Parameters
+    ----------
+    model : Model
+        The family of the readings.
+    given : ndarray
+        The readings along the first axis, as `cells` returns them.
+    missing : {"raise", "skip"}
+        What a missing reading does.
+    where : callable
+        Returns how an error names the i-th reading.
+
+    Returns
+    -------
+    ndarray of float
+        The readings.
     """
     values = numbers(given, where)
     for i in np.flatnonzero(~model.possible(values)).tolist():
@@ -136,8 +184,8 @@ def readings(model: Model, given: NDArray[Any], missing: Missing, where: Callabl
     return values
 
 
-def told(report: Array) -> dict[str, Any]:
-    """What the kernels report of n ticks or streams, shape (FIELDS, n), as fields of a trace or a fleet's step."""
+def report_fields(report: Array) -> dict[str, Any]:
+    """Return what the kernels report of n ticks or streams, (FIELDS, n), as fields of a trace or a fleet's step."""
     mean, run_length, p_change, alarm, changed_at, confidence = report
     fired = alarm != 0.0
     return {
@@ -151,23 +199,12 @@ def told(report: Array) -> dict[str, Any]:
 
 
 def alarm_of(alarm: Alarm | float | None) -> Alarm | None:
-    """An Alarm from itself, from a threshold, or none."""
+    """Return an alarm: the argument itself, one with that threshold, or None."""
     if alarm is None or isinstance(alarm, Alarm):
         return alarm
     return Alarm(threshold=finite("Detector", "alarm", alarm))
 
 
 def seed_of(seed: int) -> int:
-    """A seed the kernels can hold."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-        raise TypeError(f"seed must be a whole number, not {seed!r}")
-    if not 0 <= seed < 2**53:
-        raise ValueError(f"seed must lie in [0, 2**53), not {seed!r}")
-    return int(seed)
-
-
-def level_of(level: float) -> float:
-    """A probability strictly between 0 and 1."""
-    if not 0.0 < finite("Detector", "level", level) < 1.0:
-        raise ValueError(f"level must lie in (0, 1), not {level!r}")
-    return float(level)
+    """Return a seed that the kernels can represent, or raise an error that names it."""
+    return whole("", "seed", seed, 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from ..belief.filter import Array, state_of, table
+from ..belief.state import Array, state_of, table
 from ..models import Model
 from ..models.base import room_for
 

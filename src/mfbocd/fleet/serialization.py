@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .._kernels import layout
-from ..belief.filter import Array, check_saved, state_of, table
 from ..belief.hazard import Learned
 from ..belief.serialization import pack, unpack
+from ..belief.state import Array, check_saved, state_of, table
 from ..detector.detector import Detector
 from ..detector.serialization import Loader, Serializer, refusing
 from ..models import Model
@@ -234,7 +234,7 @@ def _restore_states(fleet: StreamSet, arrays: dict[str, Array], like: Detector) 
     for row, head in enumerate(heads):
         end = start + columns * int(head[layout.COUNT])
         live = arrays["live"][start:end].reshape(columns, -1)
-        check_saved(fleet.model, like.filter.setup, head, live, streams.cap)
+        check_saved(fleet.model, like._filter.setup, head, live, streams.cap)
         if head[layout.SEED] != arrays["seed"][row]:
             raise ValueError("the saved fleet is damaged: its seeds differ from those of its states")
         state = streams.fitted(state_of(fleet.model, head, live, streams.cap))

@@ -68,7 +68,7 @@ def kind_of(detector: Detector) -> Kind | None:
     if model.advance is None or model.dimension > 1:
         return None
     bounded = detector.pruning.most > 0
-    made = type(model), detector.filter.setup.tobytes(), detector.filter.state.size if bounded else 0
+    made = type(model), detector._filter.setup.tobytes(), detector._filter.state.size if bounded else 0
     ways = policy.zeta.tobytes(), policy.cost.tobytes()
     return _KINDS.setdefault((*made, *ways, type(policy), policy.gain, _batch_key(policy)), Kind(bounded))
 
@@ -126,7 +126,7 @@ class Mover:
         known: Sequence[Fidelity],
         prices: Sequence[float | None] = (),
     ) -> list[Moved]:
-        """One tick of each, with a reading as `Detector.taken` gives it, at a fidelity of known cost.
+        """One tick of each, with a reading as `Detector._accept` gives it, at a fidelity of known cost.
 
         Where a price is given, the choice is the largest net gain at it, and the policy learns nothing: it is of a
         stream that shares a budget with others.
@@ -145,7 +145,7 @@ class Mover:
             elif kind.bounded:
                 alike[kind, own].append(i)
             else:
-                belief = seat.detector.filter
+                belief = seat.detector._filter
                 belief.make_room(1)
                 alike[kind, own, belief.state.size].append(i)
         for key, many in alike.items():
@@ -158,8 +158,8 @@ class Mover:
 
     def _one(self, seat: Seat, value: Any, known: Fidelity, price: float | None) -> Moved:
         detector = seat.detector
-        step = detector.tell(value, known, known.cost_of(), learn=price is None)
-        state, addresses = detector.filter.state[None], _addresses([detector])  # it is put back where it is already
+        step = detector._apply(value, known, known.cost_of(), learn=price is None)
+        state, addresses = detector._filter.state[None], _addresses([detector])  # it is put back where it is already
         (likely,), (saved,) = self._told(state, [seat], addresses)
         return Moved(step, detector.spent, likely, *decided(detector, price), saved)
 
@@ -173,29 +173,29 @@ class Mover:
         """Those of one kind. What is done for each takes longer than the kernels: columns all through, not rows."""
         detectors, policies = [seat.detector for seat in seats], [seat.policy for seat in seats]
         n, like, policy = len(seats), detectors[0], policies[0]
-        size, setup = like.filter.state.size, like.filter.setup
+        size, setup = like._filter.state.size, like._filter.setup
         self._states = _room(self._states, n * size)
         states = self._states[: n * size].reshape(n, size)
         addresses = _addresses(detectors)
         gather(addresses, states)
-        x = np.array([[like.nothing if value is None else value for value in values]])
+        x = np.array([[like._no_reading if value is None else value for value in values]])
         zeta = np.array([[0.0 if v is None else fidelity.zeta for fidelity, v in zip(known, values, strict=True)]])
         report = np.empty((1, layout.FIELDS, n))
         assert like.model.advance is not None
         like.model.advance(states, setup, np.arange(n), x, zeta, report, _board())
         out = np.empty((n, policy.zeta.size))
-        if like.weighed is not None:
+        if like._gain is not None:
             assert like.model.gains is not None
-            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like.weighed], out, _board())
+            like.model.gains(states, setup, np.arange(n), policy.zeta, CODE[like._gain], out, _board())
         costs = [fidelity.cost_of() for fidelity in known]
-        ticks = [detector.count(cost) for detector, cost in zip(detectors, costs, strict=True)]
+        ticks = [detector._count_tick(cost) for detector, cost in zip(detectors, costs, strict=True)]
         spent = [detector.spent for detector in detectors]
         if not given and policy.learns:
             _record(policies, costs)
         prices = given or [_price(policy) for policy in policies]
         gains: list[list[float]] = [[]] * n
         chosen: list[Fidelity] = []
-        if like.weighed is not None:
+        if like._gain is not None:
             gains = out.tolist()
             if given or isinstance(policy, Net) or (isinstance(policy, Budget) and policy.cap is None):
                 picked = largest_nets(out, policy.cost, np.array(prices, dtype=float)).tolist()
@@ -203,7 +203,7 @@ class Mover:
                 picked = [d.policy.pick_one(g, d.seed, d.ticks) for d, g in zip(detectors, gains, strict=True)]
             chosen = [d.fidelities[j] for d, j in zip(detectors, picked, strict=True)]  # a kind has no names
         likely, saved = self._told(states, seats, addresses)
-        if like.weighed is None:
+        if like._gain is None:
             chosen = [detector.choose() for detector in detectors]
         steps = map(_step, zip(*_columns(ticks, known, values, costs, report[0]), strict=False))
         return list(map(_moved, zip(steps, spent, likely, gains, chosen, prices, saved, strict=True)))
@@ -237,11 +237,11 @@ def decided(detector: Detector, given: float | None = None) -> tuple[list[float]
     >>> [round(gain, 2) for gain in gains], chosen.name, price
     ([0.32, 1.15], 'gps', 0.01)
     """
-    policy, weighed = detector.policy, detector.weighed
+    policy, weighed = detector.policy, detector._gain
     price = _price(policy) if given is None else given
     if weighed is None:
         return [], detector.choose(), price
-    gains = expected_gains(detector.filter, policy.zeta, weighed).tolist()
+    gains = expected_gains(detector._filter, policy.zeta, weighed).tolist()
     if given is None:
         picked = policy.pick_one(gains, detector.seed, detector.ticks)
     else:
@@ -281,7 +281,7 @@ _moved: Callable[[tuple[Any, ...]], Moved] = partial(tuple.__new__, Moved)
 def _columns(
     ticks: Sequence[int], known: Sequence[Fidelity], values: Sequence[Any], costs: Sequence[float], report: Array
 ) -> list[Iterable[Any]]:
-    """The fields of steps, as `Detector.tell` fills them in."""
+    """The fields of steps, as `Detector._apply` fills them in."""
     mean, run, change, fired, changed_at, confidence = report
     names, alarm = [fidelity.name for fidelity in known], fired.astype(bool).tolist()
     when: Iterable[Any] = repeat(None)
@@ -295,7 +295,7 @@ def _columns(
 
 
 def _addresses(detectors: Sequence[Detector]) -> Numbers:
-    return np.array([detector.filter.address for detector in detectors], dtype=np.int64)
+    return np.array([detector._filter.address for detector in detectors], dtype=np.int64)
 
 
 def _board() -> Numbers:

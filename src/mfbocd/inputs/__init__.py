@@ -1,1 +1,1 @@
-"""Checks of what callers pass in: readings and arguments."""
+"""Checks of what callers pass in: readings (`readings`) and arguments (`arguments`)."""

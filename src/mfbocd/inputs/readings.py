@@ -1,9 +1,9 @@
-"""What counts as a number that was read: one rule for single readings and for arrays of them.
+"""Which values are accepted as readings: one rule for single readings and for arrays of them.
 
-A number is a bool, int or float of Python or numpy: alone, in an array of no dimensions, or as an element of an array
-or a sequence. Missing are None, NaN, `pandas.NA` and what is masked in a masked array. Everything else is an error:
-text, bytes, dates and times (`NaT` among them), complex numbers, Decimals, Fractions and other objects (TypeError);
-infinity and whole numbers too large for a float (ValueError).
+A number is a bool, int or float of Python or numpy: alone, in an array without dimensions, or as an element of an
+array or a sequence. None, NaN, `pandas.NA` and masked elements of a masked array are missing readings. Everything
+else is an error: text, bytes, dates and times (also `NaT`), complex numbers, Decimals, Fractions and other objects
+(TypeError); infinity and integers too large for a float (ValueError).
 """
 
 from __future__ import annotations
@@ -24,8 +24,29 @@ _TEXT = (str, bytes, bytearray, memoryview)
 
 
 def number(x: Any, name: str = "x") -> float:
-    """The number that was read, NaN if it is missing; else an error, which calls it `name`.
+    """Return a reading as a float, NaN if it is missing.
 
+    Parameters
+    ----------
+    x : Any
+        The reading.
+    name : str
+        How an error names it.
+
+    Returns
+    -------
+    float
+        The number, or NaN.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is infinite or too large for a float.
+
+    Examples
+    --------
     >>> number(np.float32(0.5)), number(True), number(None)
     (0.5, 1.0, nan)
     >>> number("0.5")
@@ -35,10 +56,10 @@ def number(x: Any, name: str = "x") -> float:
     if isinstance(x, np.ndarray) and x.ndim == 0:
         if np.ma.is_masked(x):
             return math.nan
-        x = x[()]  # an object array gives the object
+        x = x[()]  # of an object array, the object
     if missing(x):
         return math.nan
-    # numpy counts a time difference among the whole numbers
+    # numpy counts a time difference among the integers
     if not isinstance(x, _NUMBERS) or isinstance(x, np.timedelta64):
         raise TypeError(f"{name} must be a number, not {x!r}")
     try:
@@ -51,7 +72,18 @@ def number(x: Any, name: str = "x") -> float:
 
 
 def missing(x: Any) -> bool:
-    """Whether this stands for a reading that is not there; NaN does too, which `number` tells."""
+    """Return whether a value stands for a missing reading; NaN does as well, which `number` returns.
+
+    Parameters
+    ----------
+    x : Any
+        The value.
+
+    Returns
+    -------
+    bool
+        True for None, `numpy.ma.masked` and `pandas.NA`.
+    """
     if x is None or x is np.ma.masked:
         return True
     pandas = sys.modules.get("pandas")  # whoever has pandas.NA has imported it
@@ -59,10 +91,27 @@ def missing(x: Any) -> bool:
 
 
 def cells(values: Any) -> NDArray[Any]:
-    """An array of what was given, no element of which was converted: numpy would make text of [1, "2"].
+    """Return an array of the given values without converting any: numpy would turn [1, "2"] into text.
 
-    Where the elements are sequences themselves, a missing one stands for one with all its numbers missing.
+    If the elements are sequences themselves, a missing one stands for a sequence of missing numbers.
 
+    Parameters
+    ----------
+    values : Any
+        An array, a sequence, or a single value.
+
+    Returns
+    -------
+    ndarray
+        Of numbers, or of objects if they are not all plain numbers.
+
+    Raises
+    ------
+    ValueError
+        If rows have different lengths.
+
+    Examples
+    --------
     >>> cells([1, "2"])
     array([1, '2'], dtype=object)
     >>> cells([[1.0, 2.0], None]).tolist()
@@ -72,7 +121,7 @@ def cells(values: Any) -> NDArray[Any]:
         return values
     if isinstance(values, (range, *_TEXT)) or not isinstance(values, Sequence):
         return np.asarray(values) if hasattr(values, "__array__") or isinstance(values, range) else _object(values)
-    if set(map(type, values)) <= _PLAIN:  # as quick as numpy itself, and nothing to convert
+    if set(map(type, values)) <= _PLAIN:  # numpy itself converts nothing here, and is fastest
         return np.asarray(values)
     parts = [v if isinstance(v, _NUMBERS) else cells(v) for v in values]
     shapes = {part.shape for part in parts if isinstance(part, np.ndarray) and part.ndim}
@@ -88,7 +137,18 @@ def cells(values: Any) -> NDArray[Any]:
 
 
 def stacked(columns: Sequence[Any]) -> NDArray[Any]:
-    """Columns of a frame as the columns of one array, no element converted."""
+    """Return the columns of a frame as one array, without converting any element.
+
+    Parameters
+    ----------
+    columns : sequence
+        The columns.
+
+    Returns
+    -------
+    ndarray
+        With one column per column along the last axis.
+    """
     return np.moveaxis(_stacked([cells(column) for column in columns]), 0, -1)
 
 
@@ -98,7 +158,7 @@ def _stacked(parts: list[NDArray[Any]]) -> NDArray[Any]:
     out = np.empty((len(parts), *parts[0].shape), dtype=object)
     for i, part in enumerate(parts):
         for where in np.ndindex(part.shape):
-            out[(i, *where)] = part[where]  # one by one: astype would make whole numbers of dates
+            out[(i, *where)] = part[where]  # one by one: astype would turn dates into integers
     return out
 
 
@@ -118,17 +178,35 @@ def _object(value: Any) -> NDArray[Any]:
 
 
 def numbers(given: NDArray[Any], where: Callable[[int], str] | None = None) -> Array:
-    """The numbers of an array, a new one, NaN where one is missing; an error names the first that is none.
+    """Return an array of readings as a new array of floats, NaN where one is missing.
 
-    `where` names the i-th along the first axis. Infinity is let through: which reading may be what is the model's to
-    say, and most arrays need only that look.
+    Infinity is accepted here: the model, which has to check the range of all readings anyway, refuses it.
 
+    Parameters
+    ----------
+    given : ndarray
+        As `cells` returns it.
+    where : callable, optional
+        Returns how an error names the i-th element along the first axis.
+
+    Returns
+    -------
+    ndarray of float
+        The numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For the first element that is not a number.
+
+    Examples
+    --------
     >>> numbers(np.ma.array([1, 2, 3], mask=[False, True, False]))
     array([ 1., nan,  3.])
     """
     gone = np.ma.getmaskarray(given) if isinstance(given, np.ma.MaskedArray) else None
     if given.dtype.kind in "biuf":
-        with np.errstate(over="ignore"):  # a long double may be too large: infinite then, and refused as that
+        with np.errstate(over="ignore"):  # a long double may be too large: then it is infinite, and refused as such
             out = np.array(np.asarray(given), dtype=np.float64, order="C")
         if gone is not None:
             out[gone] = math.nan
@@ -146,7 +224,23 @@ def numbers(given: NDArray[Any], where: Callable[[int], str] | None = None) -> A
 
 
 def floats(values: Any) -> Array:
-    """Readings of any shape as floats, NaN where one is missing; an error for what is no number, or infinite."""
+    """Return readings of any shape as floats, NaN where one is missing.
+
+    Parameters
+    ----------
+    values : Any
+        An array, a sequence, or a single value.
+
+    Returns
+    -------
+    ndarray of float
+        The readings.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is not a number, or is infinite.
+    """
     out = numbers(cells(values), where=lambda i: f"row {i}")
     if np.isinf(out).any():
         at = np.argwhere(np.isinf(out))[0].tolist()

@@ -1,1 +1,1 @@
-"""Configuration files and tables."""
+"""Configuration files and tables of readings."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -67,7 +68,7 @@ def rehearse(config: Config) -> Rehearsal:
         The last tick, at which nothing is read.
     """
     detector = config.detector(missing="skip", shared=True)
-    seats = [Seat(detector.twin()), Seat(detector.twin())]
+    seats = [Seat(copy.copy(detector)), Seat(copy.copy(detector))]
     decided(detector)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
     fleet = config.fleet(2, shared=True, share_policy=False, fidelities=cheap, missing="skip", threads=1)

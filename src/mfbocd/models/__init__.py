@@ -1,4 +1,4 @@
-"""Conjugate families: one a file, its formulas beside its class."""
+"""Likelihood families with their priors, one per file, each with its formulas in the class docstring."""
 
 from .autoregressive import Autoregressive
 from .base import Model

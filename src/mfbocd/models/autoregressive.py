@@ -1,37 +1,53 @@
-"""Readings that lean on the ones before them."""
+"""Readings that depend linearly on the readings before them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import whole
+from .regression import MOST
 
 
 class Autoregressive(Lagged):
-    """AR(p): x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + noise.
+    """Readings that depend linearly on the p readings before them, AR(p).
 
-    `mean` is the prior mean of the readings, a number; a and phi are learnt in every regime anew, about 0.
-    `Regression` has the formulas, in units of the prior noise; the noise is unknown unless told. Order 0 is
-    `GaussianUnknown`.
+        x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + e
 
-    The lags are the stream's, also across the start of a regime: the first reading of a regime leans on the last of
-    the one before. A lag that was not read counts as what its regime expected there; as `mean` if it lies before the
-    regime, or before the stream. Lags enter as they were read, at whatever fidelity: a poor reading is a poor lag,
-    and its noise then adds to the next tick's.
+    The noise e is normal. The offset a and the coefficients phi have prior mean 0 and are learnt anew in every
+    regime. `Regression` has the formulas. Order 0 is `GaussianUnknown`.
 
     Parameters
     ----------
-    order: how many lags, p; 0 or more.
-    mean: what a reading is expected to be before anything is known.
-    count: how many readings the priors are worth: one number, two (of a, of every phi), or 1 + p.
-    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
-    noise: the noise variance, if it is known.
+    order : int, default 1
+        Number p of lags, at least 0.
+    mean : float, default 0.0
+        Prior mean of a reading.
+    count : float or sequence of float, default 1.0
+        Number of readings that the priors are worth: one number, two (for a, and for every phi), or 1 + p.
+    shape : float, optional
+        Shape of the InverseGamma prior of the noise variance; 1 by default. Not with `noise_var`.
+    scale : float, optional
+        Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
+    noise_var : float, optional
+        The noise variance, if it is known. By default it is learnt.
 
+    Notes
+    -----
+    The lags are those of the stream, also across the start of a regime: the first reading of a regime depends on the
+    last of the one before. A lag that was not read is replaced by the value its regime predicted there; by `mean` if
+    it lies before the regime or before the stream. Lags enter as they were read, at any fidelity: the noise of a
+    low-fidelity reading adds to that of the next tick.
+
+    Statistics of a hypothesis: those of `Regression`, then the lags.
+
+    Examples
+    --------
     >>> model = Autoregressive(1, count=0.01, noise_var=1)
     >>> stats = model.prior()
     >>> for x in (8.0, -4.0, 2.0, -1.0):
@@ -49,7 +65,7 @@ class Autoregressive(Lagged):
         scale: float | None = None,
         noise_var: float | None = None,
     ) -> None:
-        self.order = whole("Autoregressive", "order", order, 0)
+        self.order = whole("Autoregressive", "order", order, 0, MOST)
         self.mean = finite("Autoregressive", "mean", mean)
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == 2:
@@ -57,12 +73,18 @@ class Autoregressive(Lagged):
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `order`."""
+        order = whole_number(arguments, "order", 1)
+        return cls._cost_bound(1 + order, 2 * order, "order")
+
     def rescaled(self, offset: float, scale: float) -> Autoregressive:
         """As for any model; coefficients of lags have no unit."""
         return type(self)(**(self.spec() | {"mean": offset + scale * self.mean} | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """The arguments that were given."""
+        """Return the arguments, without those of the prior that is not used."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}
 
     def _regressors(self, lags: Array) -> Array:

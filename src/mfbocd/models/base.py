@@ -1,103 +1,349 @@
-"""What every conjugate family offers; the filter knows nothing else about it."""
+"""The interface of every likelihood family; the filter uses nothing else of a model."""
 
 from __future__ import annotations
 
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .cost import CostBound
 
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
 
 
 class Model(ABC):
-    """A conjugate family with its prior.
+    """Base class of all models: a likelihood family with its prior.
 
-    A hypothesis is a column of sufficient statistics: `stats` has shape (columns,) for one or (columns, K) for K.
-    An observation at fidelity zeta adds `zeta * u(x)` to them (equation `mf_posterior`), so zeta = 0 adds nothing.
+    A hypothesis is a column of sufficient statistics: `stats` has shape (columns,) for one hypothesis and (columns,
+    K) for K. An observation x at fidelity zeta adds `zeta * u(x)` to them, equation `mf_posterior`:
+
+        chi' = chi + zeta u(x),  nu' = nu + zeta
+
+    so an observation at zeta = 0 adds nothing.
+
+    Attributes
+    ----------
+    columns : int
+        Number of statistics of one hypothesis.
+    dimension : int
+        Length d of a reading; 1 is a float. Where d > 1, a reading is an array of length d, and means, variances and
+        distribution functions have d rows in front of the axis of the hypotheses.
+    partial : bool
+        Whether some numbers of a reading may be missing (NaN) while others are present.
+    ordered : bool
+        Whether a reading at a higher zeta can be used as one at a lower zeta. False where zeta only names a
+        likelihood.
+    observe : callable or None
+        Compiled kernel for one tick of one stream; None makes the filter use the methods below.
+    advance : callable or None
+        Compiled kernel for many ticks of many streams.
+    gains : callable or None
+        Compiled kernel for the gains of many streams.
+    operations : tuple of (float, float)
+        Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (for `cost_bound`).
+
+    Notes
+    -----
+    To add a family, subclass `Model`, set `columns` and implement the abstract methods. Every method accepts
+    statistics of shape (columns,) and (columns, K). See `ExponentialFamily` and `Grid` for families defined by
+    functions.
+
+    Examples
+    --------
+    >>> from mfbocd import Gaussian
+    >>> model = Gaussian(mean=0, var=9, noise_var=1)
+    >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
+    >>> mean, variance = model.predictive(stats)
+    >>> round(float(mean), 3), round(float(variance), 3)
+    (1.636, 2.636)
     """
 
     columns: int
-    """Statistics a hypothesis has."""
     dimension: int = 1
-    """Numbers a reading has: 1 is a float; more, an array of that length, and means, variances and distribution
-    functions below then have one row each in front of the hypotheses' axis."""
     partial: bool = False
-    """Whether some numbers of a reading may be missing (NaN) while others are there."""
     ordered: bool = True
-    """Whether a reading at a higher zeta can be used as one at a lower; not where zeta is but a name."""
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
+    operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
 
     @abstractmethod
     def prior(self) -> Array:
-        """Statistics of a regime with no observation yet, shape (columns,)."""
+        """Return the statistics of a regime without observations.
+
+        Returns
+        -------
+        ndarray
+            Shape (columns,).
+        """
 
     def new_regime(self, live: Array) -> Array:
-        """Statistics of a regime that begins now, beside the live hypotheses'; the prior, unless the past matters."""
+        """Return the statistics of a regime that begins at the coming tick.
+
+        This is the prior, except in models whose regimes depend on readings before them, such as `Autoregressive`.
+
+        Parameters
+        ----------
+        live : ndarray
+            Statistics of the current hypotheses, shape (columns, K); K may be 0.
+
+        Returns
+        -------
+        ndarray
+            Shape (columns,).
+        """
         return self.prior()
 
     def skip(self, stats: Array) -> Array:
-        """Statistics after a tick with no reading; the same, unless time itself matters."""
+        """Return the statistics after a tick without a reading.
+
+        They are unchanged, except in models that depend on time, such as `Trend`.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        ndarray
+            Same shape as `stats`.
+        """
         return stats
 
     @abstractmethod
     def check(self, x: Any) -> Any:
-        """Return the finite reading `x`, or raise ValueError if the family cannot produce it."""
+        """Return a reading if the family can produce it.
+
+        Parameters
+        ----------
+        x : float or ndarray
+            A finite reading; an array of length `dimension` where that is above 1.
+
+        Returns
+        -------
+        float or ndarray
+            The reading.
+
+        Raises
+        ------
+        ValueError
+            If `x` is outside the support.
+        """
 
     def check_zetas(self, zetas: Sequence[float]) -> None:  # noqa: B027
-        """Raise ValueError if readings at these zetas cannot be ranked by what they tell."""
+        """Check that readings at these fidelities can be ranked by their information.
+
+        Parameters
+        ----------
+        zetas : sequence of float
+            The zeta of every fidelity of a detector.
+
+        Raises
+        ------
+        ValueError
+            If a reading at a lower zeta would be more informative than one at a higher zeta.
+        """
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Which of many readings, along the first axis, the family can have produced; NaN never."""
+        """Tell which of many readings the family can produce.
+
+        Parameters
+        ----------
+        x : ndarray
+            N readings, shape (N,) or (N, dimension).
+
+        Returns
+        -------
+        ndarray of bool
+            Shape (N,); False for NaN.
+        """
         known = np.asarray(np.isfinite(x))
         return known if known.ndim == 1 else np.asarray(known.all(axis=1))
 
     @abstractmethod
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
-        """Statistics after observing x at fidelity zeta (equation `mf_posterior`)."""
+        """Return the statistics after an observation, equation `mf_posterior`.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            The reading.
+        zeta : float
+            Fidelity of the reading, in [0, 1].
+
+        Returns
+        -------
+        ndarray
+            Same shape as `stats`.
+        """
 
     @abstractmethod
     def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
-        """log p(x | statistics, zeta) (equation `mf_posterior_predictive`); 0 at zeta = 0: nothing was seen."""
+        """Return log p(x | statistics, zeta), equation `mf_posterior_predictive`.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            The reading.
+        zeta : float
+            Fidelity of the reading, in [0, 1]; the result is 0 at zeta = 0.
+
+        Returns
+        -------
+        ndarray
+            Log density or log probability, shape () or (K,).
+        """
 
     @abstractmethod
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Posterior mean and variance of the parameter theta."""
+        """Return the posterior mean and variance of the parameter theta.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        mean : ndarray
+            Shape () or (K,); with one row per parameter in front if there are several.
+        variance : ndarray
+            Same shape; infinite where the variance does not exist.
+        """
 
     @abstractmethod
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the next x read at fidelity zeta."""
+        """Return the mean and variance of the next reading.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        zeta : float, default 1.0
+            Fidelity of the next reading.
+
+        Returns
+        -------
+        mean : ndarray
+            Shape () or (K,); with `dimension` rows in front where that is above 1.
+        variance : ndarray
+            Same shape; infinite at zeta = 0 and where the variance does not exist.
+        """
 
     @abstractmethod
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
-        """P(next x <= x) at fidelity zeta."""
+        """Return the distribution function of the next reading.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            Where to evaluate it.
+        zeta : float, default 1.0
+            Fidelity of the next reading.
+
+        Returns
+        -------
+        ndarray
+            P(next reading <= x), shape () or (K,); for each number on its own where `dimension` is above 1.
+        """
 
     @abstractmethod
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """I(r; x) of a reading at zeta, hypothesis k having probability weight[k] (`mi_rx` = `mi_xr`), in nats."""
+        """Return the information about the run length expected from a reading.
+
+        It is the mutual information I(r; x), equations `mi_rx` and `mi_xr`.
+
+        Parameters
+        ----------
+        weight : ndarray
+            Probability of each hypothesis, shape (K,).
+        stats : ndarray
+            Shape (columns, K).
+        zeta : float
+            Fidelity of the reading.
+
+        Returns
+        -------
+        float
+            Mutual information in nats.
+        """
 
     @abstractmethod
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x | r) of each hypothesis: E_x KL(theta given x || theta), in nats."""
+        """Return the information about the parameter expected from a reading, given the run length.
+
+        It is I(theta; x | r) = E_x KL(p(theta | x) || p(theta)) for each hypothesis.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        zeta : float
+            Fidelity of the reading.
+
+        Returns
+        -------
+        ndarray
+            Nats, shape () or (K,).
+        """
 
     @abstractmethod
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta | r) - E_x Var(theta | r, x) of each hypothesis."""
+        """Return the reduction of the parameter's variance expected from a reading, given the run length.
+
+        It is Var(theta | r) - E_x Var(theta | r, x) for each hypothesis.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        zeta : float
+            Fidelity of the reading.
+
+        Returns
+        -------
+        ndarray
+            Shape () or (K,).
+        """
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Readings of one regime at full fidelity: a parameter from the prior, then x; (ticks,) or (ticks, d).
+        """Draw the readings of one regime at full fidelity.
 
-        Here each is drawn from the predictive given those before, by bisecting its distribution function: right for
-        any family with one number a reading, but slow; those with a better way have their own.
+        The default draws each reading from the predictive given those before, by bisection of the distribution
+        function. That works for any family with one number per reading, but it is slow. Most families override it:
+        they draw a parameter from the prior, then the readings.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of random numbers.
+        ticks : int
+            Number of readings.
+
+        Returns
+        -------
+        ndarray
+            Shape (ticks,), or (ticks, dimension).
+
+        Raises
+        ------
+        TypeError
+            If the family has several numbers per reading and no sampler of its own.
         """
         if self.dimension > 1:
             raise TypeError(f"{type(self).__name__} cannot be drawn from")
@@ -121,7 +367,20 @@ class Model(ABC):
         return float(self.nearest(high))
 
     def sound(self, stats: Array) -> bool:
-        """Whether these statistics, (columns, K), can be this model's: asked of saved ones, which kernels trust."""
+        """Tell whether statistics can belong to this model.
+
+        It is used to check loaded states, because the compiled kernels do not check what they read.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+
+        Returns
+        -------
+        bool
+            False if any value is impossible.
+        """
         if not np.isfinite(stats).all():
             return False
         if self.observe is not None:
@@ -134,62 +393,102 @@ class Model(ABC):
         return all(not np.isnan(mean).any() and bool((np.asarray(var) >= 0.0).all()) for mean, var in moments)
 
     def nearest(self, x: Any) -> Any:
-        """The value nearest to x that x can take; x itself where it is continuous."""
+        """Return the possible reading nearest to a value.
+
+        Parameters
+        ----------
+        x : float or ndarray
+            Any value, such as a predictive mean.
+
+        Returns
+        -------
+        float or ndarray
+            `x` itself where readings are continuous.
+        """
         return x
 
     def params(self) -> Array:
-        """What the compiled kernels read of the model."""
+        """Return the numbers that the compiled kernels read of the model.
+
+        Returns
+        -------
+        ndarray
+            One-dimensional; empty for models without compiled kernels.
+        """
         return np.empty(0)
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Return an upper bound of the memory and time per hypothesis, without building the model.
+
+        Parameters
+        ----------
+        arguments : mapping
+            The constructor's arguments as plain values, not yet checked. Wrong values may raise a LookupError,
+            TypeError, ValueError, ArithmeticError or AttributeError.
+
+        Returns
+        -------
+        CostBound
+            Number of statistics, and operations per tick and per gain.
+        """
+        return CostBound(cls.columns, *cls.operations)
 
     def rescaled(self, offset: float, scale: float) -> Model:
         """Return the model of offset + scale * x, where this one is the model of x.
 
-        Its statistics are the same, since they are standardised: a state of the one continues in the other.
+        Both have the same statistics, because these are standardized, so a state of one can continue in the other.
 
         Parameters
         ----------
         offset : float
-            What is added to a reading.
+            Added to a reading, after scaling.
         scale : float
-            What a reading is multiplied by, positive.
+            Factor of a reading, positive.
+
+        Returns
+        -------
+        Model
+            The model in the other units.
 
         Raises
         ------
         ValueError
-            If the family is not one of location and scale.
+            If the family is not a location-scale family.
         """
         raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit to change")
 
     def spec(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values, for saving; raises if the model holds functions."""
+        """Return the constructor's arguments as plain values, for saving.
+
+        Returns
+        -------
+        dict
+            Keyword arguments that build an equal model.
+
+        Raises
+        ------
+        TypeError
+            If the model contains functions, which cannot be saved.
+        """
         raise TypeError(f"{type(self).__name__} holds functions, which bytes cannot carry: pass model= when loading")
 
     def outside(self, x: Any, support: str) -> ValueError:
-        """The error for a reading the family cannot produce."""
+        """Build the error for a reading that the family cannot produce.
+
+        Parameters
+        ----------
+        x : float or ndarray
+            The reading.
+        support : str
+            What the family can produce, in words.
+
+        Returns
+        -------
+        ValueError
+            To be raised by the caller.
+        """
         return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
-
-
-def positive(owner: str, field: str, value: float, high: float = math.inf) -> float:
-    """Return `value` as a float in (0, high], or raise an error that names it."""
-    number = finite(owner, field, value)
-    if not 0.0 < number <= high:
-        raise ValueError(
-            f"{owner}.{field} must be positive{'' if high == math.inf else f' and at most {high:g}'}, not {value!r}"
-        )
-    return number
-
-
-def finite(owner: str, field: str, value: float) -> float:
-    """Return `value` as a finite float, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{owner}.{field} must be a number, not {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:  # a whole number beyond 1.8e308
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    return number
 
 
 def room_for(what: str, numbers: float) -> None:

@@ -26,7 +26,8 @@ from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 
 @kernel
@@ -197,19 +198,38 @@ def _parameter_gains(a: Array, b: Array, zeta: float) -> Array:
 
 
 class Bernoulli(Model):
-    """Zeros and ones with a Beta(alpha, beta) prior on P(x = 1).
+    """Zeros and ones with a Beta prior on the probability of a one.
 
-    Statistics: alpha + sum zeta x, beta + sum zeta (1 - x), which are reals, not counts; and 1 / (their sum),
-    kept so that the predictive and the mean cost one division. At zeta < 1 two predictives are on offer:
+        theta ~ Beta(alpha, beta),  P(x = 1 | theta) = theta
 
-    - ``"paper"``: B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), as published. The tempered
-      likelihood's normaliser depends on theta, so its two values sum to more than one (4/3 at alpha = beta =
-      1, zeta = 1/2), and by an excess that differs between run lengths and leaks into their posterior.
-    - ``"normalized"`` (the default): the same divided by that sum, a probability for each run length. With it
-      an information gain cannot be negative and the log evidence is one of probabilities.
+    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`):
 
-    Both are x's plain probability at zeta = 1, and both update the statistics alike.
+        alpha' = alpha + zeta x,  beta' = beta + zeta (1 - x)
 
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Prior weight of ones, in readings.
+    beta : float, default 1.0
+        Prior weight of zeros, in readings.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which probability a reading at zeta < 1 has; see Notes.
+
+    Notes
+    -----
+    Statistics of a hypothesis: alpha + sum of zeta x and beta + sum of zeta (1 - x), which are real numbers, not
+    counts; and 1 / (their sum), stored to save a division.
+
+    At zeta < 1 there are two predictives. They update the statistics in the same way and are equal at zeta = 1.
+
+    - ``"paper"``: B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), as published (`mf_posterior_predictive`).
+      It is not normalized: its two values sum to more than one (4/3 at alpha = beta = 1 and zeta = 1/2). The excess
+      differs between run lengths and distorts their posterior.
+    - ``"normalized"``: the same divided by its sum over x, a probability for each run length. With it no information
+      gain is negative and the log evidence is a log probability.
+
+    Examples
+    --------
     >>> prior = Bernoulli(1, 1, predictive="paper").prior()
     >>> [round(float(np.exp(Bernoulli(1, 1, predictive="paper").log_predictive(prior, x, 0.5))), 4) for x in (0, 1)]
     [0.6667, 0.6667]
@@ -221,6 +241,7 @@ class Bernoulli(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 1000.0)
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)
@@ -231,31 +252,31 @@ class Bernoulli(Model):
         return f"Bernoulli(alpha={self.alpha:g}, beta={self.beta:g}, predictive={self.kind!r})"
 
     def prior(self) -> Array:
-        """alpha, beta, 1 / (alpha + beta)."""
+        """Return alpha, beta and 1 / (alpha + beta)."""
         return np.array([self.alpha, self.beta, 1.0 / (self.alpha + self.beta)])
 
     def check(self, x: float) -> float:
-        """Only 0 and 1 are possible."""
+        """Accept 0 and 1."""
         if x != 0.0 and x != 1.0:
             raise self.outside(x, "0 or 1")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Zeros and ones."""
+        """Accept 0 and 1."""
         return (x == 0.0) | (x == 1.0)
 
     def sound(self, stats: Array) -> bool:
-        """The third statistic is 1 / (alpha + beta)."""
+        """Check also that the third statistic is 1 / (alpha + beta)."""
         grown = (stats[:2] >= self.prior()[:2, None] * (1.0 - 1e-9)) & (stats[:2] <= 1e300)
         return bool(grown.all() and (np.abs(stats[2] * (stats[0] + stats[1]) - 1.0) < 1e-9).all())
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """alpha' = alpha + zeta x, beta' = beta + zeta (1 - x)."""
+        """Return alpha' = alpha + zeta x and beta' = beta + zeta (1 - x)."""
         a, b = stats[0] + zeta * x, stats[1] + zeta * (1.0 - x)
         return np.stack([a, b, 1.0 / (a + b)])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), divided by its sum over x if normalized."""
+        """Return log B(alpha + zeta x, beta + zeta (1 - x)) / B(alpha, beta), normalized over x by default."""
         hit, miss = (stats[0], stats[1]) if x == 1.0 else (stats[1], stats[0])
         if zeta == 0.0:
             return np.zeros_like(hit)
@@ -265,26 +286,27 @@ class Bernoulli(Model):
         return -np.log1p(_quotient(miss, hit, zeta))
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of Beta(alpha, beta)."""
+        """Return the mean and variance of Beta(alpha, beta)."""
         a, b, _ = stats
         n = a + b
         return a / n, a * b / (n * n * (n + 1.0))
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """P(x = 1) at fidelity zeta, normalised, and the variance of that zero or one."""
+        """Return the normalized P(x = 1) at fidelity zeta and the variance of that zero or one."""
         one = 1.0 / (1.0 + _quotient(stats[1], stats[0], zeta))
         return one, one * (1.0 - one)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """0 below zero, P(x = 0) between, 1 from one on."""
+        """Return 0 below zero, P(x = 0) between zero and one, and 1 from one on."""
         mean, _ = self.predictive(stats, zeta)
         return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - mean, 1.0))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).
+        """Return H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).
 
-        With ``predictive="paper"`` the same sum of the two unnormalised values, as the paper computes it. It is not
-        negative, p log p being convex, but no mutual information: `mi_rx` of the same values is another number.
+        With ``predictive="paper"`` it is the same sum over the two unnormalized values, as in the paper. That is not
+        negative, because p log p is convex, but it is not a mutual information: `mi_rx` of the same values differs
+        from it.
         """
         if zeta == 0.0:
             return 0.0
@@ -294,35 +316,35 @@ class Bernoulli(Model):
         return gain if self.kind == "paper" else max(gain, 0.0)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = E_x KL(Beta(alpha', beta') || Beta(alpha, beta)), x from the normalised predictive.
+        """Return E_x KL(Beta(alpha', beta') || Beta(alpha, beta)), with x from the normalized predictive.
 
-        KL after x = 1 is zeta (psi(alpha + zeta) - psi(alpha + beta + zeta)) minus the log of
-        B(alpha + zeta, beta) / B(alpha, beta).
+        The divergence after x = 1 is zeta (psi(alpha + zeta) - psi(alpha + beta + zeta)) minus the log of
+        B(alpha + zeta, beta) / B(alpha, beta), where psi is the digamma function.
         """
         a, b = np.ravel(stats[0]), np.ravel(stats[1])
         return _parameter_gains(a, b, zeta).reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x), x from the normalised predictive."""
+        """Return Var(theta) - E_x Var(theta | x), with x from the normalized predictive."""
         one, _ = self.predictive(stats, zeta)
         _, before = self.parameter(stats)
         after = [self.parameter(self.update(stats, x, zeta))[1] for x in (1.0, 0.0)]
         return before - one * after[0] - (1.0 - one) * after[1]
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ Beta(alpha, beta), then x = 1 with probability theta."""
+        """Draw theta ~ Beta(alpha, beta), then x = 1 with probability theta."""
         return (rng.random(ticks) < rng.beta(self.alpha, self.beta)).astype(np.float64)
 
     def nearest(self, x: float) -> float:
-        """0 or 1."""
+        """Return 0 below one half, else 1."""
         return 1.0 if x >= 0.5 else 0.0
 
     def params(self) -> Array:
-        """alpha, beta, and whether the predictive is the paper's."""
+        """Return alpha, beta, and 1 if the predictive is the paper's, else 0."""
         return np.array([self.alpha, self.beta, float(self.kind == "paper")])
 
     def spec(self) -> dict[str, Any]:
-        """The three arguments."""
+        """Return `alpha`, `beta` and `predictive`."""
         return {"alpha": self.alpha, "beta": self.beta, "predictive": self.kind}
 
 

@@ -1,8 +1,8 @@
-"""One of k categories a tick, with a Dirichlet prior on their probabilities."""
+"""Readings that are one of k categories, with a Dirichlet prior on their probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from .._kernels.compile import kernel
 from .._kernels.gamma import coefficients, digamma, quotient, quotients
 from .._kernels.scalar import log
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
+from .cost import CostBound
 
 
 @kernel
@@ -35,15 +37,34 @@ def _parameter_gains(alpha: Array, zeta: float) -> Array:
 
 
 class Categorical(Model):
-    """Readings 0, 1, .. k - 1, with a Dirichlet(alpha) prior on their probabilities.
+    """Readings that are one of k categories, with a Dirichlet prior on their probabilities.
 
-    A reading x at zeta adds zeta to alpha_x. At zeta < 1 two predictives are on offer, as in `Bernoulli`, which is
-    the case k = 2: ``"paper"``, Gamma(alpha_x + zeta) Gamma(A) / (Gamma(alpha_x) Gamma(A + zeta)) with A the sum of
-    alpha, whose k values sum to more than one; and ``"normalized"`` (the default), the same divided by that sum.
+        p ~ Dirichlet(alpha),  P(x = j | p) = p_j,  j = 0, ..., k - 1
 
-    The mean and the variance are those of the index, which mean something only if the categories are in an order;
-    `parameter` is the k probabilities.
+    A reading x at fidelity zeta adds zeta to alpha_x (equation `mf_posterior`). Two categories are `Bernoulli`.
 
+    Parameters
+    ----------
+    alpha : sequence of float
+        Prior weight of each category, in readings; two positive numbers or more.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which probability a reading at zeta < 1 has; see Notes.
+
+    Notes
+    -----
+    The statistics of a hypothesis are the k updated weights alpha; A below is their sum.
+
+    At zeta < 1 there are two predictives, as in `Bernoulli`; at zeta = 1 both are alpha_x / A.
+
+    - ``"paper"``: Gamma(alpha_x + zeta) Gamma(A) / (Gamma(alpha_x) Gamma(A + zeta)) (`mf_posterior_predictive`). Its
+      k values sum to more than one.
+    - ``"normalized"``: the same divided by that sum.
+
+    The mean and variance of a reading are those of the index j, which are meaningful only if the categories are
+    ordered. `parameter` returns the k probabilities.
+
+    Examples
+    --------
     >>> model = Categorical([1, 1, 1])
     >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
     >>> model.parameter(stats)[0].round(4)
@@ -64,26 +85,29 @@ class Categorical(Model):
         return f"Categorical(alpha={self.alpha.tolist()}, predictive={self.kind!r})"
 
     def prior(self) -> Array:
-        """alpha."""
+        """Return alpha."""
         return self.alpha.copy()
 
     def check(self, x: float) -> float:
-        """Only whole numbers below k are possible."""
+        """Accept whole numbers from 0 to k - 1."""
         if not (0.0 <= x < self.columns and x == int(x)):
             raise self.outside(x, f"a whole number from 0 to {self.columns - 1}")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Whole numbers from 0 to k - 1."""
+        """Accept whole numbers from 0 to k - 1."""
         return (x >= 0.0) & (x < self.columns) & (x == np.floor(x))
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """alpha_x' = alpha_x + zeta; an x between two categories, such as a mean, counts in part for each."""
+        """Return alpha with alpha_x' = alpha_x + zeta.
+
+        An x between two categories, such as a mean, counts for both in proportion.
+        """
         step = zeta * np.maximum(1.0 - np.abs(self._index - x), 0.0)
         return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """The log of either predictive at the category x."""
+        """Return the log of either predictive at category x."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         rows = stats.reshape(self.columns, -1)
@@ -96,19 +120,19 @@ class Categorical(Model):
         return -np.log1p(odds.sum(axis=0)).reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of each of the k probabilities."""
+        """Return the mean and variance of each of the k probabilities."""
         total = stats.sum(axis=0)
         mean = stats / total
         return mean, mean * (1.0 - mean) / (total + 1.0)
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the index, from the normalised predictive."""
+        """Return the mean and variance of the index, from the normalized predictive."""
         p = self._share(stats, zeta).reshape(stats.shape)
         mean = np.tensordot(self._index, p, axes=1)
         return mean, np.tensordot(self._index**2, p, axes=1) - mean * mean
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """The normalised probabilities of the categories up to x."""
+        """Return the sum of the normalized probabilities of the categories up to x."""
         p = self._share(stats, zeta).reshape(stats.shape)
         return (
             np.asarray(np.minimum(p[self._index <= x].sum(axis=0), 1.0))
@@ -117,7 +141,7 @@ class Categorical(Model):
         )
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """H[x] - E_r H[x | r] of the normalised predictives, a sum over k outcomes."""
+        """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over k outcomes (`mi_xr`)."""
         if zeta == 0.0:
             return 0.0
         p = self._share(stats, zeta)
@@ -125,11 +149,11 @@ class Categorical(Model):
         return max(float((p * np.log(p)).sum(axis=0) @ weight - (mixed * np.log(mixed)).sum()), 0.0)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """E_x KL(Dirichlet(alpha') || Dirichlet(alpha)), x from the normalised predictive, a sum over k outcomes."""
+        """Return E_x KL(Dirichlet(alpha') || Dirichlet(alpha)), with x from the normalized predictive."""
         return _parameter_gains(stats.reshape(self.columns, -1), zeta).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The k probabilities' variances, summed, now and as expected after x; at k = 2 twice the Bernoulli's."""
+        """Return the expected reduction of the sum of the k variances; for k = 2, twice that of `Bernoulli`."""
         rows = stats.reshape(self.columns, -1)
         total, squares = rows.sum(axis=0), (rows * rows).sum(axis=0)
         # sum_j alpha_j (A - alpha_j) = A^2 - sum alpha_j^2, and x adds 2 zeta alpha_x + zeta^2 to that sum
@@ -139,15 +163,21 @@ class Categorical(Model):
         return (now - then).reshape(stats.shape[1:])
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Probabilities ~ Dirichlet(alpha), then categories."""
+        """Draw probabilities ~ Dirichlet(alpha), then categories."""
         return rng.choice(self.columns, size=ticks, p=rng.dirichlet(self.alpha)).astype(np.float64)
 
     def nearest(self, x: float) -> float:
-        """The nearest category; the upper of two."""
+        """Return the nearest category; the upper one at a tie."""
         return float(min(max(np.floor(x + 0.5), 0.0), self.columns - 1.0))
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the length of `alpha`."""
+        size = len(arguments["alpha"])
+        return CostBound(size, 200 * size, 250 * size, "alpha")
+
     def spec(self) -> dict[str, Any]:
-        """The two arguments."""
+        """Return `alpha` and `predictive`."""
         return {"alpha": self.alpha.tolist(), "predictive": self.kind}
 
     def _values(self, stats: Array, zeta: float) -> Array:

@@ -1,4 +1,4 @@
-"""What the multivariate Gaussians share: each hypothesis' next x is normal or Student's t about a centre."""
+"""What the multivariate Gaussians share: the next reading of each hypothesis is normal or Student's t."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import Array, Model
-from .sampling import Owners, chi_square, heavy, normal, owners, told, uniform
+from .cost import CostBound
+from .sampling import POINTS, Owners, chi_square, heavy, normal, owners, sampled_information, uniform
 
 _NEGLIGIBLE = 1e-3
 FAR = 1e140  # standard deviations; squares of readings further off would overflow
 
 
 class Components(NamedTuple):
-    """The predictive of each hypothesis in the model's own coordinates: K centres, scale matrices, degrees."""
+    """The predictive of each of K hypotheses, in the model's own coordinates.
+
+    Attributes
+    ----------
+    centre : ndarray
+        Centres, shape (K, d).
+    shape : ndarray
+        Covariance of a normal or scale matrix of a Student's t, shape (K, d, d).
+    degrees : ndarray
+        Degrees of freedom, shape (K,); infinite for a normal.
+    """
 
     centre: Array
     """(K, d)"""
@@ -27,28 +38,47 @@ class Components(NamedTuple):
 
 
 class Elliptical(Model):
-    """A model whose next reading is, for each hypothesis, normal or Student's t."""
+    """Base class of the models whose next reading is, for each hypothesis, normal or Student's t."""
+
+    @staticmethod
+    def _cost_bound(d: int, columns: int, tick: float, field: str) -> CostBound:
+        """For readings of d numbers: gains are sums over fixed points in d coordinates."""
+        return CostBound(columns, tick, 2 * POINTS * d**2 + 100 * POINTS, field)
 
     @abstractmethod
     def components(self, stats: Array, zeta: float) -> Components:
-        """The predictives at fidelity zeta of statistics (columns, K)."""
+        """Return the predictive of each hypothesis.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        zeta : float
+            Fidelity of the next reading, above 0.
+
+        Returns
+        -------
+        Components
+            Centres, scale matrices and degrees of freedom.
+        """
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """E_x KL(P(r | x) || P(r)) over 1024 fixed points (`models.sampling` says how well)."""
+        """Return E_x KL(P(r | x) || P(r)) over 1024 fixed points; `models.sampling` gives the accuracy."""
         if zeta == 0.0:
             return 0.0
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
         owner = owners(w)
-        return told(w, log_densities(w, self.components(kept, zeta), owner), owner)
+        return sampled_information(w, log_densities(w, self.components(kept, zeta), owner), owner)
 
 
 def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 0) -> Array:
-    """The log density under each hypothesis of points drawn from their owners, shape (points, K), up to a constant.
+    """Return the log density under each hypothesis of points drawn from their owners, shape (points, K), up to a
+    constant.
 
-    The points lie in coordinates made of the mixture itself, so that the gain is the same in any units. `first` is
-    the column of the sequence to begin with.
+    The points are drawn in coordinates derived from the mixture, so that the gain is the same in any units. `first`
+    is the first column of the sequence to use.
     """
     centre, shape = _canonical(weight, parts.centre, parts.shape)
     d = centre.shape[1]
@@ -67,7 +97,7 @@ def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 
 
 
 def _stretch(degrees: Array, owner: Owners, column: int) -> Array:
-    """What makes a normal point one of Student's t, shape (points, 1)."""
+    """Return the factors that turn normal points into Student's t, shape (points, 1)."""
     df = degrees[owner]
     if np.isinf(df).all():
         return np.ones((owner.size, 1))
@@ -75,11 +105,11 @@ def _stretch(degrees: Array, owner: Owners, column: int) -> Array:
 
 
 def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array]:
-    """Centres and shapes where the mean shape is 1 and the first axes are those the hypotheses differ most along.
+    """Transform centres and shapes so that the mean shape is 1 and the first axes separate the hypotheses most.
 
-    Those are the eigenvectors of sum w (c - c') (c - c')^T + sum w (S - 1)^2 / 2, whose trace is twice the
-    information to second order; the newest hypothesis lies on their positive side. The last axes, which hold a
-    thousandth of it together, are left out.
+    The axes are the eigenvectors of sum w (c - c') (c - c')^T + sum w (S - 1)^2 / 2, whose trace is twice the
+    information to second order; the newest hypothesis lies on their positive side. The last axes, which together
+    carry a thousandth of it, are dropped.
     """
     white = np.linalg.inv(np.linalg.cholesky(np.tensordot(weight, shape, axes=1)))
     centre = (centre - weight @ centre) @ white.T
@@ -95,7 +125,7 @@ def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array
 
 
 def matrix_of(owner: str, field: str, value: object, d: int) -> Array:
-    """A symmetric positive definite (d, d) matrix from itself, a diagonal or one number; or an error naming it."""
+    """Return a positive definite (d, d) matrix from a matrix, a diagonal or one number, or raise an error."""
     try:
         given = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -118,7 +148,7 @@ def matrix_of(owner: str, field: str, value: object, d: int) -> Array:
 
 
 def vector_of(owner: str, field: str, value: object) -> Array:
-    """Two finite numbers or more, or an error that names them."""
+    """Return two finite numbers or more as an array, or raise an error that names the field."""
     try:
         given = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -131,6 +161,6 @@ def vector_of(owner: str, field: str, value: object) -> Array:
 
 
 def standard(x: Array, mean: Array, sd: Array) -> Array:
-    """(x - mean) / sd, at most 1e140 either way."""
+    """Return (x - mean) / sd, limited to 1e140 either way."""
     with np.errstate(over="ignore"):
         return np.clip((x - mean) / sd, -FAR, FAR)

@@ -1,4 +1,4 @@
-"""The exponential distribution with a Gamma prior on its rate (`exponential` is any exponential family)."""
+"""Exponential readings with a Gamma prior on their rate."""
 
 from __future__ import annotations
 
@@ -12,14 +12,32 @@ from .gamma import Gamma
 
 
 class Exponential(Gamma):
-    """Waiting times: readings of at least zero, exponential with unknown rate theta, and a Gamma(shape, rate) prior.
+    """Waiting times: exponential readings with a Gamma prior on their rate.
 
-    A reading at fidelity zeta is x ~ Gamma(zeta, rate zeta * theta): mean 1 / theta, variance 1 / (zeta theta^2).
-    It is `Gamma` with a known shape of one; the statistics are a = shape + sum of zeta and b = rate + sum of zeta x.
-    The predictive is Lomax at zeta = 1, with shape a and scale b; ``"normalized"`` (the default) at zeta < 1 says
-    that zeta x / b is beta prime with zeta and a. ``"paper"`` then is Gamma(a + zeta) / Gamma(a) b^a /
-    (b + zeta x)^(a + zeta), no density in x. See `Gamma` for the rest, and for readings of 0.
+        theta ~ Gamma(shape, rate),  x | theta ~ Gamma(zeta, zeta * theta)
 
+    A full reading (zeta = 1) is exponential with rate theta. A reading at fidelity zeta has mean 1 / theta and
+    variance 1 / (zeta theta^2). This is `Gamma` with known shape 1.
+
+    Parameters
+    ----------
+    shape : float, default 2.0
+        Shape of the Gamma prior of theta; must exceed 1, or the next reading would have no mean.
+    rate : float, default 1.0
+        Rate of the Gamma prior of theta, in units of the readings. The prior mean of a reading is rate / (shape - 1).
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which density a reading at zeta < 1 has; see Notes.
+
+    Notes
+    -----
+    Statistics of a hypothesis: a = shape + sum of zeta and b = rate + sum of zeta x.
+
+    At zeta = 1 the predictive is Lomax with shape a and scale b. At zeta < 1, ``"normalized"`` means that zeta x / b
+    is beta prime with zeta and a; ``"paper"`` is Gamma(a + zeta) / Gamma(a) b^a / (b + zeta x)^(a + zeta), which is
+    not a density in x. See `Gamma` for the reasons and for readings of 0.
+
+    Examples
+    --------
     >>> model = Exponential(shape=3, rate=2)
     >>> round(float(np.exp(model.log_predictive(model.prior(), x=2.0, zeta=1.0))), 6)  # 3 * 2^3 / 4^4
     0.09375
@@ -34,15 +52,15 @@ class Exponential(Gamma):
         return f"Exponential(shape={self.shape:g}, rate={self.rate:g}, predictive={self.kind!r})"
 
     def check(self, x: float) -> float:
-        """Every number of at least zero is possible."""
+        """Accept every number of at least 0."""
         if x < 0.0:
             raise self.outside(x, "numbers of at least 0")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Those of at least zero."""
+        """Accept every number of at least 0."""
         return np.isfinite(x) & (x >= 0.0)
 
     def spec(self) -> dict[str, Any]:
-        """The three arguments."""
+        """Return `shape`, `rate` and `predictive`."""
         return {"shape": self.shape, "rate": self.rate, "predictive": self.kind}

@@ -1,4 +1,4 @@
-"""Any member of the exponential family, from its log normaliser."""
+"""Any member of the exponential family, defined by its log normalizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Array, Model, finite
+from ..inputs.arguments import finite
+from .base import Array, Model
 from .support import Support, support_of
 
 Function = Callable[..., Any]
@@ -19,27 +20,55 @@ _FALL = 1e-2  # a gain may fall by this share as zeta rises before the family is
 
 
 class ExponentialFamily(Model):
-    """A conjugate pair given by `a2(chi, nu)`, `u(x)`, `log_h1(x)` and a prior (chi, nu).
+    """Any conjugate pair of the exponential family, defined by its functions.
 
-    p(x | theta) = h1(x) exp(theta . u(x) - a1(theta)) with prior density proportional to
-    exp(theta . chi - nu a1(theta)) and log normaliser a2(chi, nu) (`exponential_family_model`). Then
+        p(x | theta) = h1(x) exp(theta . u(x) - a1(theta))
+        p(theta) ~ exp(theta . chi - nu a1(theta))
 
-        log p(x | statistics, zeta) = zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu)
+    with log normalizer a2(chi, nu) of the prior (equation `exponential_family_model`). The predictive is
+    (`mf_posterior_predictive`)
 
-    (`mf_posterior_predictive`). That is a density in x at zeta = 1, and up to a factor at zeta < 1; where the
-    factor depends on theta, ``predictive="normalized"`` divides it out over `support` (see `Bernoulli`).
-
-    The functions are called with arrays and must be written with numpy: `nu` has shape (K,), `chi` (K,) for a
-    number or (d, K) for a prior of d statistics, and `u` of an array of N values returns (N,) or (d, N).
+        log p(x | chi, nu, zeta)
+            = zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu)
 
     Parameters
     ----------
-    support: what x can be: ``(low, high)``, the real line unless told; a list of values; or ``"counts"``.
-    x_moments: (mean, variance) of the next x as a function of (chi, nu). Without it they are integrated over the
-        support: right, but about a millisecond a tick.
+    a2 : callable
+        Log normalizer of the prior, a function of (chi, nu). Like all functions here it is called with arrays and
+        must be written with numpy: `nu` has shape (K,), `chi` (K,) for a scalar prior or (d, K) for d statistics.
+    u : callable
+        Sufficient statistics of N readings: returns shape (N,) or (d, N).
+    log_h1 : callable
+        Log of the base measure h1 of N readings, shape (N,).
+    chi : float or sequence of float
+        Prior sum of u(x).
+    nu : float
+        Number of readings that the prior is worth.
+    support : tuple, sequence of float or 'counts', default (-inf, inf)
+        What x can be: a tuple (low, high), a list of values, or ``"counts"`` for 0, 1, 2, ...
+    predictive : {'paper', 'normalized'}, default 'paper'
+        Whether the predictive at zeta < 1 is used as above or divided by its sum or integral over `support`; see
+        Notes.
+    x_moments : callable, optional
+        Mean and variance of the next reading as a function of (chi, nu). By default they are integrated over the
+        support, which takes about a millisecond per tick.
 
-    `parameter` is the natural parameter theta: its moments are the derivatives of a2.
+    Notes
+    -----
+    The statistics of a hypothesis are chi and nu.
 
+    At zeta = 1 the predictive is a density. At zeta < 1 it is one up to a factor, which may differ between run
+    lengths and then distorts their posterior; ``predictive="normalized"`` divides it out. See `Bernoulli`.
+
+    In a scale family (exponential, Gamma, ...) tempering only changes the unit of the readings, so that a lower
+    fidelity is not less informative. Such a family is refused with more than one fidelity; use `Exponential`, `Gamma`
+    or `Grid`.
+
+    `parameter` returns the moments of the first natural parameter, which are derivatives of a2. A model with
+    functions cannot be saved: pass it again when loading.
+
+    Examples
+    --------
     >>> poisson = ExponentialFamily(
     ...     a2=lambda chi, nu: np.vectorize(math.lgamma)(chi) - chi * np.log(nu),
     ...     u=lambda x: x,
@@ -89,13 +118,13 @@ class ExponentialFamily(Model):
         return np.broadcast_to(np.asarray(self.u(x), dtype=float), (self.chi.size, x.size))
 
     def prior(self) -> Array:
-        """chi, then nu."""
+        """Return chi, then nu."""
         return np.append(self.chi, self.nu)
 
     def check_zetas(self, zetas: Sequence[float]) -> None:
-        """Refuse a family whose tempered readings tell less of the parameter the higher their fidelity is.
+        """Refuse a family in which a reading of higher fidelity is less informative about the parameter.
 
-        Such is every scale family: tempering changes the unit of its readings and nothing else.
+        This is the case in every scale family: tempering only changes the unit of its readings.
         """
         levels = sorted({float(zeta) for zeta in zetas if zeta > 0.0})
         if len(levels) < 2:
@@ -111,22 +140,22 @@ class ExponentialFamily(Model):
                 )
 
     def check(self, x: float) -> float:
-        """Whatever the support holds."""
+        """Accept what is in the support."""
         if not self.support.holds(x):
             raise self.outside(x, str(self.support))
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Those the support holds."""
+        """Accept what is in the support."""
         return np.isfinite(x) & np.array([self.support.holds(v) for v in x.tolist()], dtype=np.bool_)
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """chi' = chi + zeta u(x), nu' = nu + zeta (equation `mf_posterior`)."""
+        """Return chi' = chi + zeta u(x) and nu' = nu + zeta, equation `mf_posterior`."""
         step = zeta * np.append(self._u(np.array([x]))[:, 0], 1.0)
         return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu), normalised over x if asked."""
+        """Return zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu), normalized over x if requested."""
         rows = stats.reshape(self.columns, -1)
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
@@ -136,7 +165,7 @@ class ExponentialFamily(Model):
         return value.reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """E and Var of the natural parameter: first and second derivative of a2 in chi (its first component)."""
+        """Return the moments of the first natural parameter: the derivatives of a2 in chi, by finite differences."""
         rows = stats.reshape(self.columns, -1)
         # 1e-3 of the sd, and of the value: truncation and rounding both stay near 1e-8 of the answer
         step = 1e-3 * np.maximum(1.0, np.abs(rows[0]))
@@ -152,7 +181,7 @@ class ExponentialFamily(Model):
         return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the next x: `x_moments` at zeta = 1 if given, else integrated over the support."""
+        """Return `x_moments` at zeta = 1 if given, else integrals over the support."""
         rows = stats.reshape(self.columns, -1)
         if self.x_moments is not None and zeta == 1.0:
             mean, var = self.x_moments(rows[0] if self.scalar else rows[:-1], rows[-1])
@@ -161,13 +190,13 @@ class ExponentialFamily(Model):
         return np.asarray(mean).reshape(stats.shape[1:]), np.asarray(var).reshape(stats.shape[1:])
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """The normalised predictive, summed or integrated up to x."""
+        """Return the normalized predictive, summed or integrated up to x."""
         rows = stats.reshape(self.columns, -1)
         below = self.support.mass_below(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
         return below.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """E_r E_x log p(x | r) / p(x) of the normalised predictives, summed or integrated over each one's support."""
+        """Return E_r E_x log p(x | r) / p(x) of the normalized predictives, summed or integrated over the support."""
         kept = weight > 1e-12  # the others' share of the information is below rounding of the integral
         w, rows = weight[kept] / weight[kept].sum(), stats[:, kept]
         if zeta == 0.0:
@@ -189,7 +218,7 @@ class ExponentialFamily(Model):
         return max(gain, 0.0)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """E_x KL(theta given x || theta).
+        """Return E_x KL(p(theta | x) || p(theta)), by numerical integration.
 
         With A(s) = a2(chi + s u(x), nu + s), KL = zeta A'(zeta) - A(zeta) + A(0).
         """
@@ -209,7 +238,7 @@ class ExponentialFamily(Model):
         return np.where(mass > 0.0, mass * divergence, 0.0).sum(axis=1).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x) of the natural parameter."""
+        """Return Var(theta) - E_x Var(theta | x) of the first natural parameter."""
         rows = stats.reshape(self.columns, -1)
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
@@ -219,7 +248,7 @@ class ExponentialFamily(Model):
         return (self.parameter(rows)[1] - expected).reshape(stats.shape[1:])
 
     def nearest(self, x: float) -> float:
-        """The nearest value of a discrete support."""
+        """Return the nearest value of a discrete support."""
         return self.support.nearest(x)
 
     def _log_tempered(self, rows: Array, x: Array, zeta: float) -> Array:

@@ -40,7 +40,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, positive, predictive_of
+from ..inputs.arguments import positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
 _NEAR = 1e-100
@@ -193,27 +194,43 @@ _KERNELS = family_kernels(_tick, _gain)
 
 
 class Gamma(Model):
-    """Positive readings, Gamma with known shape `known` and unknown rate theta, and a Gamma(shape, rate) prior.
+    """Positive readings, Gamma distributed with known shape and a Gamma prior on their rate.
 
-    A reading at fidelity zeta is x ~ Gamma(known * zeta, rate zeta * theta): as if `known` were zeta times as large,
-    with the same mean known / theta and 1 / zeta times the variance (an exponential dispersion model of weight zeta).
-    The mean of n full readings is one of weight n.
+        theta ~ Gamma(shape, rate),  x | theta ~ Gamma(known * zeta, zeta * theta)
 
-    Statistics of a hypothesis, in units of the prior's rate, which keeps them exact in any unit of the data:
-    a = shape + known * sum of zeta and b = rate + sum of zeta x, so theta is Gamma(a, b) (`mf_posterior`). Two
-    predictives are on offer:
+    A reading at fidelity zeta has the same mean known / theta as a full one and 1 / zeta times its variance (an
+    exponential dispersion model of weight zeta). The mean of n full readings is a reading of weight n.
 
-    - ``"normalized"`` (the default): that reading's own density. zeta x / b is beta prime with known * zeta and a;
-    - ``"paper"``: the integral of p(x | theta)^zeta over the posterior (`mf_posterior_predictive`), which is no
-      density in x at zeta < 1. Divided by its integral it would be one, but of readings whose mean grows like
-      1 / zeta, which tell as much of theta however small zeta is: no reading of a lower fidelity.
+    Parameters
+    ----------
+    known : float
+        Known shape of the readings; 1 is `Exponential`.
+    shape : float, default 2.0
+        Shape of the Gamma prior of theta; must exceed 1, or the next reading would have no mean.
+    rate : float, default 1.0
+        Rate of the Gamma prior of theta, in units of the readings.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which density a reading at zeta < 1 has; see Notes.
 
-    Both update alike and are one at zeta = 1, beta prime with known and a. Gains are those of the first in both.
+    Notes
+    -----
+    Statistics of a hypothesis, in units of the prior rate, so that they are exact in any unit of the data: a = shape
+    + known * sum of zeta and b = rate + sum of zeta x, so that theta is Gamma(a, b) (equation `mf_posterior`).
 
-    The shape must exceed one, or the next reading would have no mean; its variance is infinite while a <= 2. A
-    reading outside 1e-100 .. 1e100 prior rates counts as that small or large. Where known * zeta < 1 the density is
-    unbounded at 0: a reading of 0 then adds (1 - known * zeta) * 230 to the log evidence, for every hypothesis alike.
+    At zeta < 1 there are two predictives. They update the statistics in the same way and are equal at zeta = 1: beta
+    prime with known and a. Gains always use the first.
 
+    - ``"normalized"``: the density of the reading above; zeta x / b is beta prime with known * zeta and a.
+    - ``"paper"``: the integral of p(x | theta)^zeta over the posterior (`mf_posterior_predictive`), which is not a
+      density in x. Divided by its integral it would be one, but of readings whose mean grows like 1 / zeta. Those are
+      as informative about theta however small zeta is, so they are not readings of a lower fidelity.
+
+    The variance of the next reading is infinite while a <= 2. A reading outside 1e-100 to 1e100 prior rates counts as
+    that small or large. Where known * zeta < 1 the density is unbounded at 0: a reading of 0 then adds
+    (1 - known * zeta) * 230 to the log evidence of every hypothesis.
+
+    Examples
+    --------
     >>> model = Gamma(known=3, shape=2, rate=1)
     >>> stats = model.update(model.prior(), x=4.0, zeta=0.5)
     >>> theta, var = model.parameter(stats)
@@ -228,6 +245,7 @@ class Gamma(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"
@@ -245,28 +263,28 @@ class Gamma(Model):
         return f"Gamma({arguments})"
 
     def prior(self) -> Array:
-        """The prior's shape, and 1: its rate in units of itself."""
+        """Return the prior shape, and 1: the prior rate in units of itself."""
         return np.array([self.shape, 1.0])
 
     def check(self, x: float) -> float:
-        """Every positive number is possible."""
+        """Accept every positive number."""
         if x <= 0.0:
             raise self.outside(x, "positive numbers")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """The positive ones."""
+        """Accept every positive number."""
         return np.isfinite(x) & (x > 0.0)
 
     def _standard(self, x: float) -> float:
         return min(max(x / self.rate, _NEAR), _FAR)
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """a' = a + zeta known, b' = b + zeta x."""
+        """Return a' = a + zeta known and b' = b + zeta x."""
         return np.stack([stats[0] + zeta * self.known, stats[1] + zeta * self._standard(x)])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log of the beta prime, or of the paper's tempered integral (the class says which)."""
+        """Return the log of the beta prime density, or of the paper's tempered integral."""
         a, b = stats
         if zeta == 0.0:
             return np.zeros_like(a)
@@ -279,12 +297,12 @@ class Gamma(Model):
         return np.asarray(same + value)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean a / b and variance a / b^2 of the rate theta."""
+        """Return the mean a / b and the variance a / b^2 of the rate theta."""
         a, b = stats[0], stats[1] * self.rate
         return a / b, a / b**2
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the beta prime: the mean the same at every zeta, the variance infinite if a <= 2."""
+        """Return the moments of the beta prime: the same mean at every zeta, infinite variance if a <= 2."""
         a, b = stats
         unit = b * self.rate
         mean = self.known * unit / (a - 1.0)
@@ -295,7 +313,7 @@ class Gamma(Model):
         return mean, np.where(a > 2.0, spread, np.inf)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """I_s(known * zeta, a) at s = zeta x / (b + zeta x)."""
+        """Return the incomplete beta function I_s(known * zeta, a) at s = zeta x / (b + zeta x)."""
         a, b = stats
         if x <= 0.0:
             return np.zeros_like(a)
@@ -305,7 +323,7 @@ class Gamma(Model):
         return beta_shares(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""
+        """Return sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
         a, b = stats
@@ -313,26 +331,29 @@ class Gamma(Model):
         return float(tail_information(LOGISTIC, np.array(weight), np.log(b / zeta), left, np.array(a)))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = E_x KL in closed form; with d = known * zeta and psi the digamma function
+        """Return I(theta; x) = f(a) - f(a + known * zeta) in closed form.
 
-        f(a) - f(a + d), f(a) = log Gamma(a) + a - a psi(a).
+        Here f(a) = log Gamma(a) + a - a psi(a), and psi is the digamma function.
         """
         return scale_gains(np.ravel(stats[0]), zeta * self.known).reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x) = Var(theta) d / (a + d + 1), d = known * zeta, in units of 1 / rate^2."""
+        """Return Var(theta) - E_x Var(theta | x) in units of 1 / rate^2.
+
+        With d = known * zeta it is Var(theta) d / (a + d + 1).
+        """
         a, b = stats
         count = zeta * self.known
         return np.asarray(a / (b * b) * (count / (a + count + 1.0)))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ Gamma(shape, rate), then x ~ Gamma(known, theta)."""
+        """Draw theta ~ Gamma(shape, rate), then x ~ Gamma(known, theta)."""
         return rng.gamma(self.known, self.rate / rng.gamma(self.shape), ticks)
 
     def params(self) -> Array:
-        """The known shape, the prior's two numbers, and whether the predictive is the paper's."""
+        """Return the known shape, the prior shape and rate, and 1 if the predictive is the paper's, else 0."""
         return np.array([self.known, self.shape, self.rate, float(self.kind == "paper")])
 
     def spec(self) -> dict[str, Any]:
-        """The four arguments."""
+        """Return `known`, `shape`, `rate` and `predictive`."""
         return {"known": self.known, "shape": self.shape, "rate": self.rate, "predictive": self.kind}

@@ -37,7 +37,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive
+from .base import Array, Model
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -202,17 +203,36 @@ _KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each)
 
 
 class Gaussian(Model):
-    """Normal observations with known variance `noise` and a N(mean, var) prior on their mean (`mf_gaussian`).
+    """Normal readings with known variance and a normal prior on their mean.
 
-    At fidelity zeta the reading has variance noise / zeta. Statistics of a hypothesis, in units of the noise
-    and about the prior mean, which keeps them exact whatever the data's offset and scale:
+    A reading at fidelity zeta has variance noise_var / zeta (equation `mf_gaussian`):
 
-    - count = noise / var + sum of zeta, so var_theta = noise / count;
-    - the standardised posterior mean, moved by zeta / (count + zeta) of the way to each reading.
+        theta ~ N(mean, var),  x | theta ~ N(theta, noise_var / zeta)
 
-    Predictive: N(x | mu, noise / zeta + var_theta). A reading more than 1e140 standard deviations off counts
-    as exactly that far.
+    The predictive is N(x | mu, noise_var / zeta + var_theta), with mu and var_theta the posterior mean and variance
+    of theta.
 
+    Parameters
+    ----------
+    mean : float, default 0.0
+        Prior mean of a regime's level, in units of the readings.
+    var : float, default 1.0
+        Prior variance of the level: how far the levels of different regimes lie apart.
+    noise_var : float, default 1.0
+        Variance (not standard deviation) of a reading at zeta = 1 about the level.
+
+    Notes
+    -----
+    Statistics of a hypothesis, relative to the prior mean and in units of the noise, so that they are exact for any
+    offset and scale of the data:
+
+    - count = noise_var / var + sum of zeta, so that var_theta = noise_var / count;
+    - the standardized posterior mean, which moves zeta / (count + zeta) of the way to each reading.
+
+    A reading more than 1e140 standard deviations from the prior mean counts as exactly that far.
+
+    Examples
+    --------
     >>> model = Gaussian(mean=0, var=9, noise_var=1)
     >>> stats = model.update(model.prior(), x=2.0, zeta=0.5)
     >>> theta, var = model.parameter(stats)
@@ -227,6 +247,7 @@ class Gaussian(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (200.0, 500.0)
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)
@@ -237,21 +258,21 @@ class Gaussian(Model):
         return f"Gaussian(mean={self.mean:g}, var={self.var:g}, noise_var={self.noise_var:g})"
 
     def prior(self) -> Array:
-        """Count noise / var, standardised mean 0."""
+        """Return the count noise_var / var and the standardized mean 0."""
         return np.array([self.noise_var / self.var, 0.0])
 
     def check(self, x: float) -> float:
-        """Every finite number is possible."""
+        """Accept every finite number."""
         return x
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """1/var' = 1/var + zeta/noise; mean' is the precision-weighted mean (equation `mf_gaussian`)."""
+        """Return the precision-weighted mean and 1/var' = 1/var + zeta/noise_var, equation `mf_gaussian`."""
         count, mean = stats
         y = min(max((x - self.mean) / math.sqrt(self.noise_var), -_FAR), _FAR)
         return np.stack([count + zeta, mean + zeta / (count + zeta) * (y - mean)])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log N(x | mu, noise / zeta + var_theta)."""
+        """Return log N(x | mu, noise_var / zeta + var_theta)."""
         count, mean = stats
         if zeta == 0.0:
             return np.zeros_like(count)
@@ -260,41 +281,47 @@ class Gaussian(Model):
         return np.asarray(0.5 * (np.log(k / self.noise_var) - _LOG_2PI - k * (y - mean) ** 2))
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean mu and variance noise / count."""
+        """Return the mean mu and the variance noise_var / count."""
         count, mean = stats
         return self.mean + math.sqrt(self.noise_var) * mean, self.noise_var / count
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean mu and variance noise / zeta + var_theta."""
+        """Return the mean mu and the variance noise_var / zeta + var_theta."""
         mean, var = self.parameter(stats)
         return mean, var + (self.noise_var / zeta if zeta > 0.0 else math.inf)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """The normal distribution function."""
+        """Return the normal distribution function."""
         mean, variance = self.predictive(stats, zeta)
         z = (x - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """h(mixture) - sum_l w_l h(N_l): only the mixture's entropy is numeric, to 1e-6 nats at any scale."""
+        """Return h(mixture) - sum_l w_l h(N_l).
+
+        Only the entropy of the mixture is computed numerically, to 1e-6 nats at any scale.
+        """
         if zeta == 0.0:
             return 0.0
         return float(information(np.array(weight), np.array(stats[1]), 1.0 / zeta + 1.0 / stats[0]))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = log(1 + zeta var_theta / noise) / 2."""
+        """Return I(theta; x) = log(1 + zeta var_theta / noise_var) / 2."""
         return 0.5 * np.log1p(zeta / stats[0])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - Var(theta | x), in units of the noise: 1 / count - 1 / (count + zeta), whatever x is."""
+        """Return Var(theta) - Var(theta | x) in units of noise_var.
+
+        It is 1 / count - 1 / (count + zeta) and does not depend on x.
+        """
         return zeta / (stats[0] * (stats[0] + zeta))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ N(mean, var), then x ~ N(theta, noise)."""
+        """Draw theta ~ N(mean, var), then x ~ N(theta, noise_var)."""
         return rng.normal(rng.normal(self.mean, math.sqrt(self.var)), math.sqrt(self.noise_var), ticks)
 
     def params(self) -> Array:
-        """Prior mean, noise standard deviation, prior count."""
+        """Return the prior mean, the standard deviation of the noise and the prior count."""
         return np.array([self.mean, math.sqrt(self.noise_var), self.noise_var / self.var])
 
     def rescaled(self, offset: float, scale: float) -> Gaussian:
@@ -303,5 +330,5 @@ class Gaussian(Model):
         return type(self)(offset + scale * self.mean, square * self.var, square * self.noise_var)
 
     def spec(self) -> dict[str, Any]:
-        """The three arguments."""
+        """Return `mean`, `var` and `noise_var`."""
         return {"mean": self.mean, "var": self.var, "noise_var": self.noise_var}

@@ -1,22 +1,24 @@
-"""Readings that follow from the ones before along a curve nobody has drawn."""
+"""Readings that are a smooth unknown function of the readings before them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .._kernels.compile import kernel
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _OWNER = "GaussianProcess"
 _TAIL = 4.0  # exp(-_TAIL^2 / 2) is what is cut off the kernel, as far as `reach`, and off its spectrum
-_REACH = {1: 8.0, 2: 4.0}  # lengths, unless told: a hypothesis of order 2 has 25 times the statistics of order 1
+_REACH = {1: 8.0, 2: 4.0}  # default reach in lengths: a hypothesis of order 2 has 25 times the statistics of order 1
 _MOST = 100  # features; a hypothesis then has 5000 statistics
 
 
@@ -81,41 +83,62 @@ def _spectrum(order: int, reach: float) -> tuple[Array, Array]:
 
 
 class GaussianProcess(Lagged):
-    """x_t - mean = a + f(x_{t-1}, ..., x_{t-p}) + noise, where f is any smooth function: a Gaussian process.
+    """Readings that are a smooth unknown function of the last one or two readings: a Gaussian process.
 
-    The lags may act in any way, not along a line alone as in `Autoregressive`; a and f are learnt in every regime
-    anew, about 0. The kernel of f is the squared exponential, exp(-d^2 / (2 length^2)) where two lags are d apart.
-    `Regression` has the formulas, in units of the prior noise; the noise is unknown unless told.
+        x_t - mean = a + f(x_{t-1}, ..., x_{t-p}) + noise
 
-    A process has as many statistics as it has readings. To have a fixed number, f is a sum of waves, a cosine and a
-    sine for each w or -w of a grid, and its kernel
-
-        k(d) = sum_w s_w cos(w . d),  s_w ~ exp(-(length |w|)^2 / 2),  sum_w s_w = 1,
-        w = 2 pi (m_1, ..., m_p) / (reach + 4 length) with whole m, |w| <= 4 / length
-
-    is within 0.001 of the squared exponential as long as no two readings of a regime are further apart than `reach`;
-    predictions are then within about 0.001 / count standard deviations of the noise of what exact regression says.
-    Beyond, k comes back with the period reach + 4 length: places that far apart are taken for the same, what was
-    learnt of one is believed of the other, and f fits worse; nothing else breaks. Only the spread within a regime
-    matters, not where the regime lies.
-
-    The lags are the stream's, also across the start of a regime, as they were read, at whatever fidelity. A lag that
-    was not read is what its regime expected there, with the variance it expected; before the regime, or before the
-    stream, nothing is known of it. Where a lag is in doubt a wave counts by its mean, and the prior variance of f
-    that is then left out is added to the noise's: such a reading says less of f.
+    The dependence on the lags may be any smooth function, not only a linear one as in `Autoregressive`. The offset a
+    and the function f have prior mean 0 and are learnt anew in every regime. The kernel of f is the squared
+    exponential, exp(-d^2 / (2 length^2)) for lags at distance d. `Regression` has the formulas.
 
     Parameters
     ----------
-    order: how many lags, p: 1, or 2; 3 would need hundreds of waves.
-    mean: what a reading is expected to be before anything is known.
-    length: how far apart two lags are, in units of the readings, before f at one tells little of f at the other.
-    count: how many readings the priors are worth: one number, or two (of a, of f). The prior standard deviation of
-        each is that of the noise divided by sqrt(count): unless told, once the noise for a, three times for f.
-    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
-    noise: the noise variance, if it is known.
-    reach: how far apart two readings of a regime may be, in their units; 8 lengths unless told (15 features, 141
-        numbers a hypothesis), with two lags 4 (81 and 3412). More than 100 features are refused.
+    order : int, default 1
+        Number p of lags: 1 or 2. Three would need hundreds of features.
+    mean : float, default 0.0
+        Prior mean of a reading.
+    length : float, default 1.0
+        Length scale of the kernel, in units of the readings: at lags further apart, f takes nearly independent
+        values.
+    count : float or sequence of float, default (1.0, 0.1)
+        Number of readings that the priors are worth: one number, or two (for a, for f). The prior standard deviation
+        of each is that of the noise divided by sqrt(count): by default that of the noise for a, and three times it
+        for f.
+    shape : float, optional
+        Shape of the InverseGamma prior of the noise variance; 1 by default. Not with `noise_var`.
+    scale : float, optional
+        Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
+    noise_var : float, optional
+        The noise variance, if it is known. By default it is learnt.
+    reach : float, optional
+        Largest distance between two readings of one regime, in their units; at least `length`. By default 8 lengths
+        with one lag (15 features, 141 statistics per hypothesis) and 4 lengths with two (81 and 3412). More than 100
+        features are refused.
 
+    Notes
+    -----
+    An exact process has as many statistics as readings. For a fixed number, f is a sum of waves, a cosine and a sine
+    for each w or -w of a grid, with the kernel
+
+        k(d) = sum_w s_w cos(w . d)
+        s_w ~ exp(-(length |w|)^2 / 2),  sum_w s_w = 1
+        w = 2 pi (m_1, ..., m_p) / (reach + 4 length),  |w| <= 4 / length
+
+    with whole m. It is within 0.001 of the squared exponential as long as no two readings of a regime are further
+    apart than `reach`; predictions are then within about 0.001 / count standard deviations of the noise of exact
+    regression.
+
+    Beyond `reach`, k is periodic with period reach + 4 length: f is then assumed to be equal at places that far
+    apart, and fits worse; nothing else breaks. Only the spread of the readings within a regime matters, not where
+    they lie.
+
+    The lags are those of the stream, also across the start of a regime, as they were read at any fidelity. A lag that
+    was not read has the mean and variance that its regime predicted; before the regime or the stream it is unknown.
+    Where a lag is uncertain, each wave enters with its expected value, and the prior variance of f that this omits is
+    added to that of the noise: such a reading is less informative about f.
+
+    Examples
+    --------
     >>> model = GaussianProcess(noise_var=1e-4, count=1e-4)
     >>> stats, x = model.prior(), 0.3
     >>> for _ in range(50):
@@ -138,7 +161,7 @@ class GaussianProcess(Lagged):
         noise_var: float | None = None,
         reach: float | None = None,
     ) -> None:
-        self.order = whole(_OWNER, "order", order, 1)
+        self.order = whole(_OWNER, "order", order, 1, MOST)
         if self.order > 2:
             raise ValueError(f"{_OWNER}.order must be 1 or 2, not {order!r}: more lags would need hundreds of waves")
         self.mean = finite(_OWNER, "mean", mean)
@@ -166,13 +189,21 @@ class GaussianProcess(Lagged):
             )
         return waves, share
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of the number of features, which `reach` decides."""
+        order, length = whole_number(arguments, "order", 1), float(arguments.get("length", 1.0))
+        lengths = _REACH[order] if arguments.get("reach") is None else float(arguments["reach"]) / length
+        waves, _ = _spectrum(order, lengths)  # of no more than two orders, and a bounded grid
+        return cls._cost_bound(1 + 2 * len(waves), 4 * order, "reach")
+
     def rescaled(self, offset: float, scale: float) -> GaussianProcess:
         """As for any model; lengths are in units of the readings too."""
         place = {"mean": offset + scale * self.mean, "length": scale * self.length, "reach": scale * self.reach}
         return type(self)(**(self.spec() | place | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """The arguments that were given."""
+        """Return the arguments, without those of the prior that is not used."""
         prior = {"order": self.order, "mean": self.mean, "length": self.length, "count": self.count.tolist()}
         return {**prior, **self._noise(), "reach": self.reach}
 

@@ -41,7 +41,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import Array, Model, Predictive, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Model, Predictive, predictive_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -239,26 +240,53 @@ def _parameter_gains(count: Array, shape: Array, zeta: float) -> Array:
 
 
 class GaussianUnknown(Model):
-    """Normal observations with unknown mean theta and variance s2, and a Normal-inverse-gamma prior.
+    """Normal readings with unknown mean and variance, and a Normal-inverse-gamma prior.
 
-    theta given s2 is N(mean, s2 / count), s2 is InverseGamma(shape, scale). Statistics of a hypothesis, about the
-    prior mean and in units of sqrt(scale), which keeps them exact whatever the data's offset and unit: count, mean,
-    shape, scale. A reading x at zeta, d = x - mean away, adds zeta to the count, zeta / 2 to the shape,
-    zeta count d^2 / (2 (count + zeta)) to the scale, and moves the mean by zeta d / (count + zeta)
-    (`mf_posterior`). Two predictives are on offer:
+        s2 ~ InverseGamma(shape, scale)
+        theta | s2 ~ N(mean, s2 / count)
+        x | theta, s2 ~ N(theta, s2)
 
-    - ``"paper"``: the integral of N(x | theta, s2)^zeta over the posterior (`mf_posterior_predictive`), which is no
-      density in x at zeta < 1;
-    - ``"normalized"`` (the default): the same divided by its integral over x, for each run length. It is Student's t
-      about the mean with df = 2 shape + zeta - 1 and squared scale 2 scale (count + zeta) / (zeta count df).
+    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
 
-    At zeta = 1 both are Student's t with 2 shape degrees of freedom. A reading at zeta spreads like one of variance
-    s2 / zeta; what is learnt of s2 is counted as of zeta squared deviations, which is what the update adds.
+    Parameters
+    ----------
+    mean : float, default 0.0
+        Prior mean of the level theta, in units of the readings.
+    count : float, default 1.0
+        Number of readings that the prior mean is worth.
+    shape : float, default 1.0
+        Shape of the prior of the noise variance s2: half the number of readings that it is worth. Must exceed 1/2.
+    scale : float, default 1.0
+        Scale of the prior of s2, in squared units of the readings; scale / shape is a typical noise variance.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which density a reading at zeta < 1 has; see Notes.
 
-    The shape must exceed 1/2, for every zeta to have a predictive. The next reading's variance is infinite while
-    shape <= 1 (at zeta = 1), theta's while shape <= 1. A reading more than 1e100 sqrt(scale) from the prior mean
-    counts as exactly that far.
+    Notes
+    -----
+    Statistics of a hypothesis: count, mean, shape and scale, relative to the prior mean and in units of sqrt(scale),
+    so that they are exact for any offset and unit of the data. A reading x with d = x - mean changes them by
 
+        mean += zeta d / (count + zeta)
+        scale += zeta count d^2 / (2 (count + zeta))
+        count += zeta,  shape += zeta / 2
+
+    in this order.
+
+    At zeta < 1 there are two predictives; at zeta = 1 both are Student's t with 2 shape degrees of freedom.
+
+    - ``"paper"``: the integral of N(x | theta, s2)^zeta over the posterior (`mf_posterior_predictive`), which is not
+      a density in x.
+    - ``"normalized"``: the same divided by its integral over x, for each run length. It is Student's t about the mean
+      with df = 2 shape + zeta - 1 degrees of freedom and squared scale 2 scale (count + zeta) / (zeta count df).
+
+    A reading at zeta is spread like one of variance s2 / zeta, but it counts as zeta squared deviations in what is
+    learnt about s2.
+
+    The variances of theta and of the next full reading are infinite while shape <= 1. A reading more than
+    1e100 sqrt(scale) from the prior mean counts as exactly that far.
+
+    Examples
+    --------
     >>> model = GaussianUnknown(mean=0, count=1, shape=2, scale=2)
     >>> stats = model.update(model.prior(), x=3.0, zeta=0.5)
     >>> theta, var = model.parameter(stats)
@@ -273,6 +301,7 @@ class GaussianUnknown(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
+    operations = (500.0, 5000.0)
 
     def __init__(
         self,
@@ -296,11 +325,11 @@ class GaussianUnknown(Model):
         return f"GaussianUnknown({prior}, predictive={self.kind!r})"
 
     def prior(self) -> Array:
-        """The prior's count, standardised mean 0, shape, standardised scale 1."""
+        """Return the prior count, the standardized mean 0, the shape and the standardized scale 1."""
         return np.array([self.count, 0.0, self.shape, 1.0])
 
     def check(self, x: float) -> float:
-        """Every finite number is possible."""
+        """Accept every finite number."""
         return x
 
     def _lift(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array]:
@@ -310,13 +339,13 @@ class GaussianUnknown(Model):
         return d, 0.5 * zeta * stats[0] / (stats[0] + zeta) * d * d
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """The Normal-inverse-gamma's update with a reading that counts zeta (equation `mf_posterior`)."""
+        """Update the Normal-inverse-gamma posterior with a reading of weight zeta, equation `mf_posterior`."""
         count, mean, shape, scale = stats
         d, lift = self._lift(stats, x, zeta)
         return np.stack([count + zeta, mean + zeta / (count + zeta) * d, shape + 0.5 * zeta, scale + lift])
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log of Student's t, or of the paper's tempered integral (the class says which)."""
+        """Return the log of Student's t, or of the paper's tempered integral."""
         count, _, shape, scale = stats
         if zeta == 0.0:
             return np.zeros_like(count)
@@ -331,14 +360,14 @@ class GaussianUnknown(Model):
         return np.asarray(base + rise - fall)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean of theta, and its variance scale / (count (shape - 1)): infinite while shape <= 1."""
+        """Return the mean of theta and its variance scale / (count (shape - 1)), infinite while shape <= 1."""
         count, mean, shape, scale = stats
         known = shape > 1.0
         var = np.where(known, self.scale * scale / (count * np.where(known, shape - 1.0, 1.0)), np.inf)
         return self.mean + self._unit * mean, var
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of Student's t; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
+        """Return the moments of Student's t; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
         count, mean, shape, scale = stats
         centre = self.mean + self._unit * mean
         if zeta == 0.0:
@@ -348,7 +377,7 @@ class GaussianUnknown(Model):
         return centre, np.where(beyond > 0.0, spread / np.where(beyond > 0.0, beyond, 1.0), np.inf)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """Student's distribution function, by the incomplete beta function."""
+        """Return Student's distribution function, by the incomplete beta function."""
         _, _, shape, scale = stats
         d, lift = self._lift(stats, x, zeta)
         u = np.ravel(lift / scale)
@@ -357,7 +386,7 @@ class GaussianUnknown(Model):
         return np.where(d > 0.0, 1.0 - tail.reshape(shape.shape), tail.reshape(shape.shape))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """sum_l w_l KL(t_l || mixture) of the normalised predictives, to 1e-6 nats at any scale."""
+        """Return sum_l w_l KL(t_l || mixture) of the normalized predictives, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
         count, mean, shape, scale = stats
@@ -366,30 +395,31 @@ class GaussianUnknown(Model):
         return float(tail_information(STUDENT, np.array(weight), np.array(mean), width, df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """log(1 + zeta / count) / 2 of theta given s2, and of s2 what zeta squared deviations tell; with a = shape
+        """Return log(1 + zeta / count) / 2 + f(a) - f(a + zeta / 2), with a = shape.
 
-        f(a) - f(a + zeta/2), f(a) = log Gamma(a) + a - a psi(a), psi the digamma function.
-
-        At zeta = 1 that is I(theta, s2; x). Below, no reading of one number has the update (a fraction of a squared
-        deviation): this is what would be learnt from as much scatter as the update counts.
+        Here f(a) = log Gamma(a) + a - a psi(a), and psi is the digamma function. The first term is the information
+        about theta given s2, the second that of zeta squared deviations about s2. At zeta = 1 the sum is I(theta, s2;
+        x). Below, no reading of one number has this update (a fraction of a squared deviation), and the sum is the
+        information in as much scatter as the update counts.
         """
         gain = _parameter_gains(np.ravel(stats[0]), np.ravel(stats[2]), zeta)
         return gain.reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The fall of Var(theta | s2), in units of s2: 1 / count - 1 / (count + zeta), whatever x is.
+        """Return the reduction of Var(theta | s2) in units of s2.
 
-        In these units it is finite for every shape, and that of `Gaussian`, whose noise is known.
+        It is 1 / count - 1 / (count + zeta) and does not depend on x. In these units it is finite for every shape,
+        and equal to that of `Gaussian`, whose noise is known.
         """
         return zeta / (stats[0] * (stats[0] + zeta))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """s2 ~ InverseGamma(shape, scale), theta ~ N(mean, s2 / count), then x ~ N(theta, s2)."""
+        """Draw s2 ~ InverseGamma(shape, scale), theta ~ N(mean, s2 / count), then x ~ N(theta, s2)."""
         s2 = self.scale / rng.gamma(self.shape)
         return rng.normal(rng.normal(self.mean, math.sqrt(s2 / self.count)), math.sqrt(s2), ticks)
 
     def params(self) -> Array:
-        """Prior mean, unit, count, shape, and whether the predictive is the paper's."""
+        """Return the prior mean, the unit, count and shape, and 1 if the predictive is the paper's, else 0."""
         return np.array([self.mean, self._unit, self.count, self.shape, float(self.kind == "paper")])
 
     def rescaled(self, offset: float, scale: float) -> GaussianUnknown:
@@ -399,6 +429,6 @@ class GaussianUnknown(Model):
         return type(self)(offset + scale * self.mean, self.count, self.shape, scale * scale * self.scale)
 
     def spec(self) -> dict[str, Any]:
-        """The five arguments."""
+        """Return `mean`, `count`, `shape`, `scale` and `predictive`."""
         prior = {"mean": self.mean, "count": self.count, "shape": self.shape, "scale": self.scale}
         return {**prior, "predictive": self.kind}

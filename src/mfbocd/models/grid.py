@@ -1,4 +1,4 @@
-"""Any likelihood of a one-dimensional parameter, another for each fidelity, exact on a grid."""
+"""Any likelihood of a one-dimensional parameter, with a different one for each fidelity, exact on a grid."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels.beta import beta_shares
-from .base import Array, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .lattice import NEVER, Lattice, Nodes, panels
-from .regression import whole
+from .regression import MOST
 
 Likelihood = Callable[..., Any]
 Pairs = Mapping[float, Any] | Sequence[tuple[float, Any]]
@@ -20,28 +22,42 @@ _ROUND = 1e-6  # what a likelihood's sum over x may miss of 1
 
 
 class Grid(Lattice):
-    """A parameter on a grid of values, and for each fidelity whatever way of looking at it there is.
+    """A parameter on a grid of values, with a likelihood of its own for each fidelity.
 
-    Tempering says that a poor reading is a good one that counts less. Where that is too crude, say what a poor
-    reading really is: `likelihood` gives p(x | theta) of each fidelity, and zeta is but the name it is found by.
-    The posterior over the grid, the predictive and the gains of discrete readings are then exact; integrals over
-    continuous ones are Gauss and Legendre's with `points` nodes.
+        P(theta_g | x) ~ P(theta_g) p_zeta(x | theta_g)
 
-    The functions are called with x of shape (N, 1) and theta of shape (G,), and must return (N, G): written with
-    numpy they do. That they sum to 1 over `support` for every theta is checked; zeta = 1 must be there, for
-    predictions are made at it.
+    Other models treat a low-fidelity reading as a full one of smaller weight. Where that is too crude, give the
+    likelihood p(x | theta) of each fidelity here; zeta is then only the key under which it is found. The posterior,
+    the predictive and the gains of discrete readings are exact on the grid.
 
     Parameters
     ----------
-    theta: G finite values, two or more.
-    likelihood: a mapping from each fidelity's zeta to its function (x, theta), or one function (x, theta, zeta).
-    support: what x can be: a list of values, or a tuple (low, high), both finite.
-    prior: weights of the values of theta, all the same unless told.
-    atoms: values in or at the ends of (low, high) that have a probability of their own, as the cap of a sensor has:
-        there the likelihood is that probability, elsewhere a density.
-    points: nodes of the integrals over (low, high). A density narrower than (high - low) * 10 / points needs more.
+    theta : sequence of float
+        The G values of the parameter, two or more.
+    likelihood : mapping or callable
+        A mapping from the zeta of each fidelity to its function (x, theta), or one function (x, theta, zeta). Each is
+        called with x of shape (N, 1) and theta of shape (G,) and must return p(x | theta) of shape (N, G). It must
+        sum or integrate to 1 over `support` for every theta, which is checked. zeta = 1 is required: predictions use
+        it.
+    support : sequence of float
+        What x can be: a list of values, or a tuple (low, high) of finite numbers for continuous readings.
+    prior : sequence of float, optional
+        Prior weights of the values of theta; equal by default.
+    atoms : sequence of float, default ()
+        Values in [low, high] that have a probability of their own, such as the limit of a sensor. There the
+        likelihood is that probability, elsewhere a density.
+    points : int, default 512
+        Nodes of the Gauss-Legendre integrals over (low, high). A density narrower than 10 (high - low) / points needs
+        more.
 
-    A classifier whose labels are right 9 times in 10, and a person who is always right, on a rate of defects:
+    Notes
+    -----
+    The statistics of a hypothesis are the normalized log posterior weights of the G values.
+
+    Examples
+    --------
+    The rate of defects, seen by a classifier whose labels are right 9 times in 10 and by a person who is always
+    right:
 
     >>> ways = {0.4: lambda x, p: np.where(x == 1, 0.9 * p + 0.1 * (1 - p), 0.1 * p + 0.9 * (1 - p)),
     ...         1.0: lambda x, p: np.where(x == 1, p, 1 - p)}
@@ -69,7 +85,7 @@ class Grid(Lattice):
             raise ValueError(f"{owner}.theta must be two values or more, not {theta!r}")
         self._ways = _ways(owner, likelihood)
         self.likelihood = likelihood
-        self.points = whole(owner, "points", points, 8)
+        self.points = whole(owner, "points", points, 8, MOST)
         self.atoms = np.unique([finite(owner, "atoms", v) for v in atoms])
         self.discrete = not isinstance(support, tuple)
         self.support = np.array([finite(owner, "support", v) for v in support])
@@ -85,16 +101,33 @@ class Grid(Lattice):
 
     def __repr__(self) -> str:
         ends = f"{self.theta[0]:g}..{self.theta[-1]:g}"
-        told = ", ".join(f"{zeta:g}" for zeta in self._ways) if self._ways else "any"
-        return f"{type(self).__name__}({self.theta.size} values {ends}, zeta: {told})"
+        zetas = ", ".join(f"{zeta:g}" for zeta in self._ways) if self._ways else "any"
+        return f"{type(self).__name__}({self.theta.size} values {ends}, zeta: {zetas})"
 
     @staticmethod
     def confusion(matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> Confusion:
-        """The rate of ones seen through a classifier's confusion matrix: see `Confusion`."""
+        """Build the model of a binary classifier with known confusion matrices; same as `Confusion`.
+
+        Parameters
+        ----------
+        matrices : mapping or sequence of pairs
+            As in `Confusion`.
+        alpha : float, default 1.0
+            As in `Confusion`.
+        beta : float, default 1.0
+            As in `Confusion`.
+        points : int, default 200
+            As in `Confusion`.
+
+        Returns
+        -------
+        Confusion
+            The model.
+        """
         return Confusion(matrices, alpha, beta, points)
 
     def check(self, x: float) -> float:
-        """What the support holds."""
+        """Accept what is in the support."""
         if not self.possible(np.array([x]))[0]:
             if self.discrete:
                 raise self.outside(x, ", ".join(f"{v:g}" for v in self.support))
@@ -105,15 +138,15 @@ class Grid(Lattice):
         return np.asarray((x >= self.support[0]) & (x <= self.support[-1]))
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Those the support holds."""
+        """Accept what is in the support."""
         return np.isin(x, self.support) if self.discrete else self._inside(x)
 
     def nearest(self, x: float) -> float:
-        """The nearest of listed values."""
+        """Return the nearest value of a discrete support."""
         return float(self.support[np.abs(self.support - x).argmin()]) if self.discrete else x
 
     def _density(self, x: Array, zeta: float) -> Array:
-        """p(x | theta) of N values, (N, G)."""
+        """Return p(x | theta) of N values, shape (N, G)."""
         if not self._ways:
             given = self.likelihood(x[:, None], self.theta, zeta)  # type: ignore[operator]
         elif zeta in self._ways:
@@ -136,7 +169,7 @@ class Grid(Lattice):
             return np.maximum(np.log(self._density(np.array([x]), zeta)[0]), NEVER)
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """log weights + log p(x | theta, zeta), normalised."""
+        """Return the normalized sum of the log weights and log p(x | theta, zeta)."""
         if zeta > 1.0 or (self._ways and zeta not in self._ways and zeta > 0.0):
             # A budget asks what is left to learn after many readings, as one of a large zeta. No reading comes here:
             # its predictive is asked for first, and that knows no other zeta.
@@ -184,20 +217,33 @@ class Grid(Lattice):
 
 
 class Confusion(Grid):
-    """Labels 0 and 1 as a classifier reports them: the rate of true ones, through its confusion matrix.
+    """Labels 0 and 1 of a classifier with known confusion matrices, with a Beta prior on the rate of true ones.
 
-    ``matrices[zeta][truth][label]`` is the probability that a way of looking reports `label`; a row sums to 1. With p
-    the rate of ones, P(label) = (1 - p) matrix[0][label] + p matrix[1][label]. A one-sided classifier (it misses much
-    but never cries wolf) is then taken for what it is, which no zeta of `Bernoulli` can say: its ones tell all, its
-    zeros little.
+        p ~ Beta(alpha, beta)
+        P(label | p) = (1 - p) matrix[0][label] + p matrix[1][label]
+
+    Unlike a zeta of `Bernoulli`, this describes a one-sided classifier correctly: if it misses many ones but gives no
+    false alarm, its ones are certain and its zeros say little.
 
     Parameters
     ----------
-    matrices: (2, 2) for each fidelity's zeta; that of zeta = 1 is the identity unless told.
-    alpha, beta: of the Beta prior of the rate.
-    points: of the grid. Each stands for one of as many equal parts of (0, 1), with the prior's mass in that part, and
-        lies at its mean there: a density with alpha < 1 is unbounded at 0, and its value in the middle says little.
+    matrices : mapping or sequence of pairs
+        For the zeta of each fidelity a 2 x 2 matrix: ``matrices[zeta][truth][label]`` is the probability of reporting
+        `label`, and each row sums to 1. At zeta = 1 the default is the identity.
+    alpha : float, default 1.0
+        Prior weight of ones, in readings.
+    beta : float, default 1.0
+        Prior weight of zeros, in readings.
+    points : int, default 200
+        Size of the grid over (0, 1).
 
+    Notes
+    -----
+    The interval (0, 1) is divided into `points` equal cells. A grid point has the prior mass of its cell and lies at
+    the prior mean within it, because a prior with alpha < 1 is unbounded at 0.
+
+    Examples
+    --------
     >>> model = Confusion({0.3: [[1.0, 0.0], [0.6, 0.4]]})
     >>> after = [model.update(model.prior(), label, zeta=0.3) for label in (0.0, 1.0)]
     >>> [round(float(model.parameter(stats)[0]), 3) for stats in after]
@@ -207,7 +253,7 @@ class Confusion(Grid):
     def __init__(self, matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> None:
         self.alpha = positive("Confusion", "alpha", alpha)
         self.beta = positive("Confusion", "beta", beta)
-        size = whole("Confusion", "points", points, 2)
+        size = whole("Confusion", "points", points, 2, MOST)
         pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
         self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}
         rate, mass = _beta_cells(self.alpha, self.beta, size)
@@ -215,14 +261,20 @@ class Confusion(Grid):
         super().__init__(rate, ways, [0.0, 1.0], mass)
         self.points = size
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with `points`."""
+        points = whole_number(arguments, "points", 200)
+        return CostBound(points, 60 * points, 40 * points, "points")
+
     def spec(self) -> dict[str, Any]:
-        """The arguments, the matrices as [zeta, matrix] each."""
+        """Return the arguments, with the matrices as pairs [zeta, matrix]."""
         pairs = [[zeta, matrix.tolist()] for zeta, matrix in self.matrices.items()]
         return {"matrices": pairs, "alpha": self.alpha, "beta": self.beta, "points": self.points}
 
 
 def _beta_cells(alpha: float, beta: float, size: int) -> tuple[Array, Array]:
-    """The mean and the mass of Beta(alpha, beta) in each of `size` equal parts of (0, 1)."""
+    """Return the mean and the mass of Beta(alpha, beta) in each of `size` equal parts of (0, 1)."""
     edge = np.linspace(0.0, 1.0, size + 1)
 
     def masses(a: float, b: float) -> Array:
@@ -263,7 +315,7 @@ def _matrix(zeta: float, given: Any) -> Array:
 
 
 def _ways(owner: str, likelihood: Any) -> dict[float, Likelihood]:
-    """The functions by zeta; none where one function takes zeta itself."""
+    """Return the functions by zeta; empty where one function takes zeta itself."""
     if callable(likelihood):
         return {}
     if not isinstance(likelihood, Mapping):

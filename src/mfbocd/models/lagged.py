@@ -1,4 +1,4 @@
-"""What regressions on the readings before have in common: the lags, in the statistics."""
+"""The lags of regressions on earlier readings, as part of the statistics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ from .regression import FAR, Regression
 
 
 class Lagged(Regression):
-    """A regression whose regressors are functions of the last `order` readings.
+    """Base class of the regressions whose regressors are functions of the last `order` readings.
 
-    Statistics after those of `Regression`, in units of the prior noise about `mean`, newest first: the lags of the
-    hypothesis, then those of a regime that begins now. A lag is one number, or several as `_unknown` is.
+    Notes
+    -----
+    Statistics of a hypothesis: those of `Regression`, then, newest first, relative to `mean` and in units of the
+    prior noise, the lags of the hypothesis and the lags of a regime that begins now. A lag is one number, or as many
+    as `_unknown` has.
     """
 
     order: int
     mean: float
     _unknown: ClassVar[tuple[float, ...]] = (0.0,)
-    """A lag that neither the regime nor one before it has read."""
+    """A lag that was read neither in the regime nor before it."""
 
     def _set(
         self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
@@ -32,30 +35,30 @@ class Lagged(Regression):
 
     @abstractmethod
     def _regressors(self, lags: Array) -> Array:
-        """The regressors (p, K) where the lags are (numbers of a lag, order, K)."""
+        """Return the regressors (p, K) for lags of shape (numbers of a lag, order, K)."""
 
     def _blur(self, lags: Array) -> Array | float:
-        """Variance of the coming reading, in units of the noise's, because its lags are in doubt; (K,)."""
+        """Return the variance due to uncertain lags, in units of the noise variance, shape (K,)."""
         return 0.0
 
     def _expected_lag(self, rows: Array) -> Array:
-        """What stands for the coming reading if it is not read, (numbers of a lag, K)."""
+        """Return what replaces the coming reading if it is not read, shape (numbers of a lag, K)."""
         u, _ = self._coming(rows)
         return np.clip(self._forecast(rows, u)[0], -FAR, FAR)[None]
 
     def _lags(self, rows: Array) -> Array:
-        """Those of each hypothesis, (numbers of a lag, order, K)."""
+        """Return the lags of each hypothesis, shape (numbers of a lag, order, K)."""
         own = rows[self._rows + 1 : self._rows + 1 + self._memory]
         return own.reshape(len(self._unknown), self.order, rows.shape[1])
 
     def prior(self) -> Array:
-        """That of `Regression`, and lags that are not known."""
+        """Return the prior of `Regression` with unknown lags."""
         out = super().prior()
         out[self._rows + 1 :] = np.tile(np.repeat(self._unknown, self.order), 2)
         return out
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Noise and coefficients from the prior, then readings that lean on those before; the first on none."""
+        """Draw noise and coefficients from the prior, then readings with lags; the first has unknown lags."""
         beta, sd = self._regime(rng)
         y = np.empty(ticks)
         lags = np.repeat(self._unknown, self.order).reshape(-1, self.order, 1)
@@ -66,7 +69,7 @@ class Lagged(Regression):
         return self.mean + self._unit * y
 
     def new_regime(self, live: Array) -> Array:
-        """The prior, with the stream's lags."""
+        """Return the prior with the stream's lags."""
         out = self.prior()
         if live.shape[1] and self.order:
             lags = live[-self._memory :, -1]  # the same for all
@@ -93,7 +96,7 @@ class Lagged(Regression):
 
 
 def _push(lags: Array, newest: Array) -> None:
-    """Move (numbers of a lag, order, K) on by one tick."""
+    """Shift lags of shape (numbers of a lag, order, K) by one tick."""
     if lags.shape[1]:
         lags[:, 1:] = lags[:, :-1].copy()
         lags[:, 0] = newest

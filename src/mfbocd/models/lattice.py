@@ -1,4 +1,4 @@
-"""What models on a grid of parameter values share: exact sums over the grid, whatever the likelihood."""
+"""What models on a grid of parameter values share: exact sums over the grid for any likelihood."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .base import Array, Model
 from .sampling import heavy
 
 NEVER = -1e290
-"""Stands in for the log of a probability of zero: sums of it stay finite."""
-_KEPT = 16  # ways of looking whose nodes are remembered; a policy asks for the same few at every tick
+"""Replaces the log of a zero probability, so that sums stay finite."""
+_KEPT = 16  # fidelities whose nodes are cached; a policy uses the same few at every tick
 
 
 @kernel
@@ -65,7 +65,19 @@ def _averages(logs: Array, values: Array) -> Array:
 
 
 class Nodes(NamedTuple):
-    """What x can be at one fidelity: all its values, or the nodes of a quadrature."""
+    """The values of x at one fidelity, or the nodes of a quadrature over them.
+
+    Attributes
+    ----------
+    x : ndarray
+        Shape (N,).
+    share : ndarray
+        1 for a value, the weight of a node in an integral; shape (N,).
+    density : ndarray
+        Probability or density of x for each parameter, shape (N, G).
+    sharpness : ndarray
+        Sum of share * density * log density, shape (G,).
+    """
 
     x: Array
     """(N,)"""
@@ -78,7 +90,22 @@ class Nodes(NamedTuple):
 
     @classmethod
     def of(cls, x: Array, share: Array, density: Array) -> Nodes:
-        """With `sharpness` worked out."""
+        """Build the nodes and compute their `sharpness`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Shape (N,).
+        share : ndarray
+            Shape (N,).
+        density : ndarray
+            Shape (N, G).
+
+        Returns
+        -------
+        Nodes
+            The nodes.
+        """
         return cls(x, share, density, share @ _xlogx(density))
 
 
@@ -87,10 +114,12 @@ def _xlogx(p: Array) -> Array:
 
 
 class Lattice(Model):
-    """A parameter that takes one of G values, with any likelihood at all for each fidelity.
+    """Base class of the models whose parameter takes one of G values, with any likelihood for each fidelity.
 
-    Statistics of a hypothesis: the log posterior weights of the G values, normalised. A reading adds its log
-    likelihood, and the predictive is the sum of weight times likelihood: exact and normalised for any likelihood.
+    Notes
+    -----
+    The statistics of a hypothesis are the normalized log posterior weights of the G values. A reading adds its log
+    likelihood, and the predictive is the weighted sum of the likelihoods: exact and normalized for any likelihood.
     """
 
     theta: Array
@@ -99,19 +128,19 @@ class Lattice(Model):
 
     @abstractmethod
     def _log_likelihood(self, x: float, zeta: float) -> Array:
-        """log p(x | theta, zeta) of each theta, (G,)."""
+        """Return log p(x | theta, zeta) of each theta, shape (G,)."""
 
     @abstractmethod
     def _make_nodes(self, zeta: float) -> Nodes:
-        """What x can be at zeta."""
+        """Return the possible values of x at zeta, or quadrature nodes."""
 
     @abstractmethod
     def _moments(self, zeta: float) -> tuple[Array, Array]:
-        """Mean and variance of x for each theta, (G,) each."""
+        """Return the mean and variance of x for each theta, shape (G,) each."""
 
     @abstractmethod
     def _below(self, x: float, zeta: float) -> Array:
-        """P(x' <= x | theta), (G,)."""
+        """Return P(x' <= x | theta), shape (G,)."""
 
     def _start(self, theta: Array, log_prior: Array) -> None:
         self.theta = theta
@@ -132,15 +161,15 @@ class Lattice(Model):
         return np.ascontiguousarray(stats.reshape(self.columns, -1))
 
     def sound(self, stats: Array) -> bool:
-        """Logarithms, of which each hypothesis has a finite one: a theta may be impossible, not all of them."""
+        """Check that each hypothesis has a value of theta that is possible."""
         return bool((stats < np.inf).all() and np.isfinite(stats).any(axis=0).all())
 
     def prior(self) -> Array:
-        """The log prior weights."""
+        """Return the log prior weights."""
         return self._log_prior.copy()
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
-        """log weights + log p(x | theta, zeta), normalised."""
+        """Return the normalized sum of the log weights and log p(x | theta, zeta)."""
         if zeta == 0.0:
             return stats
         logs = np.array(stats.reshape(self.columns, -1))
@@ -148,25 +177,25 @@ class Lattice(Model):
         return logs.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
-        """log of sum of weight times p(x | theta, zeta); minus infinity where no theta can produce x."""
+        """Return log sum_theta weight p(x | theta, zeta); minus infinity where no theta can produce x."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         value = _evidence(self._logs(stats), self._log_likelihood(x, zeta))
         return np.where(value < 0.1 * NEVER, -np.inf, value).reshape(stats.shape[1:])
 
     def _mixed(self, stats: Array, mean: Array, var: Array) -> tuple[Array, Array]:
-        """Mean and variance of the mixture over theta of what has this mean and variance for each."""
+        """Return the mean and variance of a mixture over theta, from those of its components."""
         centre = float(np.exp(self._log_prior) @ mean)  # about it: less cancellation
         apart = mean - centre
         first, second = _averages(self._logs(stats), np.stack([apart, var + apart**2]))
         return (centre + first).reshape(stats.shape[1:]), (second - first**2).reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of theta."""
+        """Return the mean and variance of theta."""
         return self._mixed(stats, self.theta, np.zeros_like(self.theta))
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the next x."""
+        """Return the moments of the mixture over theta."""
         if zeta == 0.0:
             return self.predictive(stats)[0], np.full(stats.shape[1:], np.inf)
         mean, var = self._moments(zeta)
@@ -175,22 +204,22 @@ class Lattice(Model):
         return self._mixed(stats, mean, var)
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
-        """Weights times the distribution function for each theta."""
+        """Return the weighted sum of the distribution functions of all theta."""
         below = _averages(self._logs(stats), self._below(x, zeta)[None])[0]
         return np.minimum(below, 1.0).reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """sum_l w_l sum_x p_l log(p_l / p), over the values or the nodes of x."""
+        """Return sum_l w_l sum_x p_l log(p_l / p), over the values of x or the nodes of its quadrature."""
         if zeta == 0.0:
             return 0.0
         w, kept = heavy(weight, stats)
         nodes = self._nodes(zeta)
         each = nodes.density @ np.exp(kept)
-        told = _xlogx(each) @ w - _xlogx(each @ w)
-        return max(float(nodes.share @ told), 0.0)
+        gain = _xlogx(each) @ w - _xlogx(each @ w)
+        return max(float(nodes.share @ gain), 0.0)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x): what x is sharper by if theta is known."""
+        """Return I(theta; x), the entropy of x minus its entropy given theta."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         nodes = self._nodes(zeta)
@@ -199,7 +228,7 @@ class Lattice(Model):
         return np.maximum(gain, 0.0).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Var(theta) - E_x Var(theta | x) = Var_x E(theta | x)."""
+        """Return Var(theta) - E_x Var(theta | x) = Var_x E(theta | x)."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         nodes = self._nodes(zeta)
@@ -212,8 +241,10 @@ class Lattice(Model):
 
 
 def panels(edges: Array, nodes: int = 8) -> tuple[Array, Array]:
-    """Nodes and weights of Gauss and Legendre's rule between each two neighbours of `edges`.
+    """Return the nodes and weights of the Gauss-Legendre rule between neighbouring `edges`.
 
+    Examples
+    --------
     >>> x, share = panels(np.array([0.0, 1.0, 3.0]))
     >>> round(float(share @ x**2), 12)
     9.0

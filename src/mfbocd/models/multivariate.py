@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array
+from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -19,21 +20,32 @@ Matrix = float | Sequence[float] | Sequence[Sequence[float]] | NDArray[np.float6
 
 
 class MultivariateGaussian(Elliptical):
-    """Readings of d numbers, normal with known covariance `noise`, and a N(mean, var) prior on their mean.
+    """Readings of d numbers, normal with known covariance and a normal prior on their mean.
 
-    At fidelity zeta a reading has covariance noise / zeta (`mf_gaussian`, in d dimensions). In the basis where the
-    noise is 1 and var is diagonal (found once), the d coordinates are d univariate Gaussians, exactly. Statistics of
-    a hypothesis there: the sum of zeta, and the d posterior means; coordinate i has the precision
-    1 / lambda_i + sum of zeta, with lambda_i its prior variance. Nothing depends on the data's units or axes.
+        theta ~ N(mean, var),  x | theta ~ N(theta, noise_var / zeta)
+
+    This is equation `mf_gaussian` in d dimensions.
 
     Parameters
     ----------
-    mean: d numbers, two or more.
-    var: prior covariance of the mean, (d, d); a number or d of them are its diagonal.
-    noise: covariance of a full reading, likewise.
+    mean : sequence of float
+        Prior mean of the level, d numbers, two or more.
+    var : float, sequence of float or matrix, default 1.0
+        Prior covariance of the level, shape (d, d); one number or d numbers are its diagonal.
+    noise_var : float, sequence of float or matrix, default 1.0
+        Covariance of a reading at zeta = 1, in the same forms.
 
-    A number more than 1e140 standard deviations off counts as exactly that far.
+    Notes
+    -----
+    In the basis where noise_var is the identity and var is diagonal (computed once), the d coordinates are d
+    independent univariate Gaussians. Statistics of a hypothesis in that basis: the sum of zeta and the d posterior
+    means. Coordinate i has precision 1 / lambda_i + sum of zeta, with lambda_i its prior variance. Results do not
+    depend on the units or axes of the data.
 
+    A number more than 1e140 standard deviations from the prior mean counts as exactly that far.
+
+    Examples
+    --------
     >>> model = MultivariateGaussian(mean=[0, 0], var=9, noise_var=[[1.0, 0.5], [0.5, 1.0]])
     >>> stats = model.update(model.prior(), np.array([2.0, 2.0]), zeta=0.5)
     >>> theta, var = model.parameter(stats)
@@ -64,21 +76,21 @@ class MultivariateGaussian(Elliptical):
         return f"MultivariateGaussian of {self.dimension} numbers"
 
     def prior(self) -> Array:
-        """Nothing read, means 0."""
+        """Return zeros: no reading, and standardized means of 0."""
         return np.zeros(self.columns)
 
     def check(self, x: Array) -> Array:
-        """Every d finite numbers are possible."""
+        """Accept every d finite numbers."""
         return x
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
-        """Each coordinate's mean moves zeta / (precision + zeta) of the way to the reading."""
+        """Move the mean of each coordinate zeta / (precision + zeta) of the way to the reading."""
         mean = stats[1:]
         step = zeta / (self._precisions(stats) + zeta)
         return np.concatenate([stats[:1] + zeta, mean + step * (self._moved(x, stats) - mean)])
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
-        """log N(x | mu, noise / zeta + var_theta)."""
+        """Return log N(x | mu, noise_var / zeta + var_theta)."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         precision = self._precisions(stats)
@@ -87,43 +99,52 @@ class MultivariateGaussian(Elliptical):
         return np.asarray(0.5 * (np.log(k) - _LOG_2PI - k * away * away).sum(axis=0) - self._log_unit)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Posterior mean of the d means, and the diagonal of their covariance."""
+        """Return the posterior mean of the d means and the diagonal of their covariance."""
         mean = self._sd * (self._back @ stats[1:]).T + self.mean
         return mean.T, ((self._back**2 @ (1.0 / self._precisions(stats))).T * self._sd**2).T
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean mu and the diagonal of noise / zeta + var_theta."""
+        """Return the mean mu and the diagonal of noise_var / zeta + var_theta."""
         mean, var = self.parameter(stats)
         return mean, var + (_column(self._sd**2, stats) / zeta if zeta > 0.0 else math.inf)
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
-        """The normal distribution function of each number."""
+        """Return the normal distribution function of each number."""
         mean, variance = self.predictive(stats, zeta)
         z = (_column(x, stats) - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
 
     def components(self, stats: Array, zeta: float) -> Components:
-        """Normal, with diagonal covariances in the model's basis."""
+        """Return normals, with diagonal covariances in the model's basis."""
         variance = 1.0 / zeta + 1.0 / self._precisions(stats).T
         shape = variance[:, :, None] * np.eye(self.dimension)
         return Components(stats[1:].T, shape, np.full(stats.shape[1], math.inf))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """I(theta; x) = log det(1 + zeta var_theta / noise) / 2."""
+        """Return I(theta; x) = log det(1 + zeta var_theta / noise_var) / 2."""
         return np.asarray(0.5 * np.log1p(zeta / self._precisions(stats)).sum(axis=0))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The trace of (Cov(theta) - Cov(theta | x)) / noise: in units of the noise, summed over d directions."""
+        """Return the trace of (Cov(theta) - Cov(theta | x)) / noise_var.
+
+        It is in units of the noise, summed over d directions.
+        """
         precision = self._precisions(stats)
         return np.asarray((zeta / (precision * (precision + zeta))).sum(axis=0))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """theta ~ N(mean, var), then x ~ N(theta, noise)."""
+        """Draw theta ~ N(mean, var), then x ~ N(theta, noise_var)."""
         theta = rng.multivariate_normal(self.mean, self.var, method="cholesky")
         return rng.multivariate_normal(theta, self.noise_var, ticks, method="cholesky")
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of the length of `mean`."""
+        d = len(arguments["mean"])
+        return cls._cost_bound(d, d + 1, 20 * d**2 + 3000, "mean")
+
     def spec(self) -> dict[str, Any]:
-        """The three arguments."""
+        """Return `mean`, `var` and `noise_var`."""
         return {"mean": self.mean.tolist(), "var": self.var.tolist(), "noise_var": self.noise_var.tolist()}
 
     def _precisions(self, stats: Array) -> Array:
@@ -134,5 +155,5 @@ class MultivariateGaussian(Elliptical):
 
 
 def _column(values: Array, like: Array) -> Array:
-    """One value a row, beside however many hypotheses."""
+    """Reshape values, one per row, to broadcast over the hypotheses."""
     return values.reshape(values.shape + (1,) * (like.ndim - 1))

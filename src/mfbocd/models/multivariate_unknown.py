@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from .._kernels.cholesky import add, full, log_determinant, squared
 from .._kernels.compile import kernel
 from .._kernels.gamma_ratio import log_rise, log_rises
 from .._kernels.wishart import covariance_gain
-from .base import Array, Predictive, finite, positive, predictive_of
+from ..inputs.arguments import finite, positive
+from .base import Array, Predictive, predictive_of
+from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 
@@ -31,32 +33,48 @@ def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
 
 
 class MultivariateGaussianUnknown(Elliptical):
-    """Readings of d numbers, normal with unknown mean and covariance.
+    """Readings of d numbers, normal with unknown mean and covariance, and a Normal-inverse-Wishart prior.
 
-    theta | C ~ N(mean, C / count), C ~ inverse-Wishart(degrees, scale). A reading at zeta counts as that part of one:
-    count += zeta, degrees += zeta, scale += zeta count / (count + zeta) (x - mean) (x - mean)^T, and the mean moves
-    zeta / (count + zeta) of the way. With c = zeta count / (count + zeta) and q = (x - mean)^T scale^-1 (x - mean)
-    the tempered likelihood integrates to something proportional to (1 + c q)^(-(degrees + zeta) / 2), and two
-    predictives are on offer (see `Bernoulli`):
+        C ~ InverseWishart(degrees, scale)
+        theta | C ~ N(mean, C / count)
+        x | theta, C ~ N(theta, C)
 
-    - ``"paper"``: that integral as it is, no density in x at zeta < 1;
-    - ``"normalized"`` (the default): divided by its integral over x. It is Student's t about the mean with
-      degrees + zeta - d degrees of freedom, df, and the scale matrix scale / (c df).
-
-    At zeta = 1 both are the ordinary predictive. Note what tempering means here: C is learnt as if a reading at zeta
-    were that part of a reading with covariance C, not a whole one with covariance C / zeta.
-
-    Statistics, in units of the prior scale and about the prior mean: the sum of zeta, the d means, the diagonal of
-    the scale in the data's axes, and the Cholesky factor of the scale, packed row by row. Nothing depends on the
-    data's units or axes.
+    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
 
     Parameters
     ----------
-    mean: d numbers, two or more.
-    count: how many readings the prior mean is worth.
-    degrees: how many the prior covariance is worth, at least d; without it d + 2, for which E[C] = scale.
-    scale: (d, d); a number or d of them are its diagonal.
+    mean : sequence of float
+        Prior mean of the level, d numbers, two or more.
+    count : float, default 1.0
+        Number of readings that the prior mean is worth.
+    degrees : float, optional
+        Number of readings that the prior covariance is worth, at least d; by default d + 2, for which E[C] = scale.
+    scale : float, sequence of float or matrix, default 1.0
+        Scale matrix of the prior of C, shape (d, d); one number or d numbers are its diagonal.
+    predictive : {'normalized', 'paper'}, default 'normalized'
+        Which density a reading at zeta < 1 has; see Notes.
 
+    Notes
+    -----
+    A reading changes count += zeta, degrees += zeta, scale += c (x - mean) (x - mean)^T with
+    c = zeta count / (count + zeta), and moves the mean zeta / (count + zeta) of the way.
+
+    With q = (x - mean)^T scale^-1 (x - mean) the tempered likelihood integrates to a multiple of (1 + c q)^(-(degrees
+    + zeta) / 2). At zeta < 1 there are two predictives (see `Bernoulli`), which are equal at zeta = 1:
+
+    - ``"paper"``: that integral as it is (`mf_posterior_predictive`), which is not a density in x;
+    - ``"normalized"``: the same divided by its integral over x. It is Student's t about the mean with
+      df = degrees + zeta - d degrees of freedom and the scale matrix scale / (c df).
+
+    C is learnt as if a reading at zeta were a fraction zeta of a reading with covariance C, not a whole reading with
+    covariance C / zeta.
+
+    Statistics of a hypothesis, relative to the prior mean and in units of the prior scale: the sum of zeta, the d
+    means, the diagonal of the scale in the data's axes, and the Cholesky factor of the scale, packed row by row.
+    Results do not depend on the units or axes of the data.
+
+    Examples
+    --------
     >>> model = MultivariateGaussianUnknown(mean=[0, 0], count=0.5, degrees=4, scale=2)
     >>> stats = model.update(model.prior(), np.array([3.0, 0.0]), zeta=1.0)
     >>> theta, _ = model.parameter(stats)
@@ -95,17 +113,17 @@ class MultivariateGaussianUnknown(Elliptical):
         )
 
     def prior(self) -> Array:
-        """Nothing read, means 0, scale 1."""
+        """Return no reading, standardized means of 0 and scale 1."""
         d = self.dimension
         i, j = np.tril_indices(d)
         return np.concatenate([np.zeros(1 + d), np.ones(d), (i == j).astype(float)])
 
     def check(self, x: Array) -> Array:
-        """Every d finite numbers are possible."""
+        """Accept every d finite numbers."""
         return x
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
-        """count + zeta, degrees + zeta, the mean moved, the scale's factor turned by d rotations a hypothesis."""
+        """Update count, degrees and mean, and rotate the reading into the Cholesky factor of the scale."""
         d = self.dimension
         out = np.array(stats.reshape(self.columns, -1))  # a contiguous copy: the kernel runs along its rows
         y = standard(x, self.mean, self._sd)
@@ -119,7 +137,7 @@ class MultivariateGaussianUnknown(Elliptical):
         return out.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
-        """log of the tempered integral, or of the Student's t it is proportional to."""
+        """Return the log of Student's t, or of the paper's tempered integral."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         d = self.dimension
@@ -137,7 +155,7 @@ class MultivariateGaussianUnknown(Elliptical):
         return (front + tail).reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of the d means; the variance is infinite up to d + 1 degrees."""
+        """Return the mean and variance of the d means; the variance is infinite up to d + 1 degrees."""
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
         mean = self.mean[:, None] + self._sd[:, None] * (self._back @ rows[1 : 1 + d])
@@ -146,7 +164,18 @@ class MultivariateGaussianUnknown(Elliptical):
         return mean.reshape(d, *stats.shape[1:]), var.reshape(d, *stats.shape[1:])
 
     def covariance(self, stats: Array) -> Array:
-        """E[C], shape (d, d) or (d, d, K); infinite up to d + 1 degrees."""
+        """Return the posterior mean of the covariance C.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        ndarray
+            Shape (d, d) or (d, d, K); infinite up to d + 1 degrees.
+        """
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
         root = self._sd[:, None] * (self._back @ full(np.ascontiguousarray(rows[1 + 2 * d :]), d))
@@ -154,7 +183,7 @@ class MultivariateGaussianUnknown(Elliptical):
         return (scale * _reciprocal(self.degrees + rows[0] - d - 1.0)).reshape(d, d, *stats.shape[1:])
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variances of the Student's t; a variance is infinite up to two degrees of freedom."""
+        """Return the moments of Student's t; a variance is infinite up to two degrees of freedom."""
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
         mean, _ = self.parameter(stats)
@@ -164,7 +193,7 @@ class MultivariateGaussianUnknown(Elliptical):
         return mean, var.reshape(d, *stats.shape[1:])
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
-        """The distribution function of Student's t, of each number."""
+        """Return the distribution function of Student's t for each number."""
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
         mean, _ = self.parameter(rows)
@@ -177,17 +206,18 @@ class MultivariateGaussianUnknown(Elliptical):
         return below.reshape(d, *stats.shape[1:])
 
     def components(self, stats: Array, zeta: float) -> Components:
-        """Student's t, in units of the prior scale."""
+        """Return Student's t, in units of the prior scale."""
         d = self.dimension
         share, df = self._student(stats, zeta)
         root = full(np.ascontiguousarray(stats[1 + 2 * d :]), d)
         return Components(stats[1 : 1 + d].T, root @ root.transpose(0, 2, 1) / (share * df)[:, None, None], df)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """d/2 log(1 + zeta / count) of theta given C, and of C what a scatter with zeta degrees of freedom tells:
+        """Return d/2 log(1 + zeta / count) + F(nu) - F(nu + zeta), with nu = degrees.
 
-        F(nu) - F(nu + zeta), F(nu) = log Gamma_d(nu / 2) + d nu / 2 - nu / 2 psi_d(nu / 2) with nu the degrees. At
-        zeta = 1 that is I(theta, C; x); below see `GaussianUnknown`.
+        Here F(nu) = log Gamma_d(nu / 2) + d nu / 2 - nu / 2 psi_d(nu / 2). The first term is the information about
+        theta given C, the second that about C of a scatter matrix with zeta degrees of freedom. At zeta = 1 the sum
+        is I(theta, C; x); below see `GaussianUnknown`.
         """
         rows = stats.reshape(self.columns, -1)
         d = self.dimension
@@ -195,12 +225,12 @@ class MultivariateGaussianUnknown(Elliptical):
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The trace of (Cov(theta | C) - Cov(theta | C, x)) / C: d / count - d / (count + zeta), whatever C is."""
+        """Return the trace of (Cov(theta | C) - Cov(theta | C, x)) / C = d / count - d / (count + zeta)."""
         count = self.count + stats[0]
         return np.asarray(self.dimension * zeta / (count * (count + zeta)))
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """C ~ InverseWishart(degrees, scale), theta ~ N(mean, C / count), then x ~ N(theta, C)."""
+        """Draw C ~ InverseWishart(degrees, scale), theta ~ N(mean, C / count), then x ~ N(theta, C)."""
         d = self.dimension
         # Bartlett: the inverse of C is W W^T with W lower triangular about the Cholesky factor of the scale's inverse
         factor = np.tril(rng.normal(size=(d, d)), -1) + np.diag(np.sqrt(rng.chisquare(self.degrees - np.arange(d))))
@@ -208,8 +238,14 @@ class MultivariateGaussianUnknown(Elliptical):
         theta = self.mean + root @ rng.normal(size=d) / np.sqrt(self.count)
         return np.asarray(theta + rng.normal(size=(ticks, d)) @ root.T)
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of the length of `mean`."""
+        d = len(arguments["mean"])
+        return cls._cost_bound(d, 1 + 2 * d + d * (d + 1) // 2, 60 * d**2 + 5000, "mean")
+
     def spec(self) -> dict[str, Any]:
-        """The five arguments."""
+        """Return the five arguments."""
         return {
             "mean": self.mean.tolist(),
             "count": self.count,

@@ -1,10 +1,9 @@
-"""Families side by side: a reading of mixed columns, independent given the regime."""
+"""Several families side by side: readings of mixed columns that are independent given the regime."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -12,30 +11,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array, Model
+from .cost import CostBound, cost_bound_of, families, family
 from .elliptical import Elliptical, log_densities
-from .sampling import heavy, owners, summed, told, uniform
+from .sampling import POINTS, heavy, owners, sampled_information, summed_information, uniform
 from .table import Table, table_of
 
 _CELLS = 8192  # readings summed one by one; more are sampled
 
 
 class Product(Model):
-    """Columns of different kinds that change together: log p(x) is the sum over the families.
+    """Readings made of columns of different families that change together.
 
-    A reading is the concatenation of the families' readings. A family whose number is missing (NaN, with
-    ``missing="skip"``) contributes nothing at that tick and is skipped alone; one with several numbers takes all of
-    them or none. Statistics, moments and parameters are concatenated, in the order of the families.
+        log p(x) = sum over the families of log p(their columns)
 
-    The parameter and the variance gain are sums over the families, the latter each in its own unit. The run-length
-    gain is no sum: what one column tells, another may tell too. Up to 8192 combinations of the families' values
-    (discrete ones exact, continuous ones on a grid) are summed; beyond that 1024 fixed points (`models.sampling`).
-    Gains are of a reading with nothing missing.
+    A reading is the concatenation of the readings of the families, which are independent given the regime.
 
     Parameters
     ----------
-    models: two families or more: of one number each, multivariate Gaussians, or products of those.
-    parts: the same as a list, of models or of tables such as ``{"kind": "Gaussian", "mean": 0, "var": 9}``.
+    *models : Model
+        Two families or more: families of one number each, multivariate Gaussians, or products of those.
+    parts : sequence of Model or mapping, optional
+        The same as a list, of models or of tables such as ``{"kind": "Gaussian", "mean": 0, "var": 9}``. Not together
+        with `models`.
 
+    Notes
+    -----
+    Statistics, moments and parameters are concatenated in the order of the families.
+
+    A family whose number is missing (NaN, with ``missing="skip"``) contributes nothing at that tick; the others do.
+    Of a family with several numbers, all must be present or all missing.
+
+    The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
+    run-length gain is not a sum, because the columns may carry the same information. Up to 8192 combinations of the
+    families' values (discrete ones exact, continuous ones on a grid) are summed; beyond that it uses 1024 fixed
+    points (`models.sampling`). Gains assume that nothing will be missing.
+
+    Examples
+    --------
     >>> from mfbocd.models import Bernoulli, Gaussian
     >>> model = Product(Gaussian(0, 9, 1), Bernoulli(1, 1))
     >>> stats = model.update(model.prior(), np.array([2.0, np.nan]), zeta=1.0)
@@ -65,30 +77,30 @@ class Product(Model):
         return f"Product({', '.join(repr(part) for part in self.parts)})"
 
     def prior(self) -> Array:
-        """The families' priors, one after another."""
+        """Return the priors of the families, concatenated."""
         return np.concatenate([part.prior() for part in self.parts])
 
     def sound(self, stats: Array) -> bool:
-        """Of every family."""
+        """Check the statistics of every family."""
         return all(part.sound(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True))
 
     def new_regime(self, live: Array) -> Array:
-        """As each family begins."""
+        """Return the new regime of every family, concatenated."""
         return np.concatenate(
             [part.new_regime(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
         )
 
     def skip(self, stats: Array) -> Array:
-        """As each family lets time pass."""
+        """Skip the tick in every family."""
         return np.concatenate([part.skip(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
 
     def check_zetas(self, zetas: Sequence[float]) -> None:
-        """Those every family can rank."""
+        """Check the fidelities for every family."""
         for part in self.parts:
             part.check_zetas(zetas)
 
     def check(self, x: Array) -> Array:
-        """What each family can have produced; an error names the first number of the one that cannot."""
+        """Check the numbers of every family; an error names the position of the first bad one."""
         for part, cells in zip(self.parts, self._cells, strict=True):
             own = x[cells]
             gone = np.isnan(own)
@@ -102,14 +114,14 @@ class Product(Model):
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Those every family can have produced."""
+        """Accept what every family can produce."""
         ok = np.ones(len(x), dtype=np.bool_)
         for part, cells in zip(self.parts, self._cells, strict=True):
             ok &= part.possible(x[:, cells] if part.dimension > 1 else x[:, cells.start])
         return ok
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
-        """Each family's update by its own numbers, or its skip where they are missing."""
+        """Update each family with its own numbers, or skip it where they are missing."""
         out = []
         for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
             own = x[cells]
@@ -118,7 +130,7 @@ class Product(Model):
         return np.concatenate(out)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
-        """The sum over the families that were read."""
+        """Return the sum over the families that were read."""
         total = np.zeros(stats.shape[1:])
         for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
             own = x[cells]
@@ -127,17 +139,17 @@ class Product(Model):
         return total
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """The families' parameters, one after another."""
+        """Return the parameters of the families, concatenated."""
         pairs = [part.parameter(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
         return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """The families' means and variances, one after another."""
+        """Return the moments of the families, concatenated."""
         pairs = [part.predictive(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)]
         return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
-        """Each number's own distribution function."""
+        """Return the distribution function of each number on its own."""
         found = [
             part.predictive_cdf(stats[rows], _own(part, x[cells]), zeta)
             for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
@@ -145,7 +157,7 @@ class Product(Model):
         return _stacked(found, stats)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
+        """Return I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
         if zeta == 0.0:
             return 0.0
         w, kept = heavy(weight, stats)
@@ -157,7 +169,7 @@ class Product(Model):
             logs = tables[0]
             for table in tables[1:]:
                 logs = (logs[:, None, :] + table[None, :, :]).reshape(-1, w.size)
-            return summed(w, logs)
+            return summed_information(w, logs)
         owner = owners(w)
         logs = np.zeros((owner.size, w.size))
         column = 0
@@ -168,46 +180,51 @@ class Product(Model):
             if isinstance(part, Elliptical):
                 logs += log_densities(w, part.components(rows, zeta), owner, column)
                 column += part.dimension + 1
-        return told(w, logs, owner)
+        return sampled_information(w, logs, owner)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """The sum over the families: they are independent given the regime."""
+        """Return the sum over the families, which are independent given the regime."""
         return np.sum(
             [part.parameter_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)],
             axis=0,
         )
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The sum over the families, each in its own unit."""
+        """Return the sum over the families, each in its own unit."""
         return np.sum(
             [part.variance_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)], axis=0
         )
 
     def nearest(self, x: Array) -> Array:
-        """Each family's nearest value."""
+        """Return the nearest value of each family."""
         near = [part.nearest(_own(part, x[cells])) for part, cells in zip(self.parts, self._cells, strict=True)]
         return np.concatenate([np.atleast_1d(value) for value in near])
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Each part's own."""
+        """Draw from each family."""
         return np.hstack([part.sample(rng, ticks).reshape(ticks, -1) for part in self.parts])
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """The sum over the parts; the run-length gain adds sums over combinations of their values."""
+        parts = [cost_bound_of(part) for part in arguments["parts"]]
+        gain = sum(part.gain for part in parts) + 150_000 + 50 * POINTS * len(parts)
+        return CostBound(sum(part.columns for part in parts), sum(part.tick for part in parts) + 5000, gain, "parts")
+
     def spec(self) -> dict[str, Any]:
-        """The families, each as its kind and its own arguments."""
+        """Return `parts`: each family as its kind and its arguments."""
         return {"parts": [{"kind": type(part).__name__, **part.spec()} for part in self.parts]}
 
 
 def _model_of(i: int, part: object) -> Model:
-    """A family from itself or from a table that names it."""
+    """Return a family, given as a model or as a table that names it."""
     if isinstance(part, Mapping):
         arguments = dict(part)
         kind = arguments.pop("kind", None)
-        room = import_module(__package__)
-        plain = {name.lower(): name for name in room.__all__ if name != "Model"}
-        name = plain.get(str(kind).replace("_", "").lower())
-        if name is None:
-            raise ValueError(f"Product.parts[{i}].kind must be one of {', '.join(plain.values())}, not {kind!r}")
-        part = getattr(room, name)(**arguments)
+        made = family(kind)
+        if made is None:
+            raise ValueError(f"Product.parts[{i}].kind must be one of {', '.join(families())}, not {kind!r}")
+        part = made(**arguments)
     if not isinstance(part, Model):
         raise TypeError(f"Product.parts[{i}] must be a model or a table that names one, not {part!r}")
     if part.dimension > 1 and not isinstance(part, (Elliptical, Product)):
@@ -222,12 +239,12 @@ def _own(part: Model, x: Array) -> Any:
 
 
 def _stacked(found: list[Array], stats: Array) -> Array:
-    """One row a number, in front of however many hypotheses."""
+    """Concatenate values, with one row per number in front of the hypotheses."""
     return np.concatenate([np.asarray(values).reshape(-1, *stats.shape[1:]) for values in found])
 
 
 def _drawn(table: Table, u: Array, owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The row of the table at each point's quantile, under the hypothesis that owns the point."""
+    """Return the row of the table at each point's quantile, under the hypothesis that the point is drawn from."""
     below = np.cumsum(np.exp(table), axis=0)
     out = np.empty(owner.size, dtype=np.int64)
     for k in np.unique(owner).tolist():

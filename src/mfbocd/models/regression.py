@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from .._kernels.gamma_ratio import half_rises
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
-from .base import Array, Model, finite, positive
+from ..inputs.arguments import finite, positive, whole
+from .base import Array, Model
+from .cost import CostBound, whole_number
 
 FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -48,7 +50,7 @@ def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
 
 
 def counts_of(owner: str, value: Any, size: int, which: str = "one a coefficient") -> Array:
-    """`size` positive numbers from one or from all of them, or an error that names the field."""
+    """Return `size` positive numbers from one number or from all of them, or raise an error that names the field."""
     given = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if len(given) not in (1, size):
         raise ValueError(f"{owner}.count must be one number or {size}, {which}, not {value!r}")
@@ -57,21 +59,28 @@ def counts_of(owner: str, value: Any, size: int, which: str = "one a coefficient
 
 
 class Regression(Model):
-    """x = sum of coefficients times regressors, plus normal noise; zeta weighs a reading's squares and products.
+    """Base class of the models whose readings are linear in known regressors, with normal noise.
 
-    Given the noise variance s2 a coefficient is N(its prior mean, s2 / count): the prior is worth `count` readings
-    whose regressor is 1. s2 is known (`noise`), or InverseGamma(shape, scale). With u the regressors, P the
-    precision of the coefficients in units of 1 / s2, m their mean, d = x - u . m and q = 1 / zeta + u . P^-1 u:
+        x = u . coefficients + noise,  noise ~ N(0, s2)
 
-        P += zeta u u^T,  m += P^-1 u d / q (with the old P),  shape += zeta / 2,  scale += d^2 / (2 q)
+    Given s2, a coefficient is N(its prior mean, s2 / count): its prior is worth `count` readings whose regressor is
+    1. The noise variance s2 is known (`noise_var`) or InverseGamma(shape, scale).
 
-    (`mf_posterior`). The next reading is N(u . m, s2 q) if s2 is known; else, normalised over x, Student's t about
-    u . m with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading
-    whose regressors are in doubt may be worth less than zeta (`_worth`) in all but shape and df.
+    Notes
+    -----
+    With u the regressors, P the precision of the coefficients in units of 1 / s2, m their mean, d = x - u . m and
+    q = 1 / zeta + u . P^-1 u, a reading at fidelity zeta changes (equation `mf_posterior`)
 
-    Statistics, about the prior means and in units of the prior noise: the Cholesky factor of
-    [P, P m; m P, m P m + 2 scale], packed row by row, which a reading moves by rotations alone; the sum of zeta; and
-    what a kind of regression adds.
+        m += P^-1 u d / q,  P += zeta u u^T
+        shape += zeta / 2,  scale += d^2 / (2 q)
+
+    The next reading is N(u . m, s2 q) if s2 is known. Otherwise, normalized over x, it is Student's t about u . m
+    with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading whose
+    regressors are uncertain has a smaller weight than zeta (`_worth`) everywhere except in shape and df.
+
+    Statistics of a hypothesis, relative to the prior means and in units of the prior noise: the Cholesky factor of
+    [P, P m; m P, m P m + 2 scale], packed row by row, which a reading changes by rotations only; the sum of zeta; and
+    what a subclass adds.
     """
 
     def _set(
@@ -95,8 +104,14 @@ class Regression(Model):
         self._units = np.full(self._size, self._unit)
         self.columns = self._rows + 1
 
+    @staticmethod
+    def _cost_bound(regressors: int, extra: int, field: str) -> CostBound:
+        """For so many regressors and `extra` statistics: most are the Cholesky factor."""
+        columns = (regressors + 1) * (regressors + 2) // 2 + 1 + extra
+        return CostBound(columns, 60 * regressors**2 + 5000, 10 * regressors**2 + 5000, field)
+
     def _noise(self) -> dict[str, float]:
-        """What `spec` tells of the noise."""
+        """Return the arguments of the noise, for `spec`."""
         return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
 
     def _rescaled_noise(self, scale: float) -> dict[str, float]:
@@ -105,7 +120,7 @@ class Regression(Model):
         return {name: scale * scale * self._noise()[name]}
 
     def _counts(self) -> float | list[float]:
-        """What `spec` tells of the counts."""
+        """Return the argument `count`, for `spec`."""
         same = bool((self._count == self._count[0]).all())
         return float(self._count[0]) if same else self._count.tolist()
 
@@ -113,16 +128,18 @@ class Regression(Model):
         return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self.spec().items())})"
 
     def _regime(self, rng: np.random.Generator) -> tuple[Array, float]:
-        """Coefficients about their prior means and the noise's standard deviation, in units of the prior noise."""
+        """Draw coefficients relative to their prior means, and the standard deviation of the noise, in prior noise
+        units.
+        """
         s2 = 1.0 if self.noise_var is not None else 1.0 / rng.gamma(self.shape)
         return rng.normal(size=self._size) * np.sqrt(s2 / self._count), math.sqrt(s2)
 
     @abstractmethod
     def _coming(self, rows: Array) -> tuple[Array, Array]:
-        """The regressors (p, K) of the coming tick, and the prior mean of its reading (K,)."""
+        """Return the regressors (p, K) of the coming tick and the prior mean of its reading (K,)."""
 
     def _worth(self, rows: Array, zeta: float) -> Array | float:
-        """What a reading at zeta says of the coefficients: 1 over its variance about their line, in units of s2."""
+        """Return the weight of a reading at zeta: 1 over its variance about the line, in units of 1 / s2."""
         return zeta
 
     def _standard(self, x: Any, offset: Array) -> Array:
@@ -130,15 +147,15 @@ class Regression(Model):
             return np.clip((x - offset) / self._unit, -FAR, FAR)
 
     def _at(self, rows: Array, x: Any) -> tuple[Array, Array]:
-        """The regressors (p, K) of the reading x, and the reading, standardised, (K,)."""
+        """Return the regressors (p, K) of the reading x, and the standardized reading (K,)."""
         u, offset = self._coming(rows)
         return u, self._standard(x, offset)
 
     def _moved(self, rows: Array, x: Any) -> None:
-        """Move, in place, what a kind of regression adds: x was read, or nothing was (None)."""
+        """Advance, in place, what a subclass adds to the statistics; x is None if nothing was read."""
 
     def prior(self) -> Array:
-        """The square roots of the counts, no reading, scale 1."""
+        """Return the square roots of the counts, no reading, and scale 1."""
         out = np.zeros(self.columns)
         for j in range(self._size):
             out[j * (j + 1) // 2 + j] = math.sqrt(self._count[j])
@@ -146,17 +163,17 @@ class Regression(Model):
         return out
 
     def check(self, x: Any) -> Any:
-        """Every finite number is possible."""
+        """Accept every finite number."""
         return x
 
     def skip(self, stats: Array) -> Array:
-        """Nothing is learnt; what moves with time moves."""
+        """Advance what depends on time; nothing else changes."""
         rows = np.array(stats.reshape(self.columns, -1))
         self._moved(rows, None)
         return rows.reshape(stats.shape)
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
-        """Add zeta u u^T, zeta u x and zeta x^2 by rotating sqrt(zeta) (u, x) into the factor (`mf_posterior`)."""
+        """Rotate sqrt(zeta) (u, x) into the factor, which adds zeta u u^T, zeta u x and zeta x^2 (`mf_posterior`)."""
         if zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
@@ -169,12 +186,12 @@ class Regression(Model):
         return rows.reshape(stats.shape)
 
     def _forecast(self, rows: Array, u: Array) -> tuple[Array, Array, Array, Array]:
-        """u . m, u . P^-1 u, shape and scale of each hypothesis, standardised."""
+        """Return u . m, u . P^-1 u, shape and scale of each hypothesis, standardized."""
         centre, spread = _forecast(np.ascontiguousarray(rows[: self._rows]), np.array(u))
         return centre, spread, self.shape + 0.5 * rows[self._rows], 0.5 * rows[self._rows - 1] ** 2
 
     def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
-        """log of the normal, or of Student's t."""
+        """Return the log of the normal density, or of Student's t."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         rows = stats.reshape(self.columns, -1)
@@ -190,7 +207,10 @@ class Regression(Model):
         return np.asarray(value - 0.5 * (_LOG_2PI + np.log(q)) - math.log(self._unit)).reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Mean and variance of each coefficient, (p, K); unknown noise of shape <= 1 leaves them no variance."""
+        """Return the mean and variance of each coefficient, shape (p, K).
+
+        With unknown noise the variances are infinite while shape <= 1.
+        """
         rows = stats.reshape(self.columns, -1)
         inner = np.linalg.inv(full(np.ascontiguousarray(rows[: self._rows]), self._size))
         z = rows[self._rows - 1 - self._size : self._rows - 1]
@@ -204,7 +224,7 @@ class Regression(Model):
         return (self._mean[:, None] + units * mean).reshape(ends), (units**2 * var).reshape(ends)
 
     def _expected(self, rows: Array, zeta: float) -> tuple[Array, Array]:
-        """Mean and variance of the coming reading, (K,) each."""
+        """Return the mean and variance of the coming reading, each (K,)."""
         u, offset = self._coming(rows)
         centre, spread, shape, scale = self._forecast(rows, u)
         mean = offset + self._unit * centre
@@ -216,12 +236,12 @@ class Regression(Model):
         return mean, var
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variance of the coming reading; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
+        """Return the moments of the coming reading; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
         mean, var = self._expected(stats.reshape(self.columns, -1), zeta)
         return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
 
     def _below(self, rows: Array, x: float, zeta: float) -> Array:
-        """P(coming reading <= x), (K,)."""
+        """Return P(coming reading <= x), shape (K,)."""
         u, offset = self._coming(rows)
         centre, spread, shape, scale = self._forecast(rows, u)
         d = self._standard(x, offset) - centre
@@ -234,11 +254,11 @@ class Regression(Model):
         return np.where(d > 0.0, 1.0 - tail, tail)
 
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
-        """The normal distribution function, or Student's."""
+        """Return the normal distribution function, or Student's."""
         return self._below(stats.reshape(self.columns, -1), x, zeta).reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
+        """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
         u, offset = self._coming(stats)
@@ -252,9 +272,10 @@ class Regression(Model):
         return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """Of the coefficients log(1 + zeta u . P^-1 u) / 2, and for unknown noise with a = shape also
+        """Return log(1 + zeta u . P^-1 u) / 2, plus the information about unknown noise.
 
-        f(a) - f(a + zeta/2), f(a) = log Gamma(a) + a - a psi(a), psi the digamma function (see `GaussianUnknown`).
+        The latter is f(a) - f(a + zeta / 2) with a = shape, f(a) = log Gamma(a) + a - a psi(a) and psi the digamma
+        function; see `GaussianUnknown`.
         """
         rows = stats.reshape(self.columns, -1)
         _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
@@ -264,9 +285,9 @@ class Regression(Model):
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The fall of the variance of u . coefficients, the level of the coming tick, in units of s2.
+        """Return the reduction of the variance of u . coefficients, the level of the coming tick, in units of s2.
 
-        With s = u . P^-1 u it is s - s / (1 + zeta s), whatever x is, and whatever the units of the regressors.
+        With s = u . P^-1 u it is s - s / (1 + zeta s). It depends neither on x nor on the units of the regressors.
         """
         rows = stats.reshape(self.columns, -1)
         _, spread, _, _ = self._forecast(rows, self._coming(rows)[0])
@@ -275,30 +296,47 @@ class Regression(Model):
 
 
 def ratio(top: Array, bottom: Array) -> Array:
-    """top / bottom; infinite where bottom is not positive."""
+    """Return top / bottom, infinite where bottom is not positive."""
     some = bottom > 0.0
     return np.where(some, top / np.where(some, bottom, 1.0), np.inf)
 
 
 class LinearRegression(Regression):
-    """x = intercept + coefficients . covariates + noise, where every reading brings its own covariates.
+    """Readings that depend linearly on covariates, which every reading brings with it.
 
-    A reading is (y, u_1, ..., u_q), of which y alone is random: given u it is normal about a line. A change is one of
-    the coefficients or of the noise. `Regression` has the formulas; the noise is unknown unless told.
+        y = intercept + coefficients . u + noise,  noise ~ N(0, s2 / zeta)
 
-    The covariates of the coming tick are not known before it comes. Where a prediction is asked for (mean, interval,
-    gains) it is made for those of the last reading, zero before the first; of the covariates it repeats the last
-    with variance 0.
+    A reading is (y, u_1, ..., u_q), of which only y is random: given u it is normal about a line. A change point is a
+    change of the coefficients or of the noise. `Regression` has the formulas.
 
     Parameters
     ----------
-    covariates: how many, q, at most 1e50 in size each.
-    mean: prior means: of the intercept, then of the coefficients; or one number for the intercept, the others 0.
-    count: how many readings with covariate 1 the prior of each is worth; one number or one each.
-    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
-    noise: the noise variance, if it is known.
-    intercept: False leaves it out; `mean` and `count` then begin with the coefficients.
+    covariates : int
+        Number q of covariates per reading, at least 1. Each must be at most 1e50 in size.
+    mean : float or sequence of float, default 0.0
+        Prior means of the intercept and then of the coefficients. One number is the prior mean of the intercept;
+        those of the coefficients are then 0.
+    count : float or sequence of float, default 1.0
+        Number of readings with covariate 1 that the prior of each coefficient is worth; one number for all or one
+        each.
+    shape : float, optional
+        Shape of the InverseGamma prior of the noise variance; 1 by default. Not with `noise_var`.
+    scale : float, optional
+        Scale of that prior, in squared units of y; 1 by default. Not with `noise_var`.
+    noise_var : float, optional
+        The noise variance, if it is known. By default it is learnt.
+    intercept : bool, default True
+        False omits the intercept; `mean` and `count` then begin with the coefficients.
 
+    Notes
+    -----
+    The covariates of the coming tick are unknown before it comes. Predictions (mean, interval, gains) use those of
+    the last reading, or zeros before the first. The predicted covariates are the last ones, with variance 0.
+
+    Statistics of a hypothesis: those of `Regression`, then the last covariates.
+
+    Examples
+    --------
     >>> model = LinearRegression(1, count=0.01, noise_var=1)
     >>> stats = model.prior()
     >>> for u in (0.0, 1.0, 2.0, 3.0):
@@ -320,7 +358,7 @@ class LinearRegression(Regression):
         intercept: bool = True,
     ) -> None:
         owner = "LinearRegression"
-        self.covariates = whole(owner, "covariates", covariates, 1)
+        self.covariates = whole(owner, "covariates", covariates, 1, MOST)
         if not isinstance(intercept, bool):
             raise TypeError(f"{owner}.intercept must be True or False, not {intercept!r}")
         self.intercept = intercept
@@ -335,31 +373,37 @@ class LinearRegression(Regression):
         self.dimension = 1 + self.covariates
         self.columns += self.covariates
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `covariates`."""
+        covariates = whole_number(arguments, "covariates")
+        return cls._cost_bound(covariates + bool(arguments.get("intercept", True)), covariates, "covariates")
+
     def spec(self) -> dict[str, Any]:
-        """The arguments that were given."""
+        """Return the arguments, without those of the prior that is not used."""
         prior = {"covariates": self.covariates, "mean": self._mean.tolist(), "count": self._counts()}
         return {**prior, **self._noise(), "intercept": self.intercept}
 
     def check(self, x: Array) -> Array:
-        """Every finite y; covariates of at most 1e50."""
+        """Accept every finite y with covariates of at most 1e50 in size."""
         if (np.abs(x[1:]) > FAR).any():
             raise self.outside(x.tolist(), "covariates must be at most 1e50 in size")
         return x
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
-        """Those with finite numbers and covariates of at most 1e50."""
+        """Accept every finite y with covariates of at most 1e50 in size."""
         finite_ = np.isfinite(x).all(axis=1)
         return np.asarray(finite_ & (np.abs(np.where(np.isfinite(x), x, 0.0)[:, 1:]) <= FAR).all(axis=1))
 
     def new_regime(self, live: Array) -> Array:
-        """The prior, with the last covariates."""
+        """Return the prior with the last covariates."""
         out = self.prior()
         if live.shape[1]:
             out[self._rows + 1 :] = live[self._rows + 1 :, -1]
         return out
 
     def _line(self, covariates: Array, k: int) -> tuple[Array, Array]:
-        """Regressors (p, K) and prior mean (K,) where the covariates are (q, K) or (q, 1)."""
+        """Return the regressors (p, K) and the prior mean (K,) for covariates of shape (q, K) or (q, 1)."""
         u = np.broadcast_to(covariates, (self.covariates, k))
         if self.intercept:
             u = np.concatenate([np.ones((1, k)), u])
@@ -377,7 +421,7 @@ class LinearRegression(Regression):
             rows[self._rows + 1 :] = np.asarray(x)[1:, None]
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Of y at the last covariates; the covariates themselves with variance 0."""
+        """Return the moments of y at the last covariates, and those covariates with variance 0."""
         rows = stats.reshape(self.columns, -1)
         mean, var = self._expected(rows, zeta)
         last = rows[self._rows + 1 :]
@@ -386,7 +430,7 @@ class LinearRegression(Regression):
         return both[0].reshape(ends), both[1].reshape(ends)
 
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
-        """Of y the normal's or Student's at the last covariates; of those a step."""
+        """Return the distribution function of y at the last covariates, and a step function for each covariate."""
         rows = stats.reshape(self.columns, -1)
         step = (rows[self._rows + 1 :] <= np.asarray(x)[1:, None]).astype(np.float64)
         below = np.concatenate([self._below(rows, float(x[0]), zeta)[None], step])
@@ -395,12 +439,3 @@ class LinearRegression(Regression):
 
 MOST = 100_000
 """Lags, covariates or points: far beyond what can be computed with, and yet soon refused."""
-
-
-def whole(owner: str, field: str, value: Any, least: int) -> int:
-    """Return `value` as a whole number from `least` to `MOST`, or raise an error that names it."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{owner}.{field} must be a whole number of at least {least}, not {value!r}")
-    if value > MOST:
-        raise ValueError(f"{owner}.{field} must be at most {MOST}, not {value!r}")
-    return int(value)

@@ -1,11 +1,13 @@
-"""I(r; x) where no formula and no grid reaches: fixed points, shared by all fidelities.
+"""I(r; x) by fixed sample points, where there is neither a formula nor a grid.
 
-With x drawn from hypothesis l with probability w_l, I(r; x) = E_x KL(P(r | x) || w). Every point's share is at least
-zero, so the sum is; and since the points are the same at every call, gains of several fidelities err alike.
+With x drawn from hypothesis l with probability w_l, I(r; x) = E_x KL(P(r | x) || w). The contribution of every point
+is at least zero, so the sum is too; and because the points are the same at every call, the errors of different
+fidelities are alike.
 
-The points are one Kronecker sequence of the roots of primes, in antithetic pairs. The hypotheses draw runs of it: by
-weight, by the root of it (a light one tells much where it is the true one), and most for that of a change now, which
-the others differ from most. A point counts for every hypothesis that could have drawn it.
+The points are a Kronecker sequence of the square roots of primes, in antithetic pairs. They are distributed over the
+hypotheses by weight, by the square root of the weight (an unlikely hypothesis contributes much where it is true), and
+most to that of a change now, which differs most from the others. A point counts for every hypothesis that could have
+produced it.
 
 Measured with 1024 points on 120 states of detectors in 2, 3 and 10 dimensions, each at two fidelities, against 60 000
 points: the median error is below 1 % of the gain, the largest 6 % (0.012 nats). In 50 dimensions, on 12 states
@@ -29,8 +31,10 @@ LIGHT = 1e-6  # hypotheses below this are left out: a hundred of them hold 1.4e-
 
 
 def uniform(n: int, d: int) -> Array:
-    """n points in (0, 1)^d: u_j = frac(1/2 + i sqrt(p_j)) for the j-th prime p_j, and 1 - u after each u.
+    """Return n points in (0, 1)^d: u_j = frac(1/2 + i sqrt(p_j)) for the j-th prime p_j, and 1 - u after each u.
 
+    Examples
+    --------
     >>> uniform(4, 2).round(3)
     array([[0.914, 0.232],
            [0.086, 0.768],
@@ -41,12 +45,12 @@ def uniform(n: int, d: int) -> Array:
 
 
 def normal(n: int, d: int) -> Array:
-    """`uniform`, as standard normal numbers."""
+    """Return the points of `uniform` as standard normal numbers."""
     return _normal(_room(n), d)[:n]
 
 
 def _room(n: int) -> int:
-    """A power of two, so that few sequences are kept: each begins with every shorter one."""
+    """Round up to a power of two, so that few sequences are cached: each begins with every shorter one."""
     return max(POINTS, 1 << (n - 1).bit_length())
 
 
@@ -79,14 +83,16 @@ def _primes(n: int) -> list[int]:
 
 
 def heavy(weight: Array, stats: Array) -> tuple[Array, Array]:
-    """The hypotheses that count, as a distribution of their own."""
+    """Return the hypotheses that matter, renormalized."""
     kept = weight > LIGHT
     return weight[kept] / weight[kept].sum(), stats[:, kept]
 
 
 def owners(weight: Array, points: int = POINTS) -> Owners:
-    """The hypothesis each point is drawn from, an even number of points each; the last is that of a change now.
+    """Return the hypothesis that each point is drawn from, an even number of points each; the last is a change now.
 
+    Examples
+    --------
     >>> np.bincount(owners(np.array([0.81, 0.18, 0.01]), 20)).tolist()
     [10, 4, 6]
     """
@@ -98,10 +104,10 @@ def owners(weight: Array, points: int = POINTS) -> Owners:
     return np.repeat(np.arange(weight.size), 2 * pairs)
 
 
-def told(weight: Array, logs: Array, owner: Owners) -> float:
-    """I(r; x) from the log density of each point under each hypothesis, shape (points, K).
+def sampled_information(weight: Array, logs: Array, owner: Owners) -> float:
+    """Return I(r; x) from the log density of each sampled point under each hypothesis, shape (points, K).
 
-    A point stands for p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have drawn it.
+    A point has weight p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have produced it.
     """
     drawn = np.bincount(owner, minlength=weight.size).astype(np.float64)
     share, mixed, density = _shares(weight, logs)
@@ -109,14 +115,14 @@ def told(weight: Array, logs: Array, owner: Owners) -> float:
     return max(float(mass @ share / mass.sum()), 0.0)
 
 
-def summed(weight: Array, logs: Array) -> float:
-    """I(r; x) from the log probability of every value of x under each hypothesis, shape (values, K)."""
+def summed_information(weight: Array, logs: Array) -> float:
+    """Return I(r; x) from the log probability of every value of x under each hypothesis, shape (values, K)."""
     share, mixed, _ = _shares(weight, logs)
     return max(float((mixed * np.exp(logs.max(axis=1))) @ share), 0.0)
 
 
 def _shares(weight: Array, logs: Array) -> tuple[Array, Array, Array]:
-    """KL(P(r | x) || w) of each x; p(x) and p_k(x), both in units of the largest p_k(x)."""
+    """Return KL(P(r | x) || w) of each x, and p(x) and p_k(x) in units of the largest p_k(x)."""
     logs = logs - logs.max(axis=1, keepdims=True)
     density = np.exp(logs)
     mixed = density @ weight
@@ -126,8 +132,10 @@ def _shares(weight: Array, logs: Array) -> tuple[Array, Array, Array]:
 
 
 def chi_square(u: Array, degrees: Array) -> Array:
-    """Quantiles of chi-square, `degrees` one a point: the distribution function is summed on 512 steps of log x.
+    """Return quantiles of chi-square with one number of degrees per point, from sums over 512 steps of log x.
 
+    Examples
+    --------
     >>> chi_square(np.array([0.5, 0.95]), np.array([3.0, 3.0])).round(2)
     array([2.37, 7.82])
     """

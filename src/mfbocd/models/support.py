@@ -15,24 +15,24 @@ LogDensity = Callable[[Array], Array]
 
 
 class Support(ABC):
-    """What x can be."""
+    """The set of possible readings."""
 
     discrete: bool
 
     @abstractmethod
     def holds(self, x: float) -> bool:
-        """Whether x is possible."""
+        """Tell whether x is possible."""
 
     def nearest(self, x: float) -> float:
-        """The nearest possible value; x itself inside an interval."""
+        """Return the nearest possible value; x itself inside an interval."""
         return x
 
     @abstractmethod
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
-        """Points and the log mass at each, both (K, N), that carry the density of each of K hypotheses."""
+        """Return points and the log mass at each, both (K, N), that represent the density of each of K hypotheses."""
 
     def moments(self, log_density: LogDensity, k: int) -> tuple[Array, Array, Array]:
-        """log of the total mass, mean and variance, each (K,)."""
+        """Return the log of the total mass, the mean and the variance, each (K,)."""
         x, log_mass = self.cells(log_density, k)
         high = log_mass.max(axis=1, keepdims=True)
         mass = np.exp(log_mass - high)
@@ -43,7 +43,7 @@ class Support(ABC):
         return high[:, 0] + np.log(total), centre[:, 0] + first, second - first**2
 
     def mass_below(self, x: float, log_density: LogDensity, k: int) -> Array:
-        """P(X <= x) for each hypothesis."""
+        """Return P(X <= x) for each hypothesis."""
         points, log_mass = self.cells(log_density, k)
         mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
         if self.discrete:
@@ -82,20 +82,20 @@ class Values(Support):
         return ", ".join(f"{v:g}" for v in self.values)
 
     def holds(self, x: float) -> bool:
-        """Whether x is listed."""
+        """Tell whether x is listed."""
         return bool((self.values == x).any())
 
     def nearest(self, x: float) -> float:
-        """The listed value nearest to x."""
+        """Return the listed value nearest to x."""
         return float(self.values[np.abs(self.values - x).argmin()])
 
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
-        """The values themselves."""
+        """Return the values themselves."""
         return np.broadcast_to(self.values, (k, self.values.size)), log_density(self.values)
 
 
 class Counts(Support):
-    """0, 1, 2, ..."""
+    """The counts 0, 1, 2, ..."""
 
     discrete = True
 
@@ -103,15 +103,15 @@ class Counts(Support):
         return "0, 1, 2, ..."
 
     def holds(self, x: float) -> bool:
-        """Whether x is a whole number of at least zero."""
+        """Tell whether x is a whole number of at least zero."""
         return x >= 0.0 and x == math.floor(x)
 
     def nearest(self, x: float) -> float:
-        """x rounded, at least 0."""
+        """Return x rounded, at least 0."""
         return max(float(round(x)), 0.0)
 
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
-        """Counts from 0 until the tail is below 1e-16 of the largest, or a million of them."""
+        """Return counts from 0 until the tail is below 1e-16 of the largest mass, at most a million."""
         size = 64
         while True:
             x = np.arange(float(size))
@@ -124,7 +124,7 @@ class Counts(Support):
 
 
 class Interval(Support):
-    """An open interval, finite or not; integrated after a map to the real line."""
+    """An open interval, finite or not, integrated after a map to the real line."""
 
     discrete = False
 
@@ -137,7 +137,7 @@ class Interval(Support):
         return f"({self.low:g}, {self.high:g})"
 
     def holds(self, x: float) -> bool:
-        """Whether x lies inside."""
+        """Tell whether x lies inside."""
         return self.low < x < self.high
 
     def _at(self, z: Array) -> tuple[Array, Array]:
@@ -154,9 +154,9 @@ class Interval(Support):
         return self.low + width * share, np.log(width) - np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z)))
 
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
-        """A trapezoid in t about each hypothesis' peak, z = peak + width sinh(t): it reaches heavy tails.
+        """Return a trapezoid rule in t about the peak of each hypothesis, z = peak + width sinh(t), for heavy tails.
 
-        The peak is found by golden section from a coarse logarithmic grid, so the density must have one peak.
+        The peak is found by golden section search from a coarse logarithmic grid, so the density must be unimodal.
         """
 
         def along(z: Array) -> Array:
@@ -193,7 +193,7 @@ class Interval(Support):
 
 
 def support_of(value: tuple[float, float] | Sequence[float] | str) -> Support:
-    """The support a user named: "counts", a tuple (low, high), or a list of values."""
+    """Return the support given by "counts", a tuple (low, high) or a list of values."""
     if isinstance(value, str):
         if value != "counts":
             raise ValueError(f"support must be 'counts', (low, high) or a list of values, not {value!r}")

@@ -1,4 +1,4 @@
-"""A family's next reading as a table: values, or cells of a grid, and their log probability for each hypothesis."""
+"""The next reading of a family as a table: values or grid cells, with their log probability for each hypothesis."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ _ODD = 0.3712345678  # no value of a discrete family
 
 
 def table_of(model: Model, stats: Array, zeta: float) -> Table:
-    """The table of a family of one number, from nothing but its moments, its support and its log predictive.
+    """Return the table of a family of one number, from its moments, its support and its log predictive only.
 
-    A discrete family's values are listed, if there are not too many; else, and for a continuous one, a grid follows
-    every scale there is among the hypotheses.
+    The values of a discrete family are listed if they are few. Otherwise, and for a continuous family, a grid covers
+    every scale that occurs among the hypotheses.
 
+    Examples
+    --------
     >>> from mfbocd.models import Bernoulli
     >>> np.exp(table_of(Bernoulli(1, 1), np.array([[1.0, 3.0], [1.0, 1.0], [0.5, 0.25]]), 1.0)).round(2)
     array([[0.5 , 0.25],
@@ -52,7 +54,7 @@ def _moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
 
 
 def _half(model: Model, stats: Array, mean: float, zeta: float) -> float:
-    """The distance from the mean within which half of the readings lie, to a factor of two."""
+    """Return the distance from the mean that contains half of the readings, to a factor of two."""
     low, high = -500, 500
     while high - low > 1:
         power = (low + high) // 2
@@ -63,12 +65,12 @@ def _half(model: Model, stats: Array, mean: float, zeta: float) -> float:
 
 
 def _widths(x: Array) -> Array:
-    """The share of the line each point stands for (the trapezoid rule)."""
+    """Return the weight of each point in the trapezoid rule."""
     return 0.5 * (np.append(np.diff(x), 0.0) + np.insert(np.diff(x), 0, 0.0))
 
 
 def _scales(mean: Array, sd: Array) -> list[tuple[float, float]]:
-    """One (mean, sd) for all hypotheses that a grid of the one serves as well as one of the other."""
+    """Return one (mean, sd) for each group of hypotheses that can share a grid."""
     octave = np.round(np.log2(sd))
     place = np.round(mean / np.exp2(octave))
     _, first = np.unique(np.stack([octave, place]), axis=1, return_index=True)
@@ -82,7 +84,7 @@ def _grid(mean: Array, sd: Array) -> Array:
 
 
 def _bounded(model: Model, x: Array) -> Array:
-    """The points in the support, and finer ones towards an end of it."""
+    """Return the points in the support, with finer ones towards its ends."""
     inside = model.possible(x)
     kept = x[inside]
     edges = np.flatnonzero(np.diff(inside.astype(np.int8)))
@@ -100,7 +102,7 @@ def _bounded(model: Model, x: Array) -> Array:
 
 
 def _reached(mean: Array, sd: Array) -> tuple[bool, Array]:
-    """Whether the values of a discrete family that matter are few, and points that each of those is nearest to."""
+    """Tell whether a discrete family has few relevant values, and return points near each of them."""
     low, high = float((mean - 10.0 - _REACH * sd).min()), float((mean + 10.0 + _REACH * sd).max())
     if high - low > 2048.0:
         return False, _grid(mean, sd)

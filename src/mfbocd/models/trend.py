@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .base import Array, finite
+from ..inputs.arguments import finite
+from .base import Array
+from .cost import CostBound
 from .regression import Regression
 
 
 class Trend(Regression):
-    """x = level + slope * age + noise, where age is 0 at the regime's first tick and grows by 1 a tick, read or not.
+    """Readings along a straight line in time, with normal noise.
 
-    A ramp is one regime; a jump, a kink or another noise begins the next. `Regression` has the formulas; the noise
-    is unknown unless told, so that nothing needs to be set by hand but the units.
+        x = level + slope * age + noise
+
+    The age of a regime is 0 at its first tick and grows by 1 per tick, whether the tick is read or not. A ramp is one
+    regime; a jump, a kink or a change of the noise begins the next. `Regression` has the formulas.
 
     Parameters
     ----------
-    level, slope: prior means: of the first reading of a regime, and of the rise a tick.
-    count: how many readings the prior of level and slope is worth. The prior standard deviation of a coefficient is
-        that of the noise divided by sqrt(count): unless told, once the noise for the level, a tenth of it a tick for
-        the slope.
-    shape, scale: of the InverseGamma prior of the noise variance, 1 and 1 unless told.
-    noise: the noise variance, if it is known.
+    level : float, default 0.0
+        Prior mean of the first reading of a regime.
+    slope : float, default 0.0
+        Prior mean of the slope, in units of the readings per tick.
+    count : float or sequence of float, default (1.0, 100.0)
+        Number of readings that the priors of level and slope are worth. The prior standard deviation of a coefficient
+        is that of the noise divided by sqrt(count): by default that of the noise for the level, and a tenth of it per
+        tick for the slope.
+    shape : float, optional
+        Shape of the InverseGamma prior of the noise variance; 1 by default. Not with `noise_var`.
+    scale : float, optional
+        Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
+    noise_var : float, optional
+        The noise variance, if it is known. By default it is learnt.
 
+    Notes
+    -----
+    Statistics of a hypothesis: those of `Regression`, then the age.
+
+    Examples
+    --------
     >>> model = Trend(count=(0.01, 0.01), noise_var=1)
     >>> stats = model.prior()
     >>> for x in (5.0, 7.0, 9.0, 11.0):
@@ -51,10 +69,15 @@ class Trend(Regression):
         self.columns += 1
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
-        """Noise variance, level and slope from the prior, then a noisy line."""
+        """Draw noise variance, level and slope from the prior, then a noisy line."""
         (level, slope), sd = self._regime(rng)
         age = np.arange(ticks)
         return self.level + self.slope * age + self._unit * (level + slope * age + sd * rng.normal(size=ticks))
+
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Fixed: two regressors."""
+        return cls._cost_bound(2, 1, "kind")
 
     def rescaled(self, offset: float, scale: float) -> Trend:
         """As for any model; a slope has no offset."""
@@ -62,7 +85,7 @@ class Trend(Regression):
         return type(self)(**(self.spec() | line | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """The arguments that were given."""
+        """Return the arguments, without those of the prior that is not used."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}
 
     def _coming(self, rows: Array) -> tuple[Array, Array]:

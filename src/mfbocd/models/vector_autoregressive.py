@@ -1,9 +1,9 @@
-"""Readings of several numbers that lean on the ones before them."""
+"""Readings of several numbers that depend linearly on the readings before them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,39 +12,61 @@ from .._kernels.beta import beta_shares
 from .._kernels.cholesky import add, full, squared
 from .._kernels.gamma_ratio import log_rises
 from .._kernels.wishart import covariance_gain
-from .base import Array, finite
+from ..inputs.arguments import finite, whole
+from .base import Array
+from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
-from .regression import FAR, counts_of, ratio, whole
+from .regression import FAR, MOST, counts_of, ratio
 
 _LOG_PI = math.log(math.pi)
 
 
 class VectorAutoregressive(Elliptical):
-    """VAR(p): x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + noise, in d dimensions.
+    """Readings of d numbers that depend linearly on the p readings before them, VAR(p).
 
-    The noise is N(0, C). With u = (1, lags), in units of the prior scale, and B all coefficients: B | C is matrix
-    normal about 0 with row covariance 1 / count and column covariance C, C ~ inverse-Wishart(degrees, scale). With P
-    the precision of B, e = x - B^T u and q = 1 / zeta + u . P^-1 u a reading at zeta gives
+        x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + e
+        e ~ N(0, C)
 
-        P += zeta u u^T,  B += P^-1 u e^T / q (with the old P),  degrees += zeta,  scale += e e^T / q
-
-    and the predictive, normalised over x, is Student's t about B^T u with degrees + zeta - d degrees of freedom, df,
-    and the scale matrix scale q / df (as for `MultivariateGaussianUnknown`, which is order 0). Lags are as in
-    `Autoregressive`: the stream's, also across the start of a regime; one that was not read counts as what its regime
-    expected there, as `mean` if it lies before the regime.
+    The offset and the coefficients have prior mean 0, the prior of C is InverseWishart(degrees, scale), and all are
+    learnt anew in every regime. Order 0 is `MultivariateGaussianUnknown`.
 
     Parameters
     ----------
-    order: how many lags, p; 0 or more.
-    mean: d numbers, two or more: what a reading is expected to be before anything is known.
-    count: how many readings the priors are worth: one number, two (of a, of every coefficient), or 1 + p d.
-    degrees: how many readings the prior covariance of the noise is worth, at least d; without it d + 2.
-    scale: (d, d); a number or d of them are its diagonal.
+    order : int
+        Number p of lags, at least 0.
+    mean : sequence of float
+        Prior mean of a reading, d numbers, two or more.
+    count : float or sequence of float, default 1.0
+        Number of readings that the priors are worth: one number, two (for a, and for every coefficient), or 1 + p d.
+    degrees : float, optional
+        Number of readings that the prior covariance of the noise is worth, at least d; d + 2 by default.
+    scale : float, sequence of float or matrix, default 1.0
+        Scale matrix of the prior of C, shape (d, d); one number or d numbers are its diagonal.
 
+    Notes
+    -----
+    With u = (1, lags), in units of the prior scale, and B all coefficients, B | C is matrix normal about 0 with row
+    covariance 1 / count and column covariance C. With P the precision of B, e = x - B^T u and q = 1 / zeta + u . P^-1
+    u, a reading at fidelity zeta changes (equation `mf_posterior`)
+
+        B += P^-1 u e^T / q,  P += zeta u u^T
+        degrees += zeta,  scale += e e^T / q
+
+    The predictive, normalized over x, is Student's t about B^T u with df = degrees + zeta - d degrees of freedom and
+    the scale matrix scale q / df.
+
+    Lags are as in `Autoregressive`: those of the stream, also across the start of a regime. A lag that was not read
+    is replaced by the value its regime predicted there, or by `mean` if it lies before the regime.
+
+    Statistics of a hypothesis: the Cholesky factor of [P, P B; B^T P, B^T P B + scale], packed row by row; the sum of
+    zeta; the lags of the hypothesis and those of a regime that begins now.
+
+    Examples
+    --------
     >>> model = VectorAutoregressive(1, mean=[0, 0], count=(100, 0.01))
     >>> stats = model.prior()
-    >>> for x in ((8, 0), (0, 8), (-8, 0), (0, -8), (8, 0), (0, 8)):  # it turns by a quarter every tick
+    >>> for x in ((8, 0), (0, 8), (-8, 0), (0, -8), (8, 0), (0, 8)):  # a quarter turn per tick
     ...     stats = model.update(stats, np.array(x, dtype=float), zeta=1.0)
     >>> model.predictive(stats)[0].round(0)
     array([-8.,  0.])
@@ -59,7 +81,7 @@ class VectorAutoregressive(Elliptical):
         scale: Matrix = 1.0,
     ) -> None:
         owner = "VectorAutoregressive"
-        self.order = whole(owner, "order", order, 0)
+        self.order = whole(owner, "order", order, 0, MOST)
         self.mean = vector_of(owner, "mean", mean)
         self.dimension = d = self.mean.size
         self._lags = self.order * d
@@ -84,21 +106,21 @@ class VectorAutoregressive(Elliptical):
         return f"VectorAutoregressive of {self.dimension} numbers, order={self.order}, degrees={self.degrees:g}"
 
     def prior(self) -> Array:
-        """The square roots of the counts, scale 1, no reading, lags at the prior mean."""
+        """Return the square roots of the counts, scale 1, no reading, and lags at the prior mean."""
         i, j = np.tril_indices(self._size + self.dimension)
         out = np.zeros(self.columns)
         out[np.flatnonzero(i == j)] = np.append(np.sqrt(self.count), np.ones(self.dimension))
         return out
 
     def new_regime(self, live: Array) -> Array:
-        """The prior, with the stream's lags."""
+        """Return the prior with the stream's lags."""
         out = self.prior()
         if live.shape[1] and self._lags:
             out[-2 * self._lags :] = np.tile(live[-self._lags :, -1], 2)
         return out
 
     def check(self, x: Array) -> Array:
-        """Every d finite numbers are possible."""
+        """Accept every d finite numbers."""
         return x
 
     def _standard(self, x: Array) -> Array:
@@ -130,7 +152,7 @@ class VectorAutoregressive(Elliptical):
             lags[:d] = newest
 
     def skip(self, stats: Array) -> Array:
-        """Nothing is learnt; the lag is what was expected."""
+        """Append the predicted reading to the lags; nothing else changes."""
         if self._lags == 0:
             return stats
         rows = np.array(stats.reshape(self.columns, -1))
@@ -138,7 +160,7 @@ class VectorAutoregressive(Elliptical):
         return rows.reshape(stats.shape)
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
-        """Rotate sqrt(zeta) (u, x) into the factor of [P, P B; B^T P, B^T P B + scale] (`mf_posterior`)."""
+        """Rotate sqrt(zeta) (u, x) into the Cholesky factor, equation `mf_posterior`."""
         if zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
@@ -152,7 +174,7 @@ class VectorAutoregressive(Elliptical):
         return rows.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
-        """log of Student's t."""
+        """Return the log of Student's t."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         d = self.dimension
@@ -176,13 +198,13 @@ class VectorAutoregressive(Elliptical):
         return mean, square, self.degrees + rows[self._rows] + zeta - self.dimension
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Mean and variances of the Student's t; a variance is infinite up to two degrees of freedom."""
+        """Return the moments of Student's t; a variance is infinite up to two degrees of freedom."""
         mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
         ends = (self.dimension, *stats.shape[1:])
         return mean.reshape(ends), ratio(square, np.broadcast_to(df - 2.0, square.shape)).reshape(ends)
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
-        """The distribution function of Student's t, of each number."""
+        """Return the distribution function of Student's t for each number."""
         mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
         t = np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / square
         a, half = np.broadcast_to(0.5 * df, t.shape).ravel(), np.full(t.size, 0.5)
@@ -190,13 +212,13 @@ class VectorAutoregressive(Elliptical):
         return np.where(x[:, None] < mean, tail, 1.0 - tail).reshape((self.dimension, *stats.shape[1:]))
 
     def components(self, stats: Array, zeta: float) -> Components:
-        """Student's t, in units of the prior scale."""
+        """Return Student's t, in units of the prior scale."""
         centre, root, spread = self._forecast(stats)
         df = self.degrees + stats[self._rows] + zeta - self.dimension
         return Components(centre.T, root @ root.transpose(0, 2, 1) * ((1.0 / zeta + spread) / df)[:, None, None], df)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Means and variances of mean + a and then of A_1, ..., A_p row by row: d (1 + p d) numbers.
+        """Return the moments of mean + a and then of A_1, ..., A_p row by row: d (1 + p d) numbers.
 
         The variances are infinite up to d + 1 degrees.
         """
@@ -222,18 +244,30 @@ class VectorAutoregressive(Elliptical):
         return np.concatenate([table[:, :, 0], lags], axis=1).T
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """Of all coefficients d/2 log(1 + zeta u . P^-1 u), and of C as in `MultivariateGaussianUnknown`."""
+        """Return d/2 log(1 + zeta u . P^-1 u) for the coefficients, plus the gain for C.
+
+        The latter is that of `MultivariateGaussianUnknown`.
+        """
         rows = stats.reshape(self.columns, -1)
         spread, _ = self._solved(rows, np.zeros(self.dimension))
-        told = covariance_gain(self.degrees + rows[self._rows], zeta, self.dimension)
-        return np.asarray(0.5 * self.dimension * np.log1p(zeta * spread) + told).reshape(stats.shape[1:])
+        gain = covariance_gain(self.degrees + rows[self._rows], zeta, self.dimension)
+        return np.asarray(0.5 * self.dimension * np.log1p(zeta * spread) + gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """The fall of the covariance of B^T u, the level of the coming tick, over C: the trace, whatever x is."""
+        """Return the trace of the reduction of Cov(B^T u) relative to C; B^T u is the level of the coming tick."""
         spread, _ = self._solved(stats.reshape(self.columns, -1), np.zeros(self.dimension))
         return np.asarray(self.dimension * zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
 
+    @classmethod
+    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
+        """Grows with the square of `order` times the length of `mean`."""
+        d = len(arguments["mean"])
+        lags = whole_number(arguments, "order") * d
+        both = 1 + lags + d
+        columns = both * (both + 1) // 2 + 1 + 2 * lags
+        return cls._cost_bound(d, columns, 60 * both**2 + 10_000, "order and model.mean")
+
     def spec(self) -> dict[str, Any]:
-        """The five arguments."""
+        """Return the five arguments."""
         prior = {"order": self.order, "mean": self.mean.tolist(), "count": self.count.tolist()}
         return {**prior, "degrees": self.degrees, "scale": self.scale.tolist()}

@@ -1,4 +1,4 @@
-"""Which fidelity to read next: rules that turn gains and costs into a choice."""
+"""Policies: how expected gains and costs become the choice of the next fidelity."""
 
 from .base import Choices, Policy, draw_uniform
 from .budget import Budget
@@ -11,7 +11,7 @@ from .shared import SharedBudget
 POLICIES: dict[str, type[Policy]] = {
     kind.__name__: kind for kind in (Always, Budget, InformationRate, Margin, Net, Random, Soft)
 }
-"""By name, for loading."""
+"""Policies by class name, for loading."""
 
 __all__ = [
     "POLICIES",

@@ -1,4 +1,4 @@
-"""What every policy offers: a choice that is a function of belief, costs and seed."""
+"""The interface of every policy: a choice that is a function of belief, costs and seed."""
 
 from __future__ import annotations
 
@@ -14,43 +14,91 @@ from numpy.typing import NDArray
 from .._kernels.random import uniforms
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
-from ..models.base import finite
+from ..inputs.arguments import finite
 from .fidelity import Fidelity
 
-_SALT = 0  # keeps these draws apart from a resampling's at the same tick
+_SALT = 0  # makes these draws independent of those of resampling at the same tick
 
 Array = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
 
 class Policy(ABC):
-    """How the next fidelity is chosen. Asked again before an update, the answer is the same; a replay repeats it.
+    """Base class of all policies: how the next fidelity is chosen.
 
-    The latter holds on one type of CPU with one set of library versions: docs/scale.md, "The same bits".
+    A choice is a function of the belief, the costs, the seed and what the policy has learnt. Asking again before an
+    update gives the same answer, and a replay repeats all choices (on one type of CPU with one set of library
+    versions: docs/scale.md, "The same bits").
+
+    Attributes
+    ----------
+    gain : {'run_length', 'joint', 'variance'} or None
+        The gain that is compared with the cost; None if the choice does not depend on observations.
+    fidelities : tuple of Fidelity
+        The fidelities the policy is bound to.
+    streams : int
+        Number of streams that share this policy.
+    zeta : ndarray
+        Zeta of each fidelity, in order.
+    cost : ndarray
+        Cost of each fidelity, in order; NaN where it is a function of the raw input.
+    costs : tuple of float
+        The same as plain numbers.
+    priced : bool
+        Whether some cost is a function of the raw input.
+    shared : bool
+        Whether the policy may serve more streams than it is bound to. Its budget may then exceed what these can
+        spend.
+    rowwise : bool
+        Whether `pick` decides each stream from its own gains, costs and draw only.
+    learns : bool
+        Whether `record_cost` must be called after every tick.
+
+    Notes
+    -----
+    To add a policy, subclass `Policy` and implement `validate`, `pick` and `spec`. Set `gain`, or implement
+    `schedule` if the choices do not depend on observations. Implement `record_cost`, `state` and `restore` if the
+    policy learns.
+
+    Examples
+    --------
+    >>> from mfbocd import Fidelity, Net
+    >>> policy = Net(price=0.01).bind([Fidelity("low", zeta=0.1, cost=1), Fidelity("high", zeta=1.0, cost=10)])
+    >>> policy.pick_one([0.05, 0.2], seed=0, tick=0)  # net gains .04 and .1
+    1
     """
 
     gain: Gain | None = None
-    """What is weighed against the cost; None if the choice hangs on nothing observed."""
-
     fidelities: tuple[Fidelity, ...] = ()
     streams: int = 1
-    """How many streams share this policy."""
     zeta: Array
     cost: Array
-    """Of each fidelity, in order; NaN where it is a function of the raw input."""
     costs: tuple[float, ...]
-    """The same as plain numbers."""
     priced: bool = False
-    """Whether some cost is a function of the raw input."""
     shared: bool = False
-    """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
     rowwise: ClassVar[bool] = False
-    """Whether `pick` decides every stream by its own gains, costs and draw alone."""
     learns: bool
-    """Whether what was paid must be told."""
 
     def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
-        """A copy of this policy for these fidelities and so many streams, or an error if it does not fit them."""
+        """Return a copy of this policy for given fidelities.
+
+        Parameters
+        ----------
+        fidelities : sequence of Fidelity
+            The fidelities to choose from.
+        streams : int, default 1
+            Number of streams that will share the copy.
+
+        Returns
+        -------
+        Policy
+            The bound copy.
+
+        Raises
+        ------
+        ValueError
+            If the policy does not fit these fidelities.
+        """
         bound = copy.copy(self)
         bound.streams = streams
         bound.fidelities = tuple(fidelities)
@@ -64,22 +112,86 @@ class Policy(ABC):
 
     @abstractmethod
     def validate(self) -> None:
-        """Line the arguments up with `self.fidelities`, raising an error that names what does not fit."""
+        """Match the arguments with `self.fidelities`.
+
+        Raises
+        ------
+        ValueError
+            If they do not fit; the message names the argument.
+        """
 
     @abstractmethod
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """Choices of n streams, shape (n,), from gains and costs (n, J) and a uniform draw each (n,)."""
+        """Choose a fidelity for each of n streams.
+
+        Parameters
+        ----------
+        gains : ndarray
+            Expected gain of each stream and fidelity, shape (n, J).
+        costs : ndarray
+            Cost of each stream and fidelity, shape (n, J).
+        draws : ndarray
+            One uniform random number in [0, 1) per stream, shape (n,).
+
+        Returns
+        -------
+        ndarray of int
+            Indices of the chosen fidelities, shape (n,).
+        """
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
-        """`pick` for one stream at a tick, where no cost is a function."""
+        """Choose a fidelity for one stream, where no cost is a function.
+
+        Parameters
+        ----------
+        gains : sequence of float
+            Expected gain of each fidelity.
+        seed : int
+            Seed of the stream.
+        tick : int
+            Index of the coming tick.
+
+        Returns
+        -------
+        int
+            Index of the chosen fidelity.
+        """
         return int(self.pick(np.array([gains]), self.cost[None], draw_uniform([seed], tick))[0])
 
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices | None:
-        """Choices of shape (ticks, streams) from tick `first` on, if they hang on nothing observed; else None."""
+        """Return the choices in advance, if they do not depend on observations.
+
+        Parameters
+        ----------
+        seeds : sequence of int
+            Seed of each stream.
+        first : int
+            Index of the first tick.
+        ticks : int
+            Number of ticks.
+
+        Returns
+        -------
+        ndarray of int or None
+            Indices of shape (ticks, streams); None if the choices depend on observations.
+        """
         return None
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices | None:
-        """Choices of streams whose coming ticks are `ticks`, (m,), if they depend on nothing observed; else None."""
+        """Return the choices of the coming tick of many streams, if they do not depend on observations.
+
+        Parameters
+        ----------
+        seeds : ndarray of int
+            Seed of each stream, shape (m,).
+        ticks : ndarray of int
+            Index of the coming tick of each stream, shape (m,).
+
+        Returns
+        -------
+        ndarray of int or None
+            Indices of shape (m,); None if the choices depend on observations.
+        """
         found = np.empty(len(seeds), dtype=np.int64)
         for tick in np.unique(ticks).tolist():
             here = ticks == tick
@@ -90,7 +202,22 @@ class Policy(ABC):
         return found
 
     def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
-        """Index of the fidelity one stream should read at the coming tick."""
+        """Choose the fidelity of the coming tick for one stream.
+
+        Parameters
+        ----------
+        belief : Filter
+            The run-length posterior of the stream.
+        seed : int
+            Seed of the stream.
+        costs : ndarray, optional
+            Cost of each fidelity at this tick, shape (J,); needed where a cost is a function of the raw input.
+
+        Returns
+        -------
+        int
+            Index of the chosen fidelity.
+        """
         if self.gain is None:
             planned = self.schedule([seed], belief.ticks, 1)
             assert planned is not None
@@ -101,25 +228,71 @@ class Policy(ABC):
         return int(self.pick(gains[None], costs[None], draw_uniform([seed], belief.ticks))[0])
 
     def initialize(self, belief: Filter) -> None:  # noqa: B027
-        """Called once, before the first tick, for policies that begin from what the model expects."""
+        """Set the state before the first tick from what the model predicts; does nothing by default.
+
+        Parameters
+        ----------
+        belief : Filter
+            The run-length posterior before any observation.
+        """
 
     def affords(self, cost: float) -> bool:
-        """Whether the coming tick may cost this much, for what is read beside the choice."""
+        """Tell whether an extra reading may be paid at the coming tick, such as one of a shadow pair.
+
+        Parameters
+        ----------
+        cost : float
+            Cost of the whole tick.
+
+        Returns
+        -------
+        bool
+            True by default.
+        """
         return True
 
     def record_cost(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
-        """Called after every tick with what each stream paid, for policies that learn."""
+        """Learn from the costs of a tick; does nothing by default.
+
+        Parameters
+        ----------
+        costs : sequence of float or ndarray
+            What each stream paid at this tick.
+        """
 
     def for_one_stream(self) -> Policy:
-        """This policy for one stream taken out of the fleet that shared it."""
+        """Return this policy for one stream that is taken out of the fleet that shares it.
+
+        Returns
+        -------
+        Policy
+            Itself by default.
+        """
         return self
 
     def state(self) -> dict[str, Any]:
-        """What was learnt, as plain values, for saving."""
+        """Return what was learnt, as plain values, for saving.
+
+        Returns
+        -------
+        dict
+            Empty for policies that do not learn.
+        """
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved `state`; ValueError for what is none of this policy's."""
+        """Continue from a saved `state`.
+
+        Parameters
+        ----------
+        state : mapping
+            A result of `state`.
+
+        Raises
+        ------
+        ValueError
+            If a name or a value cannot belong to this policy.
+        """
         known, owner = self.state(), type(self).__name__
         for name, value in state.items():
             if name not in known:
@@ -131,11 +304,17 @@ class Policy(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """The constructor's arguments as plain values, for saving."""
+        """Return the constructor's arguments as plain values, for saving.
+
+        Returns
+        -------
+        dict
+            Keyword arguments that build an equal policy.
+        """
 
 
 def _like(known: Any, value: Any) -> bool:
-    """Whether a value can stand for a known one: a list of numbers, a count or a number, finite all of them."""
+    """Tell whether a value can replace a known one: a list of numbers, a count or a number, all finite."""
     if isinstance(known, list):
         return isinstance(value, list) and all(_like(0.0, v) for v in value)
     if isinstance(known, int):
@@ -144,7 +323,10 @@ def _like(known: Any, value: Any) -> bool:
 
 
 def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) -> int:
-    """argmax of gain - price * cost, of equal ones the first, in plain numbers: an array of one row takes longer."""
+    """Return the argmax of gain - price * cost, the first at a tie.
+
+    It uses plain numbers, because numpy takes longer for one row.
+    """
     best, index = -np.inf, 0
     for j, (gain, cost) in enumerate(zip(gains, costs, strict=True)):
         net = gain - price * cost
@@ -154,14 +336,29 @@ def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) ->
 
 
 def largest_nets(gains: Array, costs: Array, price: float | Array) -> Choices:
-    """`largest_net` for many streams with gains and costs (n, J), at one price or at one each, shape (n,)."""
+    """Return `largest_net` of many streams with gains and costs (n, J), at one price or one price per stream."""
     each = price if isinstance(price, float) else price[:, None]
     found: Choices = (gains - each * costs).argmax(axis=1)
     return found
 
 
 def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
-    """One draw per stream for the coming tick, which may differ from stream to stream."""
+    """Return one uniform random number per stream for the coming tick.
+
+    A number is a hash of seed and tick, so that a replay repeats it.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Seed of each stream.
+    tick : int or ndarray of int
+        Index of the coming tick, one for all streams or one each.
+
+    Returns
+    -------
+    ndarray
+        Numbers in [0, 1), shape (streams,).
+    """
     seed = np.asarray(seeds, dtype=np.int64)
     return uniforms(seed, np.broadcast_to(np.asarray(tick, dtype=np.int64), seed.shape).copy(), _SALT)
 
@@ -169,7 +366,7 @@ def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
 def numbers_of(
     owner: str, field: str, given: Mapping[str, float] | Iterable[float] | None
 ) -> dict[str, float] | list[float] | None:
-    """Numbers in the fidelities' order or by name as plain ones, which can be saved, or an error that names them."""
+    """Return numbers, in the order of the fidelities or by name, as plain values, or raise an error."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -186,7 +383,7 @@ def by_fidelity(
     fidelities: Sequence[Fidelity],
     absent: float,
 ) -> Array:
-    """One number a fidelity, in their order, from a sequence in that order or a mapping by name."""
+    """Return one number per fidelity from a sequence in their order or a mapping by name."""
     names = [f.name for f in fidelities]
     if isinstance(given, Mapping):
         for name in given:

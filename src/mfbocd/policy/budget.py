@@ -1,4 +1,4 @@
-"""A price learnt while running, so that the average spend meets a budget."""
+"""A price that is learnt while running, so that the average spend meets a budget."""
 
 from __future__ import annotations
 
@@ -11,43 +11,64 @@ import numpy as np
 
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
-from ..models.base import finite, positive
+from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net
 
-RATE = 0.02  # how far the log price moves for one unit over- or underspent, once settled
-SETTLE = 10.0  # it moves by 1 / (SETTLE + ticks) until then: the first price is a guess
-KICK = 1.0  # and by no more for one expensive reading of every stream, however many units that is
-HORIZON = 200.0  # units, so ticks of the cheapest, in which a debt can be repaid: 1 % of 20,000 ticks
-REACH = 30.0  # how far the log price may go from where it began
-BAR = 30.0  # added to it where the debt forbids a reading, taken off where the savings demand one
-_LARGEST = 700.0  # beyond, the price would be no number
+RATE = 0.02  # change of the log price per unit over- or underspent, once settled
+SETTLE = 10.0  # until then the rate is 1 / (SETTLE + ticks): the first price is a guess
+KICK = 1.0  # largest change of the log price for one expensive reading of every stream
+HORIZON = 200.0  # limit of the debt in units, so ticks of the cheapest that repay it: 1 % of 20,000 ticks
+REACH = 30.0  # largest distance of the log price from its start
+BAR = 30.0  # added to the log price where the debt forbids a reading, subtracted where the savings demand one
+_LARGEST = 700.0  # log price beyond which the price would overflow
 _LARGEST_ROUND = 1e12
 
 
 class Budget(Policy):
-    """`Net` whose price is learnt so that the average cost a tick meets a budget.
+    """Choose the largest net gain at a price that is learnt so that the average cost per tick meets a budget.
 
-    After each tick the log price moves by rate * excess + rate^2 / 8 * debt. The excess is what the tick cost beyond
-    the budget, in units of what the budget leaves above the cheapest fidelity; the debt is the sum of the excesses so
-    far. So the debt is driven to zero, not only the present spend to its target, from any start and through changes
-    (rate^2 / 8 damps the loop critically at an elasticity of 1/2). The rate is RATE, or less if one expensive reading
-    costs so many units that it would move the log price by more than KICK.
-
-    The debt has hard bounds as well, since one expensive reading may cost thousands of units: no reading is bought
-    that leaves more debt than HORIZON ticks can repay, except that one reading may always be bought while there is no
-    debt; and with as much saved, the next reading is bought at any price. Over 20,000 ticks the spend is thus within
-    1 % of the budget, or within one expensive reading if that is more, as long as an expensive reading tells more
-    than a cheap one; and no change of regime meets a debt that takes longer to repay than HORIZON ticks or a reading.
+        argmax_zeta gain(zeta) - price * cost(zeta)
 
     Parameters
     ----------
-    per_tick: the wanted average cost per tick; for a fleet, of all its streams together. At least what the cheapest
-        fidelity costs and at most what the most expensive one does, where costs are numbers.
-    share: instead of `per_tick`, how far between the cheapest fidelity's cost (0) and the most expensive one's (1).
-    cap: (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. Needs a fidelity whose cost is a
-        number, so low that it can be read at every tick: where all costs are functions, add a skip.
-    gain: what is weighed against the price.
+    per_tick : float, optional
+        Wanted average cost per tick; for a fleet, that of all its streams together. It must lie between the costs of
+        the cheapest and the most expensive fidelity (times the number of streams) where these are numbers.
+    share : float, optional
+        The budget as a position between the cheapest fidelity's cost (0) and the most expensive one's (1), in (0, 1].
+        Exactly one of `per_tick` and `share` is required.
+    cap : tuple of (float, int), optional
+        Hard limit (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. It requires a fidelity
+        with a fixed cost that can be paid at every tick; where all costs are functions, add a skip.
+    gain : {'joint', 'run_length', 'variance'}, default 'joint'
+        The gain that is compared with the price.
 
+    Notes
+    -----
+    The price is set by a controller that counts in units: one unit is what the budget leaves per tick above the
+    cheapest fidelity. After each tick
+
+        excess = (spent - budget) / unit
+        debt += excess
+        log price += rate * excess + rate^2 / 8 * debt
+
+    The first term raises the price after a tick above the budget and lowers it after one below. The second raises it
+    as long as more than the budget was spent in total and lowers it as long as less was, so that the total spend
+    reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the spend
+    above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02 (`RATE`). It is larger during the first
+    ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
+    the log price by more than 1 (`KICK`).
+
+    One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
+    leaves a debt of more than 200 units (`HORIZON`), except that one reading may always be bought while there is no
+    debt. With as much saved, the next reading is bought at any price.
+
+    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is
+    more, provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive
+    readings are affordable again within 200 ticks of the cheapest fidelity, or within the ticks that save up for one.
+
+    Examples
+    --------
     >>> Budget(8.0, cap=(400, 20))
     Budget(8.0, cap=(400.0, 20), gain='joint')
     """
@@ -63,15 +84,13 @@ class Budget(Policy):
         if (per_tick is None) == (share is None):
             raise ValueError("Budget takes per_tick or share, one of the two")
         self.per_tick = None if per_tick is None else positive("Budget", "per_tick", per_tick)
-        if share is not None and not 0.0 < finite("Budget", "share", share) <= 1.0:
-            raise ValueError(f"Budget.share must lie in (0, 1], not {share!r}")
-        self.share = share
+        self.share = None if share is None else probability("Budget", "share", share, "(0, 1]")
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
         self.log_price = self._began = 0.0
         self.debt = 0.0
         self.ticks = 0
-        self.recent: list[float] = []  # spends of the last ticks a cap looks back on
+        self.recent: list[float] = []  # costs of the last ticks, for the cap
         self._target = self._unit = math.nan
         self._spare = 0.0
         self._scale(0.0)
@@ -81,7 +100,7 @@ class Budget(Policy):
         return f"Budget({amount}, cap={self.cap!r}, gain={self.gain!r})"
 
     def validate(self) -> None:
-        """Check that the budget and the cap can be met, and work out what the controller counts in."""
+        """Check that the budget and the cap can be met, and compute the controller's units."""
         self.recent = list(self.recent)
         fixed = self.cost[np.isfinite(self.cost)]
         known = not self.priced
@@ -100,15 +119,15 @@ class Budget(Policy):
             )
         self._target = max(self._target, least)
         if self._target > most:
-            if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs may be a rounding too large
+            if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs has rounding errors
                 raise ValueError(
                     f"Budget.per_tick must be at most {most:g}, what {_all(self.streams)} at the most expensive "
                     f"fidelity costs, not {self.per_tick!r}"
                 )
             self._target = most
-        self._unit = self._target - least or self._target or 1.0  # at the least budget any excess is a reading
+        self._unit = self._target - least or self._target or 1.0  # at the smallest budget a unit is the budget itself
         self._scale((most - least) / self._unit if known else 0.0)
-        if self._target == least < most:  # only ever the cheapest, or the best: nothing need be learnt
+        if self._target == least < most:  # only the cheapest or only the most expensive: nothing to learn
             self._ceiling = -1.0
         elif self._target == most:
             self._floor = 1.0
@@ -116,7 +135,7 @@ class Budget(Policy):
             self._spare = self._fallback(*self.cap, fixed)
 
     def _scale(self, units: float) -> None:
-        """Set what depends on the units that a round of the most expensive readings costs above the cheapest."""
+        """Set what depends on the cost, in units, of one most expensive reading per stream above the cheapest."""
         self.round = min(units, _LARGEST_ROUND)
         self._rate = min(RATE, KICK / self.round) if self.round > 0.0 else RATE
         self._floor, self._ceiling = -max(HORIZON, self.round), max(HORIZON - self.round, 0.0)
@@ -124,7 +143,7 @@ class Budget(Policy):
         self._worst = 2.0 * max(HORIZON, self.round)
 
     def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
-        """What the cheapest fixed cost comes to per tick: held back for every tick to come, so that the cap holds."""
+        """Return the cheapest fixed cost per tick, which is reserved for every coming tick so that the cap holds."""
         if not fixed.size:
             raise ValueError(
                 "Budget.cap needs a fidelity whose cost is a number: costs that are functions may all exceed what is "
@@ -138,12 +157,15 @@ class Budget(Policy):
 
     @property
     def target(self) -> float:
-        """The average cost per tick that is aimed at, of all streams together; NaN before `bind`."""
+        """Wanted average cost per tick of all streams together; NaN before `bind`."""
         return self._target
 
     @property
     def price(self) -> float:
-        """The gain one unit of cost must buy now: as learnt, or e^BAR times more or less where the debt decides."""
+        """Units of gain that one unit of cost must buy now.
+
+        It is the learnt price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
+        """
         return self._price(self._floor, self._ceiling)
 
     def _price(self, floor: float, ceiling: float) -> float:
@@ -151,11 +173,11 @@ class Budget(Policy):
         return math.exp(min(self.log_price + bar, _LARGEST))
 
     def initialize(self, belief: Filter) -> None:
-        """Begin at the price the model itself expects.
+        """Start at the price that the model predicts.
 
-        If the first part of a regime is read at high fidelity and the rest at low, in the proportion the budget
-        allows, then the two are equally good where the first part ends: there the difference of their gains is the
-        price of the difference of their costs.
+        Suppose the first part of a regime is read at high fidelity and the rest at low, in the proportion the budget
+        allows. Where the first part ends, both fidelities have the same net gain: there, the difference of their
+        gains is the price times the difference of their costs.
         """
         known = bool(np.isfinite(self.cost).all())
         least, most = (self.cost.min(), self.cost.max()) if known else (0.0, self._target / self.streams)
@@ -168,7 +190,7 @@ class Budget(Policy):
         stats = model.update(prior, typical, max(part * length, 0.5))[:, None]
         zeta = (float(self.zeta[self.cost.argmin()]), float(self.zeta[self.cost.argmax()])) if known else (0.0, 1.0)
         if self.gain == "run_length":
-            # what a change at this tick alone would leave to be known, of which the reading tells a part
+            # the entropy of a change at this tick, of which the reading tells a part
             h = 1.0 / length
             more = (zeta[1] - zeta[0]) * -(h * math.log(h) + (1.0 - h) * math.log1p(-h)) if h < 1.0 else 1.0
         else:
@@ -177,12 +199,12 @@ class Budget(Policy):
         self.log_price = self._began = math.log(max(more, 1e-12) / above)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The largest net gain at the present price, of those that cap and debt still afford."""
+        """Return the largest net gain at the current price, among the choices that cap and debt allow."""
         rows = np.arange(len(costs))
         choice: Choices = np.argmin(costs, axis=1)
         left = self._left()
         if self.priced or self.streams > 1:
-            # Here it is known what all would cost together, so that the debt is held to single readings.
+            # The total cost of the tick is known here, so the limit of the debt applies to single readings.
             price = self._price(max(self._floor, -max(HORIZON, self.round / self.streams)), math.inf)
             left = min(left, self._credit(float(costs[rows, choice].sum()), float(np.ptp(costs, axis=1).max())))
         else:
@@ -191,13 +213,13 @@ class Budget(Policy):
         best: Choices = net.argmax(axis=1)
         if costs[rows, best].sum() <= left:
             return best
-        # Everybody gets the cheapest; what is left goes to whom it helps most a unit of cost.
+        # Every stream gets the cheapest; the rest goes where the net gain per unit of cost is largest.
         left -= costs[rows, choice].sum()
         extra = costs[rows, best] - costs[rows, choice]
         worth = net[rows, best] - net[rows, choice]
         order = np.argsort(-worth / np.where(extra > 0.0, extra, 1.0), kind="stable")
         for i in order.tolist():
-            # the best that still fits, not only the best of all; the cheapest is taken even where it does not
+            # the best choice that still fits; the cheapest is taken even if it does not fit
             fits = np.where(costs[i] - costs[i, choice[i]] <= max(left, 0.0), net[i], -np.inf)
             j = int(fits.argmax())
             left -= costs[i, j] - costs[i, choice[i]]
@@ -205,20 +227,20 @@ class Budget(Policy):
         return choice
 
     def _credit(self, cheapest: float, extra: float) -> float:
-        """What the debt lets the coming tick cost: up to HORIZON units of it, and out of savings one reading."""
+        """Return what the debt allows the coming tick to cost: HORIZON units of debt, or one reading without debt."""
         if self._ceiling < 0.0:
             return cheapest
         room = self._target + (HORIZON - self.debt) * self._unit
         return room if self.debt > 0.0 else max(room, cheapest + extra)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
-        """As `pick`."""
+        """Return the same choice as `pick`."""
         if self.cap is not None:
             return super().pick_one(gains, seed, tick)
         return largest_net(gains, self.costs, self.price)
 
     def _left(self) -> float:
-        """What the coming tick may cost, so that no window with it, nor any later one, need exceed the cap."""
+        """Return what the coming tick may cost so that neither this window nor a later one exceeds the cap."""
         if self.cap is None:
             return math.inf
         amount, ticks = self.cap
@@ -226,12 +248,12 @@ class Budget(Policy):
         return amount - before - (ticks - 1 - len(self.recent)) * self._spare
 
     def affords(self, cost: float) -> bool:
-        """Whether the cap leaves as much."""
+        """Tell whether the cap allows this cost."""
         return cost <= self._left()
 
     def record_cost(self, costs: Sequence[float] | Array) -> None:
-        """Learn from what the tick cost."""
-        spent = float(np.sum(costs) if len(costs) > 1 else costs[0])  # the sum of one takes as long as all the rest
+        """Update price and debt with the cost of the tick."""
+        spent = float(np.sum(costs) if len(costs) > 1 else costs[0])  # np.sum of one number is slow
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
         excess = (spent - self._target) / self._unit
@@ -245,11 +267,29 @@ class Budget(Policy):
 
     @property
     def numeric(self) -> bool:
-        """Whether what is learnt is plain numbers: log price, debt and ticks. A cap remembers spends as well."""
+        """Whether the state is three plain numbers: log price, debt and ticks.
+
+        With a cap it also contains recent costs, and with cost functions the largest cost seen.
+        """
         return self.cap is None and not self.priced and type(self) is Budget
 
     def learn(self, numbers: Array, costs: Array) -> Array:
-        """`record_cost` of many budgets like this one, with the same operations in the same order: the same bits."""
+        """Compute `record_cost` of many budgets like this one.
+
+        The operations and their order are those of `record_cost`, so the results are identical to the bit.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+        costs : ndarray
+            What each stream paid, shape (m,).
+
+        Returns
+        -------
+        ndarray
+            The new numbers, shape (m, 3).
+        """
         log_price, debt, ticks = numbers.T
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
@@ -260,14 +300,38 @@ class Budget(Policy):
         return np.stack([log_price, debt, ticks + 1.0], axis=1)
 
     def prices(self, numbers: Array) -> Array:
-        """`price` of many budgets like this one, shape (m,)."""
+        """Compute `price` of many budgets like this one.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+
+        Returns
+        -------
+        ndarray
+            Prices, shape (m,).
+        """
         log_price, debt, _ = numbers.T
         bar = np.where(debt > self._ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
         # math.exp as in `price`: numpy's differs in the last bit
         return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
 
     def resized(self, streams: int, belief: Filter) -> Self:
-        """This budget for another number of streams: the same price, and the same debt as an amount of money."""
+        """Return this budget for another number of streams, with the same price and the same debt in units of cost.
+
+        Parameters
+        ----------
+        streams : int
+            The new number of streams.
+        belief : Filter
+            The run-length posterior of a stream before its first tick.
+
+        Returns
+        -------
+        Budget
+            A bound copy.
+        """
         other = copy.copy(self)
         other.shared = True  # checked when it was made; fewer streams spend at most what they can
         other = other.bind(self.fidelities, streams)
@@ -279,7 +343,7 @@ class Budget(Policy):
         return other
 
     def for_one_stream(self) -> Budget:
-        """An equal part of the budget, at the price learnt together."""
+        """Return an equal part of the budget, at the price learnt by all streams."""
         part = copy.copy(self)
         if self.streams > 1:
             part.per_tick, part.share = self._target / self.streams, None
@@ -288,18 +352,18 @@ class Budget(Policy):
         return part
 
     def state(self) -> dict[str, Any]:
-        """Price, debt, ticks so far, the spends a cap looks back on, and of costs that are functions the largest."""
+        """Return log price, debt, ticks, the recent costs that the cap needs, and the largest function cost seen."""
         learnt = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
         return learnt | {"round": self.round} if self.priced else learnt
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """As any; costs that are now numbers are known better than by what was seen of them."""
+        """Continue from a saved `state`; the largest cost seen is used only where costs are functions."""
         super().restore({name: value for name, value in state.items() if name != "round"})
         if self.priced and "round" in state:
             self._scale(state["round"])
 
     def spec(self) -> dict[str, Any]:
-        """All four arguments."""
+        """Return the four arguments."""
         return {"per_tick": self.per_tick, "share": self.share, "cap": self.cap, "gain": self.gain}
 
 
@@ -307,9 +371,7 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
     if not isinstance(cap, (tuple, list)) or len(cap) != 2:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
-    if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
-        raise ValueError(f"Budget.cap must look at a whole number of ticks of at least 1, not {ticks!r}")
-    return positive("Budget", "cap", amount), ticks
+    return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
 
 
 def _all(streams: int) -> str:

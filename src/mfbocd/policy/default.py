@@ -1,4 +1,4 @@
-"""The policy a detector has when none is given."""
+"""The default policy of a detector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,21 @@ from .fixed import Always
 
 
 def policy_of(policy: Policy | None, fidelities: Sequence[Fidelity]) -> Policy:
-    """The policy, or the default: `Budget(share=0.35)` between several fidelities of known cost."""
+    """Return a policy, or the default one.
+
+    Parameters
+    ----------
+    policy : Policy or None
+        The policy that was given.
+    fidelities : sequence of Fidelity
+        The fidelities to choose from.
+
+    Returns
+    -------
+    Policy
+        `policy` if it is given. Otherwise `Budget(share=0.35)` if there are several fidelities with different, fixed
+        costs, else `Always()`.
+    """
     if policy is not None:
         if not isinstance(policy, Policy):
             raise TypeError(f"policy must be a policy such as Budget(8.0), not {policy!r}")

@@ -1,4 +1,4 @@
-"""One way to observe a stream: how much it tells and what it costs."""
+"""One way to observe a stream: its information and its cost."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..models.base import finite
+from ..inputs.arguments import finite, probability
 
 LONGEST = 200
-"""Characters of a name at most."""
+"""Largest length of a name."""
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What a name must not have: control characters, and halves of a character, which cannot be written as UTF-8."""
+"""Not allowed in a name: control characters, and surrogates, which cannot be written as UTF-8."""
 
 
 @dataclass(frozen=True)
 class Fidelity:
-    """A way to observe: `name`, `zeta` in [0, 1], `cost` of a reading, and optionally the callable that reads.
+    """One way to observe a stream.
 
-    `cost` is a number, or a function of the raw input that returns one. zeta is how much of a perfect reading this
-    one is worth: 1 is a full observation, 0 none at all. A fidelity with zeta = 0 is a skip, the only one whose cost
-    may be 0. A name has at most 200 characters, and no control characters among them.
+    Parameters
+    ----------
+    name : str
+        Unique name, at most 200 characters without control characters.
+    zeta : float
+        Weight of a reading relative to a full observation, in [0, 1]: 1 is a full observation, 0 none. A fidelity
+        with zeta = 0 is a skip.
+    cost : float or callable
+        Cost of a reading in any unit, the same for all fidelities; or a function of the raw input that returns it. It
+        must be positive; only a skip may cost 0.
+    observe : callable, optional
+        Function of the raw input that returns the reading; `Detector.step` calls it.
 
+    Examples
+    --------
     >>> Fidelity("gps", zeta=1.0, cost=40)
     Fidelity(name='gps', zeta=1.0, cost=40.0)
     >>> Fidelity("gps", zeta=2, cost=40)
@@ -43,9 +54,7 @@ class Fidelity:
             raise ValueError(f"Fidelity.name must be at most {LONGEST} characters, not {len(self.name)}")
         if CONTROL.search(self.name):
             raise ValueError(f"Fidelity.name must have no control characters, not {self.name!r}")
-        zeta = finite("Fidelity", "zeta", self.zeta)
-        if not 0.0 <= zeta <= 1.0:
-            raise ValueError(f"Fidelity.zeta must lie in [0, 1], not {self.zeta!r}")
+        zeta = probability("Fidelity", "zeta", self.zeta, "[0, 1]")
         if self.observe is not None and not callable(self.observe):
             raise TypeError(f"Fidelity.observe must be callable, not {self.observe!r}")
         object.__setattr__(self, "zeta", zeta)
@@ -59,8 +68,25 @@ class Fidelity:
         return value
 
     def cost_of(self, raw: Any = None) -> float:
-        """What a reading of `raw` costs.
+        """Return the cost of a reading.
 
+        Parameters
+        ----------
+        raw : object, optional
+            The raw input; used only if the cost is a function.
+
+        Returns
+        -------
+        float
+            The cost.
+
+        Raises
+        ------
+        ValueError
+            If a cost function returns a number that is not positive.
+
+        Examples
+        --------
         >>> Fidelity("network", zeta=1, cost=lambda frame: 2.0 * len(frame)).cost_of("a frame")
         14.0
         """
@@ -68,13 +94,18 @@ class Fidelity:
 
 
 FULL = Fidelity("full", zeta=1.0, cost=1.0)
-"""The only fidelity of ordinary BOCD."""
+"""The one fidelity of ordinary BOCD."""
 
 
 def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity, ...]:
-    """The fidelities as a tuple with unique names; None is ordinary BOCD's one."""
+    """Return the fidelities as a tuple with unique names; None is the one fidelity of ordinary BOCD."""
     if fidelities is None:
         return (FULL,)
+    if isinstance(fidelities, (bool, int, float)):
+        hint = f"did you mean hazard={fidelities!r}?"
+        raise TypeError(f"fidelities must be Fidelity objects, not {fidelities!r}: {hint}")
+    if not isinstance(fidelities, (Fidelity, Iterable)):
+        raise TypeError(f"fidelities must be Fidelity objects, not {fidelities!r}")
     found = (fidelities,) if isinstance(fidelities, Fidelity) else tuple(fidelities)
     if not found:
         raise ValueError("fidelities must name at least one way to observe, not none")

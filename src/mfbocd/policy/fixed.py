@@ -1,4 +1,4 @@
-"""Choices that hang on nothing observed."""
+"""Policies whose choices do not depend on observations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from .base import Array, Choices, Policy, by_fidelity, draw_uniform, numbers_of
 
 
 class Always(Policy):
-    """Read the same fidelity at every tick; without a name, the one with the largest zeta.
+    """Read the same fidelity at every tick.
 
+    Parameters
+    ----------
+    name : str, optional
+        Name of the fidelity; by default the one with the largest zeta.
+
+    Examples
+    --------
     >>> Always("gps")
     Always('gps')
     """
@@ -36,32 +43,39 @@ class Always(Policy):
             raise ValueError(f"Always.name must be one of {', '.join(names)}, not {self.name!r}")
 
     def choose(self, belief: Filter, seed: int, costs: Array | None = None) -> int:
-        """The same index every time; the general way through arrays would cost more than the tick itself."""
+        """Return the index directly; the general method would take longer than the tick itself."""
         return self._index
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The same index everywhere."""
+        """Return the same index for every stream."""
         return np.full(len(draws), self._index, dtype=np.int64)
 
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices:
-        """The same index everywhere."""
+        """Return the same index for every tick and stream."""
         return np.full((ticks, len(seeds)), self._index, dtype=np.int64)
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
-        """The same index everywhere."""
+        """Return the same index for every stream."""
         return np.full(len(seeds), self._index, dtype=np.int64)
 
     def spec(self) -> dict[str, Any]:
-        """The name."""
+        """Return `name`."""
         return {"name": self.name}
 
 
 class Random(Policy):
-    """Read fidelity j with probability p_j, whatever was seen: the paper's baseline.
+    """Read fidelity j with probability p_j at every tick, whatever was observed.
 
-    `probabilities` is one number a fidelity, in their order or by name; without it all are equally likely.
-    A draw is a hash of the seed and the tick, so `choose` is idempotent and a replay repeats it.
+    This is the paper's baseline. A draw is a hash of seed and tick, so that `choose` is idempotent and a replay
+    repeats it.
 
+    Parameters
+    ----------
+    probabilities : mapping or sequence of float, optional
+        One probability per fidelity, in their order or by name (0 where a name is omitted); equal by default.
+
+    Examples
+    --------
     >>> Random({"imu": 0.7, "gps": 0.3})
     Random({'imu': 0.7, 'gps': 0.3})
     """
@@ -74,7 +88,7 @@ class Random(Policy):
         return f"Random({self.probabilities!r})"
 
     def validate(self) -> None:
-        """Line the probabilities up with the fidelities."""
+        """Match the probabilities with the fidelities."""
         count = len(self.fidelities)
         p = np.full(count, 1.0 / count)
         if self.probabilities is not None:
@@ -86,18 +100,18 @@ class Random(Policy):
         self._edges = np.cumsum(p)[:-1]
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The fidelity whose share of [0, 1) the draw fell in."""
+        """Return the fidelity whose interval of the cumulative probabilities contains the draw."""
         return np.searchsorted(self._edges, draws, side="right").astype(np.int64)
 
     def schedule(self, seeds: Sequence[int], first: int, ticks: int) -> Choices:
-        """The same draws, for many streams and ticks."""
+        """Return the choices of these ticks; they depend on seed and tick only."""
         drawn = [draw_uniform(seeds, tick) for tick in range(first, first + ticks)]
         return self.pick(np.empty(0), np.empty(0), np.array(drawn).reshape(ticks, len(seeds)))
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
-        """The same draws as `schedule`."""
+        """Return the same draws as `schedule`."""
         return self.pick(np.empty(0), np.empty(0), draw_uniform(seeds, ticks))
 
     def spec(self) -> dict[str, Any]:
-        """The probabilities."""
+        """Return `probabilities`."""
         return {"probabilities": self.probabilities}

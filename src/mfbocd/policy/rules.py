@@ -1,4 +1,4 @@
-"""Rules that weigh a gain against a cost at every tick, with nothing learnt between ticks."""
+"""Policies that compare a gain with a cost at every tick and learn nothing between ticks."""
 
 from __future__ import annotations
 
@@ -8,24 +8,35 @@ from typing import Any
 import numpy as np
 
 from ..belief.gains import Gain, checked_gain
-from ..models.base import finite, positive
+from ..inputs.arguments import finite, positive
 from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
 
 
 def rates(gains: Array, costs: Array, weights: Array) -> Array:
-    """w gain / cost; a reading that costs nothing and tells nothing has rate 0."""
+    """Return w gain / cost; a reading that costs nothing and tells nothing has rate 0."""
     free = costs == 0.0
     return np.where(free, 0.0, weights * gains / np.where(free, 1.0, costs))
 
 
 class InformationRate(Policy):
-    """The paper's rule: argmax of w(zeta) U(zeta) / cost(zeta) (`decision_rule`), U the gain in the run length.
+    """Choose the largest gain per cost, the paper's rule.
 
-    `weights` are one number a fidelity, in order or by name, to reach a wanted spend; all 1 without them. Kept for
-    comparison: with an accurate gain it does no better than a coin (docs/deciding.md).
+        argmax_zeta w(zeta) U(zeta) / cost(zeta)
 
+    (equation `decision_rule`), where U is the gain. It is kept for comparison: with an accurate gain it is no better
+    than a random baseline at equal spend (docs/deciding.md).
+
+    Parameters
+    ----------
+    weights : mapping or sequence of float, optional
+        Weight w of each fidelity, in order or by name, to reach a wanted spend; all 1 by default.
+    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+        The gain U.
+
+    Examples
+    --------
     >>> InformationRate({"imu": 1.0, "gps": 2.5})
     InformationRate({'imu': 1.0, 'gps': 2.5}, gain='run_length')
     """
@@ -41,23 +52,33 @@ class InformationRate(Policy):
         return f"InformationRate({self.weights!r}, gain={self.gain!r})"
 
     def validate(self) -> None:
-        """Line the weights up with the fidelities."""
+        """Match the weights with the fidelities."""
         self._weights = _weights_of("InformationRate", self.weights, self)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The largest weighted rate; of equal ones the first."""
+        """Return the largest weighted rate, the first at a tie."""
         return np.argmax(rates(gains, costs, self._weights), axis=1)
 
     def spec(self) -> dict[str, Any]:
-        """Weights and gain."""
+        """Return `weights` and `gain`."""
         return {"weights": self.weights, "gain": self.gain}
 
 
 class Margin(Policy):
-    """The paper's alternative: the cheapest fidelity whose gain is within `delta` of the dearest's.
+    """Choose the cheapest fidelity whose gain is within a margin of that of the most expensive one.
 
-    For two fidelities this is `alt_decision_rule`: low if |U(low) - U(high)| < delta, else high.
+    For two fidelities this is the paper's alternative rule (equation `alt_decision_rule`): the low fidelity if
+    |U(low) - U(high)| < delta, else the high one.
 
+    Parameters
+    ----------
+    delta : float
+        The margin, in units of the gain, at least 0.
+    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+        The gain U.
+
+    Examples
+    --------
     >>> Margin(0.01)
     Margin(0.01, gain='run_length')
     """
@@ -74,27 +95,38 @@ class Margin(Policy):
         return f"Margin({self.delta:g}, gain={self.gain!r})"
 
     def validate(self) -> None:
-        """Any fidelities do."""
+        """Accept any fidelities."""
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The cheapest of those close to the dearest, which is close to itself."""
+        """Return the cheapest fidelity within the margin of the most expensive one."""
         rows = np.arange(len(gains))
-        dearest = costs.argmax(axis=1)
-        near = np.abs(gains - gains[rows, dearest][:, None]) < self.delta
-        near[rows, dearest] = True
+        top = costs.argmax(axis=1)
+        near = np.abs(gains - gains[rows, top][:, None]) < self.delta
+        near[rows, top] = True
         return np.argmin(np.where(near, costs, np.inf), axis=1)
 
     def spec(self) -> dict[str, Any]:
-        """Margin and gain."""
+        """Return `delta` and `gain`."""
         return {"delta": self.delta, "gain": self.gain}
 
 
 class Net(Policy):
-    """argmax of gain - price * cost: a reading is taken if what it tells is worth what it costs.
+    """Choose the largest net gain at a fixed price.
 
-    `price` is the gain one unit of cost must buy. `calibrate.price_for` finds it on held-out streams for a wanted
-    spend; `Budget` learns it while running.
+        argmax_zeta gain(zeta) - price * cost(zeta)
 
+    A reading is taken if its gain is worth its cost. `Budget` learns the price while running.
+
+    Parameters
+    ----------
+    price : float
+        Units of gain that one unit of cost must buy, at least 0. `calibrate.price_for` finds it on held-out streams
+        for a wanted spend.
+    gain : {'joint', 'run_length', 'variance'}, default 'joint'
+        The gain that is compared with the cost.
+
+    Examples
+    --------
     >>> Net(0.002)
     Net(0.002, gain='joint')
     """
@@ -109,27 +141,40 @@ class Net(Policy):
         return f"Net({self.price:g}, gain={self.gain!r})"
 
     def validate(self) -> None:
-        """Any fidelities do."""
+        """Accept any fidelities."""
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The largest net gain; of equal ones the first."""
+        """Return the largest net gain, the first at a tie."""
         return np.argmax(gains - self.price * costs, axis=1)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
-        """As `pick`."""
+        """Return the largest net gain, the first at a tie."""
         return largest_net(gains, self.costs, self.price)
 
     def spec(self) -> dict[str, Any]:
-        """Price and gain."""
+        """Return `price` and `gain`."""
         return {"price": self.price, "gain": self.gain}
 
 
 class Soft(Policy):
-    """Sample a fidelity with probability proportional to exp(score / temperature): the paper's future work.
+    """Choose a fidelity at random, with probability proportional to exp(score / temperature).
 
-    The score is the weighted information rate, or gain - price * cost if a price is given. A low temperature tends to
-    the argmax, a high one to a coin.
+    The score is the weighted information rate of `InformationRate`, or the net gain of `Net` if a price is given. A
+    low temperature approaches the argmax, a high one equal probabilities. The paper suggests it as future work.
 
+    Parameters
+    ----------
+    temperature : float
+        Temperature in units of the score, above 0.
+    weights : mapping or sequence of float, optional
+        Weight of each fidelity's rate, in order or by name; all 1 by default. Not with `price`.
+    price : float, optional
+        Price of one unit of cost; makes the score a net gain. Not with `weights`.
+    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+        The gain in the score.
+
+    Examples
+    --------
     >>> Soft(0.1)
     Soft(0.1, weights=None, price=None, gain='run_length')
     """
@@ -151,19 +196,19 @@ class Soft(Policy):
         return f"Soft({self.temperature:g}, weights={self.weights!r}, price={self.price!r}, gain={self.gain!r})"
 
     def validate(self) -> None:
-        """Line the weights up with the fidelities."""
+        """Match the weights with the fidelities."""
         self._weights = _weights_of("Soft", self.weights, self)
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """The fidelity whose share of [0, 1) the draw fell in."""
+        """Return the fidelity whose interval of the cumulative probabilities contains the draw."""
         score = rates(gains, costs, self._weights) if self.price is None else gains - self.price * costs
-        with np.errstate(over="ignore"):  # far below the best at a low temperature: never
+        with np.errstate(over="ignore"):  # far below the best at a low temperature: probability 0
             share = np.exp((score - score.max(axis=1, keepdims=True)) / self.temperature)
         edges = np.cumsum(share, axis=1) / share.sum(axis=1, keepdims=True)
         return np.count_nonzero(draws[:, None] >= edges[:, :-1], axis=1)
 
     def spec(self) -> dict[str, Any]:
-        """All four arguments."""
+        """Return the four arguments."""
         return {"temperature": self.temperature, "weights": self.weights, "price": self.price, "gain": self.gain}
 
 

@@ -1,5 +1,7 @@
-"""A page about a trace for people who were not there (extra ``report``): one HTML file that needs no network.
+"""A report about a trace as one HTML file that works without a network (extra ``report``).
 
+Examples
+--------
 >>> import mfbocd as mf
 >>> trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1], detail=True)
 >>> from pathlib import Path

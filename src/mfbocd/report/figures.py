@@ -1,4 +1,4 @@
-"""The panels of the standard figure with plotly, to zoom into."""
+"""The panels of the standard figure as interactive plotly figures."""
 
 from __future__ import annotations
 
@@ -9,77 +9,78 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..trace.plots.clock import Clock
-from ..trace.plots.panels import FAINTEST, STRIP, gain_unit
-from ..trace.plots.shape import TraceLike, binary, dearest, detail_of
-from ..trace.plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, looks
+from ..trace.plots.panels import LOWEST_SHOWN, STRIP, gain_unit
+from ..trace.plots.queries import is_binary, most_expensive, require_detail
+from ..trace.plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, fidelity_styles
 from ..trace.plots.thin import extremes
+from ..trace.plots.timeline import Timeline
+from ..trace.trace import Trace
 
-HEAT = 512  # columns of the heat map: more would make the file large and look no different
+HEAT = 512  # columns of the heat map: more would enlarge the file without a visible difference
 HOVER = "%{y:.5g} at %{x}"
 SHADES = [[0.0, "#f0f6fc"], [0.25, "#c9dff1"], [0.5, "#85bcdc"], [0.75, "#2f7fbc"], [1.0, "#08306b"]]
 
 
 def data(
-    trace: TraceLike,
-    clock: Clock,
+    trace: Trace,
+    timeline: Timeline,
     unit: str,
     truth: Sequence[float] | NDArray[Any] | None,
     changes: Sequence[int] | NDArray[Any] | None,
 ) -> Any:
-    """The readings, marked by fidelity, with the prediction made before each and the changes found."""
-    two = binary(trace)
+    """Return the figure of the readings by fidelity, the prediction made before each, and the changes found."""
+    binary = is_binary(trace)
     shown: list[dict[str, Any]] = []
-    if trace.detail is not None and not two:
-        at = clock.after(trace.detail.tick)
+    if trace.detail is not None and not binary:
+        at = timeline.position_after(trace.detail.tick)
         edge = {"x": at, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
         shown.append({**edge, "y": trace.detail.high, "showlegend": False, "legendgroup": "band"})
         name = f"{trace.detail.level:.0%} band"
         filled = {"fill": "tonexty", "fillcolor": BAND, "legendgroup": "band"}
         shown.append({**edge, **filled, "y": trace.detail.low, "name": name})
-    for j, look in enumerate(looks(trace)):
+    for j, f in enumerate(fidelity_styles(trace)):
         values = np.where(trace.choice == j, trace.x, np.nan)
         rows = extremes(values)
-        strip = STRIP * (j + 1) * np.where(values[rows] > 0.5, 1.0, -1.0) if two else 0.0
-        marker: dict[str, Any] = {"color": look.colour, "symbol": look.symbol, "size": 6 if look.open else 5}
-        if look.open:
-            marker |= {"line": {"color": look.colour, "width": 1.4}}
-        told = {"customdata": values[rows], "hovertemplate": "%{customdata:.5g} at %{x}"}
-        place = {"x": clock.at[rows], "y": values[rows] + strip, "mode": "markers"}
-        shown.append({**place, **told, "marker": marker, "name": escape(look.name)})
+        strip = STRIP * (j + 1) * np.where(values[rows] > 0.5, 1.0, -1.0) if binary else 0.0
+        marker: dict[str, Any] = {"color": f.colour, "symbol": f.symbol, "size": 6 if f.open else 5}
+        if f.open:
+            marker |= {"line": {"color": f.colour, "width": 1.4}}
+        hover = {"customdata": values[rows], "hovertemplate": "%{customdata:.5g} at %{x}"}
+        place = {"x": timeline.at[rows], "y": values[rows] + strip, "mode": "markers"}
+        shown.append({**place, **hover, "marker": marker, "name": escape(f.name)})
     if truth is not None:
         known = np.asarray(truth, dtype=np.float64)
         rows = extremes(known)
-        shown.append(_line(clock.at[rows], known[rows], "truth", GREY, 2, "dash"))
+        shown.append(_line(timeline.at[rows], known[rows], "truth", GREY, 2, "dash"))
     rows = extremes(trace.mean)
-    name = "predicted P(x = 1)" if two else "predicted mean"
-    shown.append(_line(clock.after(rows + trace.first), trace.mean[rows], name, MEAN, 1.5))
+    name = "predicted P(x = 1)" if binary else "predicted mean"
+    shown.append(_line(timeline.position_after(rows + trace.first), trace.mean[rows], name, MEAN, 1.5))
     absent = extremes(np.where(np.isnan(trace.x), 0.0, np.nan))
     if absent.size:
         marker = {"symbol": "line-ns", "size": 9, "line": {"color": GREY, "width": 1.2}}
-        place = {"x": clock.at[absent], "y": np.full(absent.size, 0.02), "yaxis": "y2", "mode": "markers"}
+        place = {"x": timeline.at[absent], "y": np.full(absent.size, 0.02), "yaxis": "y2", "mode": "markers"}
         shown.append({**place, "marker": marker, "name": "no reading", "hovertemplate": "no reading at %{x}"})
-    figure = _figure(shown, clock, "reading" + (f" ({escape(unit)})" if unit else ""), height=420)
-    _mark(figure, trace, clock, changes)
+    figure = _figure(shown, timeline, "reading" + (f" ({escape(unit)})" if unit else ""), height=420)
+    _mark_changes(figure, trace, timeline, changes)
     return figure
 
 
-def run_length(trace: TraceLike, clock: Clock) -> Any:
-    """The filtered posterior of the run length, on a log scale."""
-    detail = detail_of(trace, "run_length")
+def run_length(trace: Trace, timeline: Timeline) -> Any:
+    """Return the heat map of the filtered run-length posterior, on a log scale."""
+    detail = require_detail(trace, "run_length")
     step = -(-len(detail.tick) // HEAT)
     weight = detail.weight[::step]
-    seen = np.flatnonzero((weight >= FAINTEST).any(axis=0))
+    seen = np.flatnonzero((weight >= LOWEST_SHOWN).any(axis=0))
     bins = int(seen[-1]) + 1 if seen.size else 1
     shades = weight[:, :bins].T.astype(np.float32)
-    logs = np.log10(shades, where=shades >= FAINTEST, out=np.full(shades.shape, np.nan, dtype=np.float32))
+    logs = np.log10(shades, where=shades >= LOWEST_SHOWN, out=np.full(shades.shape, np.nan, dtype=np.float32))
     heat = {
         "type": "heatmap",
-        "x": clock.edges(detail.tick[::step]),
+        "x": timeline.edges(detail.tick[::step]),
         "y": detail.length[: bins + 1],
         "z": logs,
         "customdata": shades,
-        "zmin": np.log10(FAINTEST),
+        "zmin": np.log10(LOWEST_SHOWN),
         "zmax": 0.0,
         "colorscale": SHADES,
         "colorbar": {"tickvals": [-4, -2, 0], "ticktext": ["0.0001", "0.01", "1"]}
@@ -97,57 +98,57 @@ def run_length(trace: TraceLike, clock: Clock) -> Any:
     }
     rows = extremes(trace.run_length.astype(np.float64))
     marker = {"color": ALARM, "size": 2.5}
-    place = {"x": clock.at[rows], "y": trace.run_length[rows], "mode": "markers"}
+    place = {"x": timeline.at[rows], "y": trace.run_length[rows], "mode": "markers"}
     likely = {**place, "marker": marker, "name": "most probable", "hovertemplate": "%{y} ticks at %{x}"}
-    figure = _figure([heat, likely], clock, "run length (ticks)", height=340)
-    figure.update_layout(legend={"itemsizing": "constant"})  # its points are too small to be seen there
+    figure = _figure([heat, likely], timeline, "run length (ticks)", height=340)
+    figure.update_layout(legend={"itemsizing": "constant"})  # its own points are too small to be visible there
     return figure
 
 
-def changes(trace: TraceLike, clock: Clock, known: Sequence[int] | NDArray[Any] | None) -> Any:
-    """P(a change within the alarm's window), and each alarm."""
+def changes(trace: Trace, timeline: Timeline, known: Sequence[int] | NDArray[Any] | None) -> Any:
+    """Return the figure of P(change within the alarm's window) and the alarms."""
     rows = extremes(trace.p_change)
-    line = _line(clock.at[rows], trace.p_change[rows], "P(recent change)", INK, 1.5)
+    line = _line(timeline.at[rows], trace.p_change[rows], "P(recent change)", INK, 1.5)
     fired = np.flatnonzero(trace.alarm)
     marker = {"color": ALARM, "symbol": "triangle-down", "size": 12, "line": {"color": "white", "width": 1}}
-    place = {"x": clock.at[fired], "y": trace.confidence[fired], "mode": "markers", "cliponaxis": False}
-    told = "alarm at %{x}<br>%{y:.1%} sure, changed at %{customdata}<extra></extra>"
-    when = np.array(clock.words(trace.changed_at[fired]))
-    alarms = {**place, "marker": marker, "customdata": when, "name": "alarm", "hovertemplate": told}
-    figure = _figure([line, alarms], clock, "probability", height=280)
+    place = {"x": timeline.at[fired], "y": trace.confidence[fired], "mode": "markers", "cliponaxis": False}
+    hover = "alarm at %{x}<br>P = %{y:.1%}, changed at %{customdata}<extra></extra>"
+    when = np.array(timeline.labels(trace.changed_at[fired]))
+    alarms = {**place, "marker": marker, "customdata": when, "name": "alarm", "hovertemplate": hover}
+    figure = _figure([line, alarms], timeline, "probability", height=280)
     figure.update_yaxes(range=[0, 1.06], tickvals=[0, 0.5, 1])
-    figure.update_layout(hovermode="x")  # the closest would be the line, never the alarm that stands on it
-    _mark(figure, trace, clock, known)
+    figure.update_layout(hovermode="x")  # with "closest" the line would hide the alarm marker on it
+    _mark_changes(figure, trace, timeline, known)
     return figure
 
 
-def spend(trace: TraceLike, clock: Clock, cost_unit: str, budget: float | None) -> Any:
-    """What was spent so far, what the budget allowed, what the dearest alone would have cost."""
+def spend(trace: Trace, timeline: Timeline, cost_unit: str, budget: float | None) -> Any:
+    """Return the figure of the accumulated cost, the budget, and the cost of the most expensive fidelity alone."""
     ticks = np.arange(1, len(trace.choice) + 1)
     spent = np.cumsum(trace.cost)
     rows = extremes(spent)
-    high = dearest(trace)
+    high = most_expensive(trace)
     shown = []
     if high is not None and len(trace.fidelities) > 1:
         name = f"always {escape(trace.fidelities[high])}"
-        shown.append(_line(clock.at[rows], trace.costs[high] * ticks[rows], name, GREY, 2, "dot"))
-    shown.append(_line(clock.at[rows], spent[rows], "spent", SPEND, 3))
+        shown.append(_line(timeline.at[rows], trace.costs[high] * ticks[rows], name, GREY, 2, "dot"))
+    shown.append(_line(timeline.at[rows], spent[rows], "spent", SPEND, 3))
     if budget is not None:
-        shown.append(_line(clock.at[rows], budget * ticks[rows], "budget", INK, 1.3, "dash"))
-    figure = _figure(shown, clock, "spent" + (f" ({escape(cost_unit)})" if cost_unit else ""), height=300)
+        shown.append(_line(timeline.at[rows], budget * ticks[rows], "budget", INK, 1.3, "dash"))
+    figure = _figure(shown, timeline, "spent" + (f" ({escape(cost_unit)})" if cost_unit else ""), height=300)
     figure.update_yaxes(rangemode="tozero")
     return figure
 
 
-def gains(trace: TraceLike, clock: Clock) -> Any:
-    """What a reading at each fidelity was expected to tell, on a log scale."""
-    detail = detail_of(trace, "gains")
+def gains(trace: Trace, timeline: Timeline) -> Any:
+    """Return the figure of the expected gain of each fidelity, on a log scale."""
+    detail = require_detail(trace, "gains")
     shown = []
-    for j, look in enumerate(looks(trace)):
-        told = np.where(detail.gains[:, j] > 0.0, detail.gains[:, j], np.nan)
-        rows = extremes(told)
-        shown.append(_line(clock.at[rows], told[rows], escape(look.name), look.colour, 1.5, look.dash))
-    figure = _figure(shown, clock, f"gain ({gain_unit(detail.gain)})", height=300)
+    for j, f in enumerate(fidelity_styles(trace)):
+        shown_gains = np.where(detail.gains[:, j] > 0.0, detail.gains[:, j], np.nan)
+        rows = extremes(shown_gains)
+        shown.append(_line(timeline.at[rows], shown_gains[rows], escape(f.name), f.colour, 1.5, f.dash))
+    figure = _figure(shown, timeline, f"gain ({gain_unit(detail.gain)})", height=300)
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
     return figure
 
@@ -157,7 +158,7 @@ def _line(x: Any, y: Any, name: str, colour: str, width: float, dash: str = "sol
     return {"x": x, "y": y, "mode": "lines", "line": line, "name": name, "hovertemplate": HOVER}
 
 
-def _figure(shown: Sequence[dict[str, Any]], clock: Clock, ylabel: str, height: int) -> Any:
+def _figure(shown: Sequence[dict[str, Any]], timeline: Timeline, ylabel: str, height: int) -> Any:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
 
     axis = {"showline": True, "linecolor": "#999", "ticks": "outside", "tickcolor": "#999", "zeroline": False}
@@ -174,7 +175,7 @@ def _figure(shown: Sequence[dict[str, Any]], clock: Clock, ylabel: str, height: 
             "hovermode": "closest",
             "hoverlabel": {"bgcolor": "white", "font": font},
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
-            "xaxis": {**axis, "automargin": True, "range": _plain(np.array(clock.limits()))},
+            "xaxis": {**axis, "automargin": True, "range": _plain(np.array(timeline.limits()))},
             "yaxis": {**axis, "automargin": True, "title": {"text": ylabel, "standoff": 8}, "gridcolor": "#eee"},
             "yaxis2": {"range": [0, 1], "overlaying": "y", "visible": False, "fixedrange": True},
             "showlegend": True,
@@ -182,16 +183,16 @@ def _figure(shown: Sequence[dict[str, Any]], clock: Clock, ylabel: str, height: 
     )
 
 
-def _mark(figure: Any, trace: TraceLike, clock: Clock, known: Sequence[int] | NDArray[Any] | None) -> None:
-    """The changes found, each with its credible interval, and the true ones."""
+def _mark_changes(figure: Any, trace: Trace, timeline: Timeline, known: Sequence[int] | NDArray[Any] | None) -> None:
+    """Mark the changes found, with their credible intervals, and the true changes."""
     shapes: list[dict[str, Any]] = []
     across = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     if trace.detail is not None:
-        for low, high in _plain(clock.of(trace.detail.began)):
+        for low, high in _plain(timeline.position(trace.detail.began)):
             shapes.append({**across, "type": "rect", "x0": low, "x1": high, "fillcolor": ALARM, "opacity": 0.2})
             shapes[-1]["line"] = {"width": 0}
     fired = np.flatnonzero(trace.alarm)
-    for at in _plain(clock.of(trace.changed_at[fired])):
+    for at in _plain(timeline.position(trace.changed_at[fired])):
         shapes.append({**across, "type": "line", "x0": at, "x1": at, "line": {"color": ALARM, "width": 1.4}})
     figure.update_layout(shapes=shapes)
     key: dict[str, Any] = {"x": [None], "y": [None], "hoverinfo": "skip"}
@@ -202,7 +203,7 @@ def _mark(figure: Any, trace: TraceLike, clock: Clock, known: Sequence[int] | ND
         figure.add_scatter(**key, mode="markers", marker=square, name=f"{trace.detail.level:.0%} interval")
     if known is not None and len(known):
         figure.add_scatter(
-            x=clock.of(known),
+            x=timeline.position(known),
             y=np.zeros(len(known)),
             yaxis="y2",
             mode="markers",
@@ -214,5 +215,5 @@ def _mark(figure: Any, trace: TraceLike, clock: Clock, known: Sequence[int] | ND
 
 
 def _plain(at: NDArray[Any]) -> list[Any]:
-    """Positions as shapes take them, datetimes as text."""
+    """Return positions as plotly's shapes take them: datetimes as text."""
     return at.astype(str).tolist() if at.dtype.kind == "M" else at.tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The whole of it over HTTP."""
+"""The web application."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ from fastapi.responses import FileResponse, PlainTextResponse
 
 from .. import __version__
 from . import metrics, routes
-from .auth import Gate, scope_of
-from .errors import RequestError, UnavailableError, absent
+from .auth import AccessControl, required_scope
+from .errors import RequestError, UnavailableError, not_found
 from .limits import BodyLimit
-from .responses import REFUSALS, answer, answer_errors, service_of
+from .responses import ERROR_RESPONSES, add_error_handlers, respond, service_of
 from .service import Service
 from .settings import Settings
 from .store.base import Store
 from .warming import Warmer
 
 PAGE = Path(__file__).parent / "page"
-KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
-FIRST = 5.0
-"""Seconds to wait for the first look at the store before requests are taken."""
+FIRST_CHECK = 5.0
+"""Seconds to wait for the first check of the store before requests are accepted."""
 
-parts = APIRouter()
+router = APIRouter()
 
 
-@parts.get("/healthz", responses={503: REFUSALS[503]})
+@router.get("/healthz", responses={503: ERROR_RESPONSES[503]})
 async def health(request: Request) -> Response:
-    """Whether the store answers, has room, and can be written, if the last write failed; and what runs beside."""
+    """Whether the store can be used, and the state of components such as the MQTT bridge."""
     service = service_of(request)
-    if trouble := await service.trouble():
-        raise UnavailableError(trouble)
-    beside = {name: wrong or "ok" for name, wrong in service.parts.items()}
-    status = "degraded" if any(service.parts.values()) else "ok"
-    return answer({"status": status, "version": __version__, **beside})
+    if problem := await service.problem():
+        raise UnavailableError(problem)
+    components = {name: problem or "ok" for name, problem in service.components.items()}
+    status = "degraded" if any(service.components.values()) else "ok"
+    return respond({"status": status, "version": __version__, **components})
 
 
-@parts.get("/readyz", responses={503: REFUSALS[503]})
+@router.get("/readyz", responses={503: ERROR_RESPONSES[503]})
 async def ready(request: Request) -> Response:
-    """Whether the kernels of all stored configurations are loaded: until then the first requests may take long."""
-    waiting = service_of(request).warmer.waiting
-    if waiting:
-        raise RequestError(503, waiting)
-    return answer({"status": "ready"})
+    """Whether the kernels for all stored configurations are loaded; before that the first requests may take long."""
+    not_ready = service_of(request).warmer.not_ready
+    if not_ready:
+        raise RequestError(503, not_ready)
+    return respond({"status": "ready"})
 
 
-@parts.get("/metrics", response_class=PlainTextResponse)
+@router.get("/metrics", response_class=PlainTextResponse)
 async def all_metrics(request: Request) -> Response:
-    """Counts for Prometheus."""
+    """Metrics for Prometheus."""
     service = service_of(request)
-    found = metrics.written(service, await service.read(service.store.totals))
+    found = metrics.render(service, await service.read(service.store.totals))
     return PlainTextResponse(found, media_type="text/plain; version=0.0.4")
 
 
-@parts.get("/", include_in_schema=False)
+@router.get("/", include_in_schema=False)
 def page() -> Response:
     """The live page."""
     return _file(PAGE / "index.html")
 
 
-@parts.get("/static/plotly.min.js", include_in_schema=False)
+@router.get("/static/plotly.min.js", include_in_schema=False)
 def plotly() -> Response:
     """The plotting library, from the installed package."""
     found = find_spec("plotly")
     if found is None or found.origin is None:
         raise RequestError(404, "plotly is not installed: pip install 'mfbocd[serve]'")
-    # megabytes that change only with the package: a phone need not fetch them at every visit
+    # several megabytes that only change with the package: browsers may cache them
     return _file(Path(found.origin).parent / "package_data" / "plotly.min.js", "private, max-age=86400")
 
 
-@parts.get("/static/{name}", include_in_schema=False)
+@router.get("/static/{name}", include_in_schema=False)
 def static(name: str) -> Response:
-    """A part of the page."""
+    """A file of the page."""
     return _file(PAGE / name)
 
 
 def _file(path: Path, cache: str = "no-cache") -> Response:
-    # a name with a slash is no part of a route, so that it can only be in the folder itself
-    if path.suffix not in KINDS or not path.is_file():
-        raise absent("file", path.name)
-    return FileResponse(path, media_type=KINDS[path.suffix], headers={"Cache-Control": cache})
+    # the route does not match names with a slash, so that the file can only be in the folder itself
+    if path.suffix not in MEDIA_TYPES or not path.is_file():
+        raise not_found("file", path.name)
+    return FileResponse(path, media_type=MEDIA_TYPES[path.suffix], headers={"Cache-Control": cache})
 
 
 def create_app(
@@ -95,12 +95,23 @@ def create_app(
     settings: Settings | None = None,
     *,
     tokens: bool = False,
-    beside: Callable[[Service], Any] | None = None,
+    component: Callable[[Service], Any] | None = None,
     warmer: Warmer | None = None,
 ) -> Any:
-    """The application; `tokens` are required where others than this machine can reach it.
+    """Create the application.
 
-    `store` is called when the service begins; `beside` gives what else runs as long as it does, an async context.
+    Parameters
+    ----------
+    store : callable
+        Opens the store when the application starts.
+    settings : Settings, optional
+    tokens : bool
+        Whether clients need a token; required where other machines can reach the service.
+    component : callable, optional
+        Takes the service and returns an asynchronous context manager that is active while the service runs, such as
+        the MQTT bridge.
+    warmer : Warmer, optional
+        For tests.
     """
     settings = settings or Settings()
 
@@ -109,15 +120,15 @@ def create_app(
         service = Service(await asyncio.to_thread(store), settings, warmer)
         app.state.service = service
         try:
-            # requests that need a token are refused with 503 until tokens are known
-            await asyncio.to_thread(service.pulse.looked.wait, FIRST)
-            if beside is None:
+            # until tokens are known, requests that need one are refused with 503
+            await asyncio.to_thread(service.monitor.checked.wait, FIRST_CHECK)
+            if component is None:
                 yield
             else:
-                async with beside(service):
+                async with component(service):
                     yield
         finally:
-            await service.end()
+            await service.shut_down()
 
     app = FastAPI(
         title="mfbocd",
@@ -129,9 +140,9 @@ def create_app(
     )
     app.state.limits = settings.limits
     app.include_router(routes.router)
-    app.include_router(parts)
-    answer_errors(app)
+    app.include_router(router)
+    add_error_handlers(app)
     app.add_middleware(BodyLimit, limits=settings.limits)
-    needs = partial(scope_of, [*routes.router.routes, *parts.routes], routes.READING)
-    app.add_middleware(Gate, limits=settings.limits, required=tokens, needs=needs)
+    needs = partial(required_scope, [*routes.router.routes, *router.routes], routes.READ_ONLY)
+    app.add_middleware(AccessControl, limits=settings.limits, required=tokens, needs=needs)
     return app

@@ -1,4 +1,4 @@
-"""Who may ask: bearer tokens with a scope, kept as hashes; and which names the service answers to."""
+"""Access control: bearer tokens with a scope, of which hashes are stored, and the host names that are accepted."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from .errors import RequestError
-from .limits import Limits, Rate, client_of, refuse
-from .pulse import Pulse
+from .limits import Limits, RateLimiter, client_of, send_error
+from .monitor import StoreMonitor
 from .records import Token
 from .store.base import Store
 
 SCOPES = ("read", "write")
 """Write includes read."""
-OPEN = ("/healthz", "/readyz")
-"""What anybody may ask for, beside the page and its parts, which hold nothing of a stream."""
+PUBLIC = ("/healthz", "/readyz")
+"""Paths that need no token, besides the page and its files, which contain no data of streams."""
 
 CLIENT = "mfbocd.client"
-"""Where a request's scope has its `Client`."""
+"""Key of the `Client` in the ASGI scope of a request."""
 
 HEADERS = [
     (
@@ -34,11 +34,13 @@ HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-resource-policy", b"same-origin"),
 ]
-"""Sent with every answer."""
+"""Sent with every response."""
 
 
 def digest(secret: str) -> str:
-    """What is kept of a token. It has 256 random bits, which no guessing finds: a slow hash would add nothing.
+    """The hash of a token that is stored.
+
+    A token has 256 random bits, so that a slow hash would not make it safer.
 
     >>> digest("mfb_x") == digest("mfb_x"), len(digest("mfb_x"))
     (True, 64)
@@ -47,20 +49,29 @@ def digest(secret: str) -> str:
 
 
 def add_token(store: Store, name: str, scope: str) -> str:
-    """A new token; what is returned is shown once and kept nowhere."""
+    """Create a token and return its secret, which is not stored.
+
+    Parameters
+    ----------
+    store : Store
+    name : str
+        1 to 100 printable characters.
+    scope : str
+        ``"read"`` or ``"write"``.
+    """
     if scope not in SCOPES:
         raise ValueError(f"scope must be one of {', '.join(SCOPES)}, not {scope!r}")
     if not name or len(name) > 100 or not name.isprintable():
         raise ValueError(f"a token's name must be 1 to 100 printable characters, not {name!r}")
     if any(token.name == name for token in store.tokens()):
-        raise ValueError(f"there is a token {name!r} already: revoke it first, or take another name")
+        raise ValueError(f"there is a token {name!r} already: revoke it first, or choose another name")
     secret = f"mfb_{secrets.token_urlsafe(32)}"
     store.add_token(Token(name, digest(secret), scope, round(time.time(), 3)))
     return secret
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address.
+    """Whether a host name or address is reachable from this machine only.
 
     >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
@@ -73,80 +84,107 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def scope_of(routes: Iterable[Any], reading: Container[Any], method: str, path: str) -> str:
-    """The scope a request needs, by the route it is for; `reading` are endpoints that are posted to and only read.
+def required_scope(routes: Iterable[Any], read_only: Container[Any], method: str, path: str) -> str:
+    """The scope that a request needs.
 
-    A request that is for no route is refused in any case; it needs a scope as well, lest it tell which there are.
+    A request without a route is refused in any case. It needs a scope as well, so that the response does not reveal
+    which routes exist.
+
+    Parameters
+    ----------
+    routes : iterable of routes
+    read_only : container of functions
+        Endpoints that change nothing although their method is POST.
+    method, path : str
+        The request.
     """
     for route in routes:
         if method in route.methods and route.path_regex.match(path):
-            return "read" if route.endpoint in reading or route.methods <= {"GET", "HEAD"} else "write"
+            return "read" if route.endpoint in read_only or route.methods <= {"GET", "HEAD"} else "write"
     return "read" if method in ("GET", "HEAD") else "write"
 
 
 class Client:
-    """Who asks: what the rate and the watchers are counted by, and whether it may still ask."""
+    """The sender of a request.
 
-    def __init__(self, name: str, valid: Callable[[], bool] = lambda: True) -> None:
-        self.name, self.valid = name, valid
+    Parameters
+    ----------
+    name : str
+        What its requests and watchers are counted by.
+    is_allowed : callable
+        Whether its token is still valid.
+    """
+
+    def __init__(self, name: str, is_allowed: Callable[[], bool] = lambda: True) -> None:
+        self.name, self.is_allowed = name, is_allowed
 
 
-class Gate:
-    """Looks at every request first: its host, its token, its rate; and adds the headers every answer has.
+class AccessControl:
+    """Middleware that checks the host, the token and the rate of every request, and adds `HEADERS` to responses.
 
-    Tokens are those `Pulse` has read: a request never waits for the store to be let in. `needs` gives the scope that
-    a method and a path need.
+    Tokens are those that `StoreMonitor` has read, so that authentication never waits for the store.
+
+    Parameters
+    ----------
+    app : ASGI application
+    limits : Limits
+    required : bool
+        Whether tokens are required; otherwise only requests to loopback names are accepted.
+    needs : callable
+        The scope that a method and a path need.
     """
 
     def __init__(self, app: Any, limits: Limits, *, required: bool, needs: Callable[[str, str], str]) -> None:
         self.app, self.required, self.needs = app, required, needs
-        self._rate = Rate(limits.rate, limits.burst)
+        self._limiter = RateLimiter(limits.rate, limits.burst)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
 
-        async def dressed(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", []), *HEADERS]
             await send(message)
 
         headers = dict(scope["headers"])
         try:
-            pulse: Pulse = scope["app"].state.service.pulse
-            client = self._known(pulse, scope["method"], scope["path"], headers, scope.get("client"))
+            monitor: StoreMonitor = scope["app"].state.service.monitor
+            client = self._authenticate(monitor, scope["method"], scope["path"], headers, scope.get("client"))
         except RequestError as refused:
             more = [(b"www-authenticate", b"Bearer")] if refused.status == 401 else []
             more += [(b"retry-after", b"1")] if refused.status == 503 else []
-            await refuse(dressed, refused.status, refused.error, more)
+            await send_error(send_with_headers, refused.status, refused.error, more)
             return
-        wait = self._rate.take(client.name)
+        wait = self._limiter.acquire(client.name)
         if wait > 0.0:
-            again = str(max(1, round(wait + 0.5))).encode()
-            await refuse(dressed, 429, "too many requests", [(b"retry-after", again)])
+            seconds = str(max(1, round(wait + 0.5))).encode()
+            await send_error(send_with_headers, 429, "too many requests", [(b"retry-after", seconds)])
             return
         scope[CLIENT] = client
-        await self.app(scope, receive, dressed)
+        await self.app(scope, receive, send_with_headers)
 
-    def _known(self, pulse: Pulse, method: str, path: str, headers: dict[bytes, bytes], client: Any) -> Client:
-        """Who asks, by token or address; or a refusal."""
+    def _authenticate(
+        self, monitor: StoreMonitor, method: str, path: str, headers: dict[bytes, bytes], client: Any
+    ) -> Client:
+        """The client, by token or address; raises `RequestError` if it is not allowed."""
         address = client_of(client[0]) if client else "?"
         if not self.required:
-            # A page elsewhere can have its name point here; the browser then sends that name.
+            # DNS rebinding: the name of a foreign page can resolve to this machine; the browser sends that name
             host = headers.get(b"host", b"").decode("latin-1")
             name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
             if not is_loopback(name.strip("[]")):
-                raise RequestError(403, "the service answers to this machine's own names only")
+                raise RequestError(403, "only requests to a loopback name of this machine are accepted")
             return Client(address)
-        if path in OPEN or (method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))):
+        if path in PUBLIC or (method in ("GET", "HEAD") and (path == "/" or path.startswith("/static/"))):
             return Client(address)
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         hashed = digest(secret.strip())
-        token = pulse.token(hashed) if kind.lower() == "bearer" else None
+        token = monitor.token(hashed) if kind.lower() == "bearer" else None
         if token is None:
-            raise RequestError(401, "a bearer token is required; `mfbocd token add` makes one")
+            raise RequestError(401, "a bearer token is required; `mfbocd token add` creates one")
         if token.scope != "write" and self.needs(method, path) == "write":
             raise RequestError(403, f"token {token.name!r} may only read")
-        return Client(f"token {token.name}", lambda: pulse.token(hashed) is not None)
+        return Client(f"token {token.name}", lambda: monitor.token(hashed) is not None)

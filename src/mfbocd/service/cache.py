@@ -1,193 +1,203 @@
-"""Streams and groups in a worker's memory."""
+"""The streams and groups that a worker has in memory."""
 
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..detector.detector import Detector
 from ..detector.serialization import Loader
 from ..fleet.together import Seat
 from ..io.config import Config
-from .choice import SharedBudget, decide
-from .errors import DamagedError, NotReadyError, OwnedElsewhere, RequestError, UnavailableError, absent
-from .records import GroupRow, StreamRow, text
+from .choice import SharedBudget
+from .errors import DamagedError, NotReadyError, OwnedElsewhere, RequestError, UnavailableError, not_found
+from .records import GroupRow, StreamRow
 from .store.base import Store
 
-log = logging.getLogger("mfbocd.service")
-
-LEASE_SHARE = 0.7
-"""The part of a lease for which a worker relies on it."""
+LEASE_FRACTION = 0.7
+"""Fraction of a lease after which a worker no longer relies on it."""
 
 
 @dataclass
-class HeldGroup:
+class CachedGroup:
     """A group in memory."""
 
     row: GroupRow
     budget: SharedBudget
-    until: float
+    lease_until: float
+    """Time, as of `time.monotonic`, until which the group surely belongs to this worker."""
 
 
 @dataclass(slots=True)
-class Held:
-    """A stream in memory: the row is as stored, or will be when the transactions under way have ended.
-
-    A row is never changed, but replaced: a transaction under way may still have to write the one before.
-    """
+class CachedStream:
+    """A stream in memory."""
 
     row: StreamRow
+    """As it will be stored once the pending transactions are committed.
+
+    It is replaced at every tick and never modified: a pending transaction may still have to write the one before.
+    """
     seat: Seat
-    missing: str
+    on_missing: str
+    """What the configuration says about missing readings: ``"skip"`` or ``"raise"``."""
     fidelity: str
-    """What is to be read at the coming tick."""
-    until: float
+    """Name of the fidelity to be read at the next tick."""
+    lease_until: float
+    """Time, as of `time.monotonic`, until which the stream surely belongs to this worker."""
 
     @property
     def detector(self) -> Detector:
-        """What the row's state is of."""
+        """The detector in the state of the row."""
         return self.seat.detector
 
 
-class Memory:
-    """What a worker holds, read from the store when it is first needed or no longer surely its own."""
+class StreamCache:
+    """Streams and groups of this worker, loaded from the store when they are needed or their lease may have expired.
 
-    def __init__(self, store: Store, capacity: int, ready: Callable[[str], bool] | None = None) -> None:
+    Parameters
+    ----------
+    store : Store
+    capacity : int
+        Number of streams to keep.
+    is_ready : callable, optional
+        Whether the kernels for a configuration, given as JSON, are loaded. Streams of other configurations are not
+        cached; their use raises `NotReadyError`.
+    """
+
+    def __init__(self, store: Store, capacity: int, is_ready: Callable[[str], bool] | None = None) -> None:
         self.store, self.capacity = store, capacity
-        self._ready = ready or (lambda config: True)
-        """Whether the kernels of a config are loaded: nothing else is held."""
-        self.streams: OrderedDict[str, Held] = OrderedDict()
-        self.groups: dict[str, HeldGroup] = {}
-        self._elsewhere: dict[str, str] = {}
-        self._refused: dict[str, RequestError] = {}
-        self._refused_groups: dict[str, RequestError] = {}
-        """Why what was loaded last is not held: its kernels are not loaded yet, or it is damaged in the store."""
-        self._repaired: list[str] = []
-        self._make = Loader(Detector.from_bytes)
+        self.streams: OrderedDict[str, CachedStream] = OrderedDict()
+        """Least recently used first."""
+        self.groups: dict[str, CachedGroup] = {}
+        self._is_ready = is_ready or (lambda config: True)
+        self._owners: dict[str, str] = {}
+        """Owners of what the last `load` could not get."""
+        self._stream_errors: dict[str, RequestError] = {}
+        """Why streams of the last `load` are not cached."""
+        self._group_errors: dict[str, RequestError] = {}
+        self._load_detector = Loader(Detector.from_bytes)
 
-    def lacking(self, streams: Iterable[str]) -> list[str]:
-        """Of these streams, those that must be loaded."""
+    def missing(self, streams: Iterable[str]) -> list[str]:
+        """Those of these streams that must be loaded before they are used."""
         now = time.monotonic()
-        return [s for s in streams if (held := self.streams.get(s)) is None or not self._sure(held, now)]
+        return [s for s in streams if (cached := self.streams.get(s)) is None or not self._is_leased(cached, now)]
 
-    def _sure(self, held: Held, now: float) -> bool:
-        group = held.row.group
-        return held.until >= now and (group is None or (group in self.groups and self.groups[group].until >= now))
+    def _is_leased(self, cached: CachedStream, now: float) -> bool:
+        if cached.lease_until < now:
+            return False
+        group = cached.row.group
+        return group is None or (group in self.groups and self.groups[group].lease_until >= now)
 
     def load(self, streams: list[str], groups: list[str]) -> None:
-        """Take these, and the streams' groups, for this worker; none of them may have changes yet to be written."""
+        """Lease and load streams, with their groups, and groups. None may have uncommitted changes.
+
+        Whatever cannot be loaded is reported by `get` and `group`.
+        """
         now = time.monotonic()
         loaded = self.store.load(streams, groups)
-        self._elsewhere, self._refused, self._refused_groups = loaded.elsewhere, {}, {}
-        until = float("inf") if self.store.lease is None else now + LEASE_SHARE * self.store.lease
-        for name, group in loaded.groups.items():
-            known = self.groups.get(name)
-            if not self._ready(group.config):
-                self._refused_groups[name] = NotReadyError(group.config)
-            elif known is None or known.row.version != group.version:
-                try:
-                    made = Config.parse(json.loads(group.config))
-                    budget = SharedBudget(made, self.store.members(name), group.state)
-                except UnavailableError:
-                    raise
-                except Exception as error:
-                    self._refused_groups[name] = DamagedError("group", name, error)
-                    self.groups.pop(name, None)
-                    continue
-                self.groups[name] = HeldGroup(group, budget, until)
-            else:
-                known.until = until
+        self._owners, self._stream_errors, self._group_errors = loaded.owners, {}, {}
+        until = float("inf") if self.store.lease is None else now + LEASE_FRACTION * self.store.lease
+        for group in loaded.groups.values():
+            self._add_group(group, until)
         for stream in streams:
             row = loaded.streams.get(stream)
-            held = self.streams.get(stream)
             if row is None:
-                self.streams.pop(stream, None)
-            elif row.group is not None and row.group in self._refused_groups:
-                self._refused[stream] = self._refused_groups[row.group]
-                self.streams.pop(stream, None)
-            elif not self._ready(row.config):
-                self._refused[stream] = NotReadyError(row.config)
-            elif held is not None and held.row.tick == row.tick and held.row.created == row.created:
-                held.until = until
+                self.evict([stream])
             else:
-                try:
-                    self.streams[stream] = self._hold(row, until)
-                except Exception as error:
-                    self._refused[stream] = DamagedError("stream", stream, error)
-                    self.streams.pop(stream, None)
+                self._add_stream(row, until)
 
-    def get(self, stream: str) -> Held:
-        """A stream that was loaded, or why there is none."""
-        held = self.streams.get(stream)
-        if held is None:
-            if stream in self._refused:
-                raise self._refused[stream]
-            if stream in self._elsewhere:
-                raise OwnedElsewhere(stream, self._elsewhere[stream])
-            raise absent("stream", stream)
+    def _add_group(self, row: GroupRow, until: float) -> None:
+        if not self._is_ready(row.config):
+            self._group_errors[row.id] = NotReadyError(row.config)
+            return
+        cached = self.groups.get(row.id)
+        if cached is not None and cached.row.version == row.version:
+            cached.lease_until = until
+            return
+        try:
+            config = Config.parse(json.loads(row.config))
+            budget = SharedBudget(config, self.store.group_size(row.id), row.state)
+        except UnavailableError:
+            raise
+        except Exception as error:
+            self._group_errors[row.id] = DamagedError("group", row.id, error)
+            self.evict(groups=[row.id])
+        else:
+            self.groups[row.id] = CachedGroup(row, budget, until)
+
+    def _add_stream(self, row: StreamRow, until: float) -> None:
+        cached = self.streams.get(row.id)
+        if row.group is not None and row.group in self._group_errors:
+            self._stream_errors[row.id] = self._group_errors[row.group]
+            self.evict([row.id])
+        elif not self._is_ready(row.config):
+            self._stream_errors[row.id] = NotReadyError(row.config)
+        elif cached is not None and cached.row.tick == row.tick and cached.row.created == row.created:
+            cached.lease_until = until
+        else:
+            try:
+                self.streams[row.id] = self._restore(row, until)
+            except Exception as error:
+                self._stream_errors[row.id] = DamagedError("stream", row.id, error)
+                self.evict([row.id])
+
+    def _restore(self, row: StreamRow, until: float) -> CachedStream:
+        seat = self.seat(row)
+        fidelity = json.loads(row.next)["fidelity"]
+        if fidelity not in seat.detector._by_name:
+            raise ValueError(f"the stored choice {fidelity!r} is none of its fidelities")
+        on_missing = json.loads(row.config)["missing"]
+        return CachedStream(row=row, seat=seat, on_missing=on_missing, fidelity=fidelity, lease_until=until)
+
+    def seat(self, row: StreamRow) -> Seat:
+        """The detector of a row, to be advanced together with others."""
+        return Seat(self._load_detector(row.state))
+
+    def get(self, stream: str) -> CachedStream:
+        """A stream that was loaded; raises the `RequestError` that says why it is not cached."""
+        cached = self.streams.get(stream)
+        if cached is None:
+            raise self._error("stream", stream, self._stream_errors)
         self.streams.move_to_end(stream)
-        return held
+        return cached
 
-    def group(self, group: str) -> HeldGroup:
-        """A group, taken for this worker."""
-        held = self.groups.get(group)
-        if held is None or held.until < time.monotonic():
+    def group(self, group: str) -> CachedGroup:
+        """A group, loaded if necessary; raises the `RequestError` that says why it is not cached."""
+        cached = self.groups.get(group)
+        if cached is None or cached.lease_until < time.monotonic():
             self.load([], [group])
-            held = self.groups.get(group)
-        if held is None:
-            if group in self._refused_groups:
-                raise self._refused_groups[group]
-            if group in self._elsewhere:
-                raise OwnedElsewhere(group, self._elsewhere[group])
-            raise absent("group", group)
-        return held
+            cached = self.groups.get(group)
+        if cached is None:
+            raise self._error("group", group, self._group_errors)
+        return cached
 
-    def renew(self, streams: Iterable[str], groups: Iterable[str], since: float) -> None:
-        """What was written with a lease that began at `since` is this worker's own for so long."""
+    def _error(self, kind: str, name: str, errors: dict[str, RequestError]) -> RequestError:
+        if name in errors:
+            return errors[name]
+        return OwnedElsewhere(name, self._owners[name]) if name in self._owners else not_found(kind, name)
+
+    def extend_leases(self, streams: Iterable[str], groups: Iterable[str], since: float) -> None:
+        """Note that a commit which started at `since` has extended these leases."""
         if self.store.lease is None:
             return
-        until = since + LEASE_SHARE * self.store.lease
+        until = since + LEASE_FRACTION * self.store.lease
         for stream in streams:
-            self.streams[stream].until = until
+            self.streams[stream].lease_until = until
         for group in groups:
-            self.groups[group].until = until
+            self.groups[group].lease_until = until
 
-    def forget(self, streams: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
-        """Read them from the store when they are next needed."""
+    def evict(self, streams: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
+        """Drop streams and groups; they are loaded again when they are needed."""
         for stream in streams:
             self.streams.pop(stream, None)
         for group in groups:
             self.groups.pop(group, None)
 
-    def trim(self, kept: Container[str]) -> None:
-        """Forget what was not needed for longest, but for streams whose changes are yet to be written."""
+    def evict_excess(self, keep: Container[str]) -> None:
+        """Drop the least recently used streams beyond the capacity, except those in `keep`."""
         excess = len(self.streams) - self.capacity
         if excess > 0:
-            self.forget([stream for stream in self.streams if stream not in kept][:excess])
-
-    def repaired(self) -> list[str]:
-        """Streams in memory, since this was last asked, whose choice was made again and is yet to be written."""
-        found, self._repaired = self._repaired, []
-        return found
-
-    def _hold(self, row: StreamRow, until: float) -> Held:
-        seat = self.seat(row)
-        fidelity = json.loads(row.next)["fidelity"]
-        if fidelity not in seat.detector.by_name:
-            # An earlier version could store the name of another stream's fidelity: nothing could be observed then.
-            # A choice follows from the state alone, so that it can be made again.
-            group = None if row.group is None else self.groups[row.group].budget
-            made = decide(seat.detector, None if group is None else group.price)
-            log.warning("stream %s: the stored choice %r is none of its fidelities; now %r", row.id, fidelity, made)
-            fidelity, row = made["fidelity"], replace(row, next=text(made))
-            self._repaired.append(row.id)
-        missing = json.loads(row.config)["missing"]
-        return Held(row=row, seat=seat, missing=missing, fidelity=fidelity, until=until)
-
-    def seat(self, row: StreamRow) -> Seat:
-        """A row's detector, to be moved with others."""
-        return Seat(self._make(row.state))
+            self.evict([stream for stream in self.streams if stream not in keep][:excess])

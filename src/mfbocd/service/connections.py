@@ -1,4 +1,4 @@
-"""What a connection may cost before anybody knows who is at its other end: bytes, time, and how many there are."""
+"""Limits on connections before a request is authenticated: bytes, time, and their number."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from http import HTTPStatus
 from typing import Any
 
 from .limits import Limits, client_of
-from .records import text
+from .records import json_text
 
-PIPELINE = 32
-"""Requests of one connection that may wait for an answer to an earlier one."""
-CHUNK = 8
-"""Bytes of framing allowed for a byte of a body: a chunk of one byte has five."""
+MAX_PIPELINED = 32
+"""Requests of one connection that may wait for the response to an earlier one."""
+MAX_FRAMING = 8
+"""Bytes of framing per byte of a body; a chunk of one byte has five."""
 
 
 class Connections:
-    """The open connections of one server, by the address of the client."""
+    """Counts the open connections of a server by the address of the client."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.count = 0
         self._of: Counter[str] = Counter()
         self._half_open: dict[str, OrderedDict[Any, None]] = {}
-        """Connections without a complete request header, the oldest first."""
+        """Connections without a complete request header, oldest first."""
 
     def enter(self, connection: Any, address: str) -> str:
-        """Count a connection; why it is one too many, if it is."""
+        """Count a connection; the reason if there are too many, else empty."""
         self.count += 1
         self._of[address] += 1
         most, each = self.limits.connections, self.limits.client_connections
         if most and self.count > most:
-            return f"{most} connections are open, the most this service has"
+            return f"{most} connections are open, which is the limit of this service"
         if each and self._of[address] > each:
-            return f"{each} connections are open from {address}, the most one address may have"
+            return f"{each} connections are open from {address}, which is the limit of one address"
         return ""
 
     def leave(self, connection: Any, address: str) -> None:
-        """Forget a connection."""
+        """Stop counting a connection."""
         self.complete(connection, address)
         self.count -= 1
         self._of[address] -= 1
@@ -46,9 +46,9 @@ class Connections:
             del self._of[address]
 
     def incomplete(self, connection: Any, address: str) -> None:
-        """A header is awaited. Of too many from one address the oldest is closed.
+        """Note that a connection waits for a header. If an address has too many of these, the oldest is closed.
 
-        Refusing the newest instead would let a client that sends nothing lock out those who share its address.
+        Refusing the newest instead would let a client that sends nothing lock out others that share its address.
         """
         waiting = self._half_open.setdefault(address, OrderedDict())
         waiting[connection] = None
@@ -57,7 +57,7 @@ class Connections:
             oldest.transport.close()
 
     def complete(self, connection: Any, address: str) -> None:
-        """A header is there, or is no longer awaited."""
+        """Note that a connection has a complete header or is closed."""
         waiting = self._half_open.get(address)
         if waiting is not None:
             waiting.pop(connection, None)
@@ -65,76 +65,76 @@ class Connections:
                 del self._half_open[address]
 
 
-class _TooMuch(Exception):  # noqa: N818 (a client's doing)
-    """Ends the parsing of a request."""
+class _LimitExceeded(Exception):  # noqa: N818 (not an error of the service)
+    """Stops the parser of a request."""
 
 
-def guarded(protocol: type[asyncio.Protocol], limits: Limits) -> type[asyncio.Protocol]:
-    """One of uvicorn's HTTP protocols, with bounds on what comes before the application sees a request.
+def limit_protocol(protocol: type[asyncio.Protocol], limits: Limits) -> type[asyncio.Protocol]:
+    """A subclass of one of uvicorn's HTTP protocols that applies limits before the application sees a request.
 
-    uvicorn itself waits for ever for a first request and for the rest of one, has no bound on a header (with
-    httptools), on the framing of a body, on trailers and on pipelined requests, and keeps any number of connections.
+    uvicorn itself waits forever for a first request and for the rest of one. It does not limit the number of
+    connections, headers (with httptools), the framing of bodies, trailers, or pipelined requests.
     """
     connections = Connections(limits)
-    counts = hasattr(protocol, "on_body")  # httptools; h11 bounds what it has not understood, given `limits.header`
-    largest_body = 2 * limits.body + 1_048_576  # `BodyLimit` refuses sooner, where it is the application that reads
+    has_parser_calls = hasattr(protocol, "on_body")  # httptools; h11 limits incomplete data itself
+    largest_body = 2 * limits.body + 1_048_576  # BodyLimit refuses earlier what the application reads
 
-    class Guarded(protocol):  # type: ignore[misc, valid-type]
-        _late: asyncio.TimerHandle | None = None
+    class LimitedProtocol(protocol):  # type: ignore[misc, valid-type]
+        _header_timer: asyncio.TimerHandle | None = None
         _address = "?"
         _framing = 0
-        """Bytes of the message under way that are not its body."""
+        """Bytes of the current message that are not its body."""
         _body = 0
         _in_header = True
         _refusal = (400, "not an HTTP request")
         _open: tuple[Any, ...] = ()
-        """Requests whose answer is not complete."""
+        """Requests whose response is not complete."""
 
         # --- the connection ------------------------------------------------------------------------------------
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._address = client_of(self.client[0]) if self.client else "?"
-            if crowded := connections.enter(self, self._address):
-                self._refuse(503, crowded)
+            if reason := connections.enter(self, self._address):
+                self._refuse(503, reason)
                 return
-            self._await_header()
+            self._expect_header()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._header_is_there()
+            self._header_complete()
             connections.leave(self, self._address)
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
-                return  # what was under way when it was refused
+                return  # data that arrived after a refusal
             before = self.cycle
             self._framing += len(data)
             super().data_received(data)
-            if self.cycle is not before:  # a header is complete: uvicorn makes a cycle of it
-                self._header_is_there()
-            elif self._late is None and (before is None or before.response_complete):
-                self._await_header()
-            if counts and not self.transport.is_closing():
-                self._bound()
+            if self.cycle is not before:  # uvicorn creates a cycle when a header is complete
+                self._header_complete()
+            elif self._header_timer is None and (before is None or before.response_complete):
+                self._expect_header()
+            if has_parser_calls and not self.transport.is_closing():
+                self._check_size()
 
-        def _await_header(self) -> None:
-            self._late = self.loop.call_later(limits.patience, self.transport.close)
+        def _expect_header(self) -> None:
+            self._header_timer = self.loop.call_later(limits.patience, self.transport.close)
             connections.incomplete(self, self._address)
 
-        def _header_is_there(self) -> None:
-            if self._late is not None:
-                self._late.cancel()
-                self._late = None
+        def _header_complete(self) -> None:
+            if self._header_timer is not None:
+                self._header_timer.cancel()
+                self._header_timer = None
             connections.complete(self, self._address)
 
-        def _bound(self) -> None:
+        def _check_size(self) -> None:
             if self._in_header and self._framing > limits.header:
                 self._refuse(431, f"the header must be at most {limits.header} bytes")
-            elif self._framing > limits.header + CHUNK * self._body or self._body > largest_body:
-                self._refuse(413, "the body has too much framing, or trailers, or is too large")
+            elif self._framing > limits.header + MAX_FRAMING * self._body or self._body > largest_body:
+                self._refuse(413, "the body is too large, or has too much framing or too many trailers")
 
-        # --- the calls of httptools' parser --------------------------------------------------------------------
+        # --- called by the parser of httptools --------------------------------------------------------------------
 
         def on_message_begin(self) -> None:
             super().on_message_begin()
@@ -142,19 +142,19 @@ def guarded(protocol: type[asyncio.Protocol], limits: Limits) -> type[asyncio.Pr
 
         def on_header(self, name: bytes, value: bytes) -> None:
             if not self._in_header:
-                return  # a trailer: uvicorn would add it to the header, which has been looked at
+                return  # a trailer: uvicorn would add it to the header, which was checked already
             super().on_header(name, value)
             if len(self.headers) > limits.headers:
                 self._stop(431, f"a request must have at most {limits.headers} headers")
 
         def on_headers_complete(self) -> None:
             self._in_header = False
-            if self._size() > limits.header:
+            if self._header_size() > limits.header:
                 self._stop(431, f"the header must be at most {limits.header} bytes")
             super().on_headers_complete()
             self._open = (*(cycle for cycle in self._open if not cycle.response_complete), self.cycle)
-            if len(self.pipeline) > PIPELINE:
-                self._stop(400, f"at most {PIPELINE} requests may wait for an answer on one connection")
+            if len(self.pipeline) > MAX_PIPELINED:
+                self._stop(400, f"at most {MAX_PIPELINED} requests may wait for a response on one connection")
 
         def on_body(self, body: bytes) -> None:
             self._framing -= len(body)
@@ -165,31 +165,31 @@ def guarded(protocol: type[asyncio.Protocol], limits: Limits) -> type[asyncio.Pr
             super().on_message_complete()
             self._in_header, self._framing = True, 0
 
-        def _size(self) -> int:
+        def _header_size(self) -> int:
             return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-        def _stop(self, status: int, why: str) -> None:
-            self._refusal = status, why
-            raise _TooMuch(why)  # the parser gives up, and uvicorn answers 400
+        def _stop(self, status: int, reason: str) -> None:
+            self._refusal = status, reason
+            raise _LimitExceeded(reason)  # the parser stops, and uvicorn calls send_400_response
 
         # --- refusals ------------------------------------------------------------------------------------------
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(*self._refusal)
 
-        def _refuse(self, status: int, why: str) -> None:
-            """Answer, unless there is an answer under way, and use the connection no more."""
+        def _refuse(self, status: int, reason: str) -> None:
+            """Respond, unless another response is being sent, and close the connection."""
             if self.cycle is None or self.cycle.response_complete:
-                body = text({"error": why, "expected": None}).encode()
+                body = json_text({"error": reason, "expected": None}).encode()
                 retry = "retry-after: 1\r\n" if status == 503 else ""
                 head = (
                     f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
                     f"content-length: {len(body)}\r\n{retry}connection: close\r\n\r\n"
                 )
                 self.transport.write(head.encode() + body)
-            for cycle in self._open:  # else the application would go on to write to it, and fail
+            for cycle in self._open:  # otherwise the application would write to it, and fail
                 cycle.disconnected = True
                 cycle.message_event.set()
             self.transport.close()
 
-    return Guarded
+    return LimitedProtocol

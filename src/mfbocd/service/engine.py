@@ -1,4 +1,9 @@
-"""What is done with streams: commands answered in one thread, their changes collected for the next transaction."""
+"""Executes the commands of clients on cached streams, and collects the changes for the next transaction.
+
+`Engine.execute` computes the results of commands and changes the cache. `Engine.take_changes` returns the changes to
+whoever commits them, and then either `Engine.mark_committed` or `Engine.roll_back` is called. Until then the cache is
+ahead of the store. A rollback evicts every stream that was changed, so that it is loaded from the store again.
+"""
 
 from __future__ import annotations
 
@@ -15,28 +20,28 @@ from ..detector.detector import Detector
 from ..fleet.together import Moved, Mover
 from ..io.config import Config
 from ..policy.fidelity import Fidelity
-from .cache import Held, Memory
-from .choice import SharedBudget, choice
+from .cache import CachedStream, StreamCache
+from .choice import SharedBudget, choice_record
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
-from .records import LEAST, SHOWN, Event, number, step_record, text
+from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, Event, json_number, json_text, step_record
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
 
-HELD = 5000
+CACHE_SIZE = 5000
 """Streams kept in memory."""
-LARGEST = 1_048_576
-"""Bytes of a stream's state at most."""
+MAX_STATE = 1_048_576
+"""Largest size of a stream's state in bytes."""
 
 
-class Ask(NamedTuple):
-    """What shall be read next?"""
+class ChooseCommand(NamedTuple):
+    """Asks which fidelity a stream reads next."""
 
     stream: str
 
 
-class Observe(NamedTuple):
-    """What was read."""
+class ObserveCommand(NamedTuple):
+    """Reports the reading of a tick."""
 
     stream: str
     tick: int
@@ -44,316 +49,351 @@ class Observe(NamedTuple):
     x: Any
 
 
-Command = Ask | Observe
-Answer = str | RequestError
-"""A choice or a step as JSON, or why there is none: what is answered is what is stored, and encoded once."""
+Command = ChooseCommand | ObserveCommand
+Result = str | RequestError
+"""A choice or a step as JSON, or the error. The JSON that is returned is also stored, so it is encoded once."""
 
 
 @dataclass(slots=True)
-class Tick:
-    """An observation that is sound, of a stream that has no other under way; the answer has its place already."""
+class PendingTick:
+    """A valid observation that is to be computed together with those of other streams."""
 
-    held: Held
-    told: Observe
+    stream: CachedStream
+    command: ObserveCommand
     value: Any
-    answers: list[Answer]
-    place: int
+    """The reading as the filter takes it."""
+    results: list[Result]
+    """The results of its job, with a placeholder"""
+    position: int
+    """at this index."""
 
 
 @dataclass
-class Work:
-    """What one transaction will write."""
+class Transaction:
+    """What was changed and is not committed yet."""
 
     streams: dict[str, int] = field(default_factory=dict)
-    """The tick each had before."""
+    """The tick of each changed stream before the change."""
     groups: dict[str, int] = field(default_factory=dict)
-    """The version each had before."""
+    """The version of each changed group before the change."""
     events: dict[tuple[str, int], Event] = field(default_factory=dict)
-    since: float = 0.0
-    """When it was handed over to be written."""
+    """New events by stream and tick."""
+    taken_at: float = 0.0
+    """When it was handed over, as of `time.monotonic`."""
 
 
 class Engine:
-    """Answers commands. To be used by one thread alone, but for the commit itself.
+    """Executes commands. Only one thread may use it; the commit itself may happen in another.
 
-    `answer` may be called again while another thread commits `changes` handed over before: what it finds in memory
-    is as if they had been written. If they are not, `lost` forgets them and all that came after.
+    `execute` may be called while earlier changes are being committed: it works on the cache, which contains them.
+
+    Parameters
+    ----------
+    store : Store
+    cache_size : int
+        Number of streams kept in memory.
+    max_state : int
+        Largest state of a stream in bytes; an observation that would exceed it is refused.
+    is_ready : callable, optional
+        Whether the kernels for a configuration, given as JSON, are loaded; always by default.
     """
 
     def __init__(
         self,
         store: Store,
         *,
-        held: int = HELD,
-        largest: int = LARGEST,
-        ready: Callable[[str], bool] | None = None,
+        cache_size: int = CACHE_SIZE,
+        max_state: int = MAX_STATE,
+        is_ready: Callable[[str], bool] | None = None,
     ) -> None:
-        self.store, self.largest = store, largest
-        self.memory = Memory(store, held, ready)
+        self.store, self.max_state = store, max_state
+        self.cache = StreamCache(store, cache_size, is_ready)
         self.steps = self.repeats = self.refusals = self.commits = 0
-        self.failed = ""
-        """Why the last transaction was not written, if it was not."""
-        self._mover = Mover(LEAST, SHOWN)
-        self._work = Work()
-        self._handed: deque[Work] = deque()
-        self._unwritten: dict[str, Work] = {}
-        """The last work to change a stream, unless that is written."""
+        self.write_error = ""
+        """Why the last transaction failed; empty if it did not."""
+        self._mover = Mover(MIN_PROBABILITY, MAX_RUN_LENGTHS)
+        self._current = Transaction()
+        self._in_flight: deque[Transaction] = deque()
+        """Transactions that were handed over and are not finished, oldest first."""
+        self._uncommitted: dict[str, Transaction] = {}
+        """The last unfinished transaction that changed each stream."""
 
     def run(self, jobs: Sequence[Sequence[Command]]) -> list[list[dict[str, Any] | RequestError]]:
-        """Answer each command of each job, in plain values; on disk, all in one transaction, before any is given.
+        """Execute jobs and commit their changes in one transaction.
 
-        If that fails nothing was changed, and every answer says so.
+        Returns
+        -------
+        list of list
+            The parsed result of each command of each job. If the commit fails nothing is changed, and every result
+            is the error.
         """
         try:
-            self.load(self.lacking(jobs))
-            answers = self.answer(jobs)
-            if self.changed:
-                self.store.commit(self.changes())
-                self.kept()
+            self.load(self.missing(jobs))
+            results = self.execute(jobs)
+            if self.has_changes:
+                self.store.commit(self.take_changes())
+                self.mark_committed()
         except BaseException as error:
-            self.lost(error)
+            self.roll_back(error)
             if not isinstance(error, UnavailableError):
                 raise
             return [[error for _ in job] for job in jobs]
-        return [[one if isinstance(one, RequestError) else json.loads(one) for one in job] for job in answers]
-
-    @property
-    def held(self) -> int:
-        """Streams in memory."""
-        return len(self.memory.streams)
+        return [[one if isinstance(one, RequestError) else json.loads(one) for one in job] for job in results]
 
     def probe(self) -> None:
-        """See whether the store can be written again."""
+        """Test whether the store can be written again."""
         self.store.probe()
-        self.failed = ""
+        self.write_error = ""
 
-    def forget(self, stream: str | None = None, group: str | None = None) -> None:
-        """Read it from the store when it is next needed."""
-        self.memory.forget([] if stream is None else [stream], [] if group is None else [group])
+    # --- transactions --------------------------------------------------------------------------------------------
 
-    # --- a transaction -----------------------------------------------------------------------------------------
+    def missing(self, jobs: Sequence[Sequence[Command]]) -> list[str]:
+        """Streams that must be loaded before these jobs can be executed."""
+        return self.cache.missing({command.stream for job in jobs for command in job})
 
-    def lacking(self, jobs: Sequence[Sequence[Command]]) -> list[str]:
-        """Streams that must be loaded before these can be answered."""
-        return self.memory.lacking({command.stream for job in jobs for command in job})
+    def must_flush_before(self, streams: Iterable[str]) -> bool:
+        """Whether all changes must be committed before these streams are loaded.
 
-    def must_settle(self, streams: Iterable[str]) -> bool:
-        """Whether the store must first have what is unwritten: else what it gives of these is of an earlier tick."""
-        return any(work.groups for work in (self._work, *self._handed)) or self.unwritten(streams)
+        Otherwise the store would return an earlier state. A stream of a group is loaded with its group, so
+        uncommitted changes of any group also require it.
+        """
+        return any(t.groups for t in (self._current, *self._in_flight)) or self.has_uncommitted(streams)
 
     def load(self, streams: list[str]) -> None:
-        """Take streams for this worker."""
+        """Lease and load streams."""
         if streams:
-            self.memory.load(streams, [])
-        for stream in self.memory.repaired():
-            self._work.streams.setdefault(stream, self.memory.streams[stream].row.tick)
-            self._unwritten[stream] = self._work
+            self.cache.load(streams, [])
 
-    def unwritten(self, streams: Iterable[str]) -> bool:
-        """Whether an answer of one of these tells of something that is yet to be written."""
-        return any(map(self._unwritten.__contains__, streams))
+    def has_uncommitted(self, streams: Iterable[str]) -> bool:
+        """Whether one of these streams has changes that are not committed."""
+        return any(map(self._uncommitted.__contains__, streams))
 
     @property
-    def changed(self) -> bool:
-        """Whether there are `changes`."""
-        return bool(self._work.streams)
+    def has_changes(self) -> bool:
+        """Whether `take_changes` would return any."""
+        return bool(self._current.streams)
 
-    def changes(self) -> Changes:
-        """What was changed since it was last asked, to be committed by whoever asks, in the order it was asked.
+    def take_changes(self) -> Changes:
+        """The changes since the last call.
 
-        Either `kept` or `lost` must be called for each.
+        The caller commits them in the order of the calls, and reports each with `mark_committed` or `roll_back`.
         """
-        work, self._work = self._work, Work()
-        work.since = time.monotonic()
-        self._handed.append(work)
+        taken, self._current = self._current, Transaction()
+        taken.taken_at = time.monotonic()
+        self._in_flight.append(taken)
         return Changes(
-            streams=[(self.memory.streams[s].row, before) for s, before in work.streams.items()],
-            groups=[(self.memory.groups[g].row, before) for g, before in work.groups.items()],
-            events=list(work.events.values()),
+            streams=[(self.cache.streams[s].row, before) for s, before in taken.streams.items()],
+            groups=[(self.cache.groups[g].row, before) for g, before in taken.groups.items()],
+            events=list(taken.events.values()),
         )
 
-    def kept(self, many: int = 1) -> None:
-        """The first `many` changes that were asked for were committed, in one transaction."""
-        works = [self._handed.popleft() for _ in range(many)]
-        if any(work.streams for work in works):
+    def mark_committed(self, count: int = 1) -> None:
+        """Note that the oldest `count` changes that were taken are committed, in one transaction of the store."""
+        finished = [self._in_flight.popleft() for _ in range(count)]
+        if any(one.streams for one in finished):
             self.commits += 1
-            self.failed = ""
-        for work in works:
-            for stream in work.streams:
-                if self._unwritten[stream] is work:
-                    del self._unwritten[stream]
-            self.memory.renew(work.streams, work.groups, work.since)
+            self.write_error = ""
+        for one in finished:
+            for stream in one.streams:
+                if self._uncommitted[stream] is one:
+                    del self._uncommitted[stream]
+            self.cache.extend_leases(one.streams, one.groups, one.taken_at)
 
-    def lost(self, error: BaseException) -> None:
-        """The changes were not committed, nor is what came after: what is in memory was not in the store."""
-        if isinstance(error, UnavailableError):
-            self.failed = error.error
-        for work in (*self._handed, self._work):
-            self.memory.forget(work.streams, work.groups)
-        self._handed.clear()
-        self._unwritten.clear()
-        self._work = Work()
+    def roll_back(self, error: BaseException) -> None:
+        """Discard all changes that are not committed, because a commit failed.
 
-    # --- commands ----------------------------------------------------------------------------------------------
-
-    def answer(self, jobs: Sequence[Sequence[Command]]) -> list[list[Answer]]:
-        """Answer each command of each job, in order; what they change is in memory, and among the next `changes`.
-
-        Ticks of different streams are computed together.
+        Later changes were computed from the failed ones, so they are discarded as well.
         """
-        found: list[list[Answer]] = []
-        wave: dict[str, Tick] = {}
+        if isinstance(error, UnavailableError):
+            self.write_error = error.error
+        for one in (*self._in_flight, self._current):
+            self.cache.evict(one.streams, one.groups)
+        self._in_flight.clear()
+        self._uncommitted.clear()
+        self._current = Transaction()
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    def execute(self, jobs: Sequence[Sequence[Command]]) -> list[list[Result]]:
+        """Execute the commands of jobs in order. All their streams must be loaded.
+
+        Observations of different streams are collected and computed together. A stream's second command in the same
+        call first computes those collected so far.
+
+        Returns
+        -------
+        list of list
+            The result of each command of each job; the changes are in the cache and in the next `take_changes`.
+        """
+        found: list[list[Result]] = []
+        wave: dict[str, PendingTick] = {}
         for job in jobs:
-            answers: list[Answer] = []
-            found.append(answers)
+            results: list[Result] = []
+            found.append(results)
             for command in job:
                 if command.stream in wave:
                     self._advance(list(wave.values()))
                     wave.clear()
                 try:
-                    held = self.memory.get(command.stream)
-                    if isinstance(command, Ask):
-                        answers.append(f'{{"tick":{held.row.tick},{held.row.next[1:]}')
-                    elif command.tick < held.row.tick:
-                        answers.append(self._repeated(held, command))
+                    stream = self.cache.get(command.stream)
+                    if isinstance(command, ChooseCommand):
+                        results.append(f'{{"tick":{stream.row.tick},{stream.row.next[1:]}')
+                    elif command.tick < stream.row.tick:
+                        results.append(self._repeat(stream, command))
                     else:
-                        wave[command.stream] = Tick(held, command, _sound(held, command), answers, len(answers))
-                        answers.append("")
+                        value = _checked_reading(stream, command)
+                        wave[command.stream] = PendingTick(stream, command, value, results, len(results))
+                        results.append("")
                 except UnavailableError:
                     raise
                 except RequestError as refused:
                     self.refusals += not isinstance(refused, NotReadyError)
-                    answers.append(refused)
-                except Exception as error:  # what is stored of one stream must not keep back the others
+                    results.append(refused)
+                except Exception as error:  # a damaged row must not affect other streams
                     log.exception("a command for %s failed", command.stream)
                     self.refusals += 1
-                    answers.append(DamagedError("stream", command.stream, error))
+                    results.append(DamagedError("stream", command.stream, error))
         if wave:
             self._advance(list(wave.values()))
-        self.memory.trim(self._unwritten)
+        self.cache.evict_excess(keep=self._uncommitted)
         return found
 
-    def _repeated(self, held: Held, told: Observe) -> str:
-        row, expected = held.row, {"tick": held.row.tick, "fidelity": held.fidelity}
-        if told.tick == row.tick - 1 and row.last is not None:
+    def _repeat(self, stream: CachedStream, command: ObserveCommand) -> str:
+        """The stored step of a tick that has passed, if the observation is the same."""
+        row, expected = stream.row, {"tick": stream.row.tick, "fidelity": stream.fidelity}
+        if command.tick == row.tick - 1 and row.last is not None:
             stored = row.last
         else:
-            unwritten = ChainMap(self._work.events, *(work.events for work in self._handed))
-            event = unwritten.get((told.stream, told.tick)) or self.store.event(told.stream, told.tick)
+            uncommitted = ChainMap(self._current.events, *(one.events for one in self._in_flight))
+            event = uncommitted.get((command.stream, command.tick))
+            event = event or self.store.event(command.stream, command.tick)
             if event is None:
-                raise RequestError(409, f"tick {told.tick} is over and no longer kept", expected)
+                raise RequestError(409, f"tick {command.tick} has passed and its step is no longer stored", expected)
             stored = event.step
         step = json.loads(stored)
-        if step["fidelity"] != told.fidelity or not _same(step["x"], told.x):
-            seen = {"fidelity": step["fidelity"], "x": step["x"]}
+        if step["fidelity"] != command.fidelity or not _same_reading(step["x"], command.x):
+            observed = {"fidelity": step["fidelity"], "x": step["x"]}
             raise RequestError(
-                409, f"tick {told.tick} is over, with another observation", expected | {"observed": seen}
+                409,
+                f"tick {command.tick} has passed with another observation",
+                expected | {"observed": observed},
             )
         self.repeats += 1
         return stored
 
-    def _advance(self, wave: list[Tick]) -> None:
-        """One tick of each stream of a wave. If one cannot be, none was: then they go one by one."""
-        held = [tick.held for tick in wave]
-        seats = [one.seat for one in held]
-        known = [seat.detector.by_name[tick.told.fidelity] for seat, tick in zip(seats, wave, strict=True)]
-        charged, prices = self._charge(held, known)
+    def _advance(self, wave: list[PendingTick]) -> None:
+        """Compute one tick of each stream. If that fails, all are restored and computed one by one."""
+        streams = [tick.stream for tick in wave]
+        seats = [stream.seat for stream in streams]
+        fidelities = [seat.detector._by_name[tick.command.fidelity] for seat, tick in zip(seats, wave, strict=True)]
+        charged, prices = self._charge_groups(streams, fidelities)
         try:
-            moved = self._mover.move(seats, [tick.value for tick in wave], known, prices)
-            if max([len(one.saved) for one in moved]) > self.largest:
+            moved = self._mover.move(seats, [tick.value for tick in wave], fidelities, prices)
+            if max(len(one.saved) for one in moved) > self.max_state:
                 raise ValueError(
-                    f"the state would be over {self.largest} bytes: the config's pruning does not bound it"
+                    f"the state would exceed {self.max_state} bytes: the pruning of the config does not bound it"
                 )
         except Exception as error:
-            self._undo(held, charged)
+            self._restore(streams, charged)
             if len(wave) == 1:
                 self._refuse(wave[0], error)
             else:
                 for tick in wave:
                     self._advance([tick])
             return
-        self._keep(wave, moved)
+        self._record(wave, moved)
         for name in charged:
-            group = self.memory.groups[name]
-            self._work.groups.setdefault(name, group.row.version)
+            group = self.cache.groups[name]
+            self._current.groups.setdefault(name, group.row.version)
             group.row = replace(group.row, version=group.row.version + 1, state=group.budget.state())
 
-    def _charge(self, held: list[Held], known: list[Fidelity]) -> tuple[dict[str, str], list[float | None]]:
-        """Let groups pay for readings, in their order: what their budgets were before, and the price for each."""
+    def _charge_groups(
+        self, streams: list[CachedStream], fidelities: list[Fidelity]
+    ) -> tuple[dict[str, str], list[float | None]]:
+        """Charge the costs of readings to the groups of their streams, in order.
+
+        Returns
+        -------
+        dict of str to str
+            The state of each group's budget before.
+        list of float or None
+            The price at which each stream chooses next; None for a stream without a group.
+        """
         before: dict[str, str] = {}
-        prices: list[float | None] = [None] * len(held)
-        for i, one in enumerate(held):
-            name = one.row.group
+        prices: list[float | None] = [None] * len(streams)
+        for i, stream in enumerate(streams):
+            name = stream.row.group
             if name is not None:
-                budget = self.memory.groups[name].budget
+                budget = self.cache.groups[name].budget
                 if name not in before:
                     before[name] = budget.state()
-                budget.record_cost(known[i].cost_of())
+                budget.record_cost(fidelities[i].cost_of())
                 prices[i] = budget.price
         return before, prices
 
-    def _undo(self, held: list[Held], charged: dict[str, str]) -> None:
-        """Have streams and groups as their rows are."""
-        for one in held:
-            one.seat = self.memory.seat(one.row)
+    def _restore(self, streams: list[CachedStream], charged: dict[str, str]) -> None:
+        """Restore streams from their rows, and the budgets of groups from the given states."""
+        for stream in streams:
+            stream.seat = self.cache.seat(stream.row)
         for name, state in charged.items():
-            group = self.memory.groups[name]
+            group = self.cache.groups[name]
             config = Config.parse(json.loads(group.row.config))
             group.budget = SharedBudget(config, group.budget.policy.streams, state)
 
-    def _refuse(self, tick: Tick, error: Exception) -> None:
+    def _refuse(self, tick: PendingTick, error: Exception) -> None:
         self.refusals += 1
-        # one reading must not keep back those that share its transaction, whatever it is
+        # an unexpected error of one reading must not affect the others of its transaction either
         if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
-            log.error("a reading of %s was refused", tick.held.row.id, exc_info=error)
-        expected = {"x": _reading(tick.held.detector)}
-        tick.answers[tick.place] = RequestError(422, f"x cannot be taken: {error}", expected)
+            log.error("a reading of %s was refused", tick.stream.row.id, exc_info=error)
+        expected = {"x": _expected_reading(tick.stream.detector)}
+        tick.results[tick.position] = RequestError(422, f"x is not valid: {error}", expected)
 
-    def _keep(self, wave: list[Tick], moved: list[Moved]) -> None:
-        """Ticks that were are in memory, and among the coming changes."""
+    def _record(self, wave: list[PendingTick], moved: list[Moved]) -> None:
+        """Put computed ticks into the cache, the current transaction and the results."""
         at = round(time.time(), 3)
-        work, unwritten = self._work, self._unwritten
-        streams, events = work.streams, work.events
+        current, uncommitted = self._current, self._uncommitted
         for tick, (step, spent, likely, gains, chosen, price, state) in zip(wave, moved, strict=True):
-            held, row, n, alarm = tick.held, tick.held.row, step.tick, step.alarm
-            tick.answers[tick.place] = stored = text(step_record(step, spent, at, likely))
-            held.fidelity = chosen.name
-            following = text(choice(held.seat.detector.by_name, gains, chosen.name, price))
-            streams.setdefault(row.id, row.tick)
-            unwritten[row.id] = work
-            events[row.id, n] = Event(row.id, n, at, alarm, stored)
+            stream, row, n, alarm = tick.stream, tick.stream.row, step.tick, step.alarm
+            tick.results[tick.position] = stored = json_text(step_record(step, spent, at, likely))
+            stream.fidelity = chosen.name
+            choice = json_text(choice_record(stream.seat.detector._by_name, gains, chosen.name, price))
+            current.streams.setdefault(row.id, row.tick)
+            uncommitted[row.id] = current
+            current.events[row.id, n] = Event(row.id, n, at, alarm, stored)
             alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
-            held.row = row.after(n + 1, spent, alarms, stored, following, at, state)
+            stream.row = row.advanced(n + 1, spent, alarms, stored, choice, at, state)
         self.steps += len(wave)
 
 
-def _sound(held: Held, told: Observe) -> Any:
-    """What was read at the coming tick, as the filter takes it, or why it cannot be that."""
-    row, wanted, detector = held.row, held.fidelity, held.detector
+def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
+    """The reading as the filter takes it; raises `RequestError` if it does not belong to the next tick."""
+    row, wanted, detector = stream.row, stream.fidelity, stream.detector
     expected = {"tick": row.tick, "fidelity": wanted}
-    if told.tick > row.tick:
-        raise RequestError(409, f"tick {told.tick} is not yet: {row.tick} is the coming one", expected)
-    if told.fidelity != wanted:
+    if command.tick > row.tick:
+        raise RequestError(409, f"tick {command.tick} is in the future; the next tick is {row.tick}", expected)
+    if command.fidelity != wanted:
         raise RequestError(
-            409, f"fidelity {told.fidelity!r} was not chosen at tick {row.tick}: {wanted!r} was", expected
+            409, f"fidelity {command.fidelity!r} was not chosen for tick {row.tick}: {wanted!r} was", expected
         )
-    if detector.model.dimension > 1 and not isinstance(told.x, (list, tuple, NoneType)):
-        raise RequestError(422, f"x must be several numbers, not {told.x!r}", {"x": _reading(detector)})
-    if told.x is None and held.missing == "raise" and detector.by_name[wanted].zeta > 0.0:
-        raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _reading(detector)})
+    if detector.model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
+        raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(detector)})
+    if command.x is None and stream.on_missing == "raise" and detector._by_name[wanted].zeta > 0.0:
+        raise RequestError(
+            422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(detector)}
+        )
     try:
-        return detector.taken(told.x)
+        return detector._accept(command.x)
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise RequestError(422, f"x cannot be taken: {error}", {"x": _reading(detector)}) from None
+        raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(detector)}) from None
 
 
-def _reading(detector: Detector) -> str:
+def _expected_reading(detector: Detector) -> str:
     d = detector.model.dimension
     return f"a reading of {detector.model!r}: " + ("a number" if d == 1 else f"{d} numbers")
 
 
-def _same(stored: Any, told: Any) -> bool:
-    """Whether a reading is the one that was stored; 1 and 1.0 are."""
-    if isinstance(stored, list) != isinstance(told, list):
+def _same_reading(stored: Any, x: Any) -> bool:
+    """Whether a reading equals the stored one; 1 and 1.0 are equal."""
+    if isinstance(stored, list) != isinstance(x, list):
         return False
-    return bool(number(stored) == told)
+    return bool(json_number(stored) == x)

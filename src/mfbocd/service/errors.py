@@ -1,4 +1,4 @@
-"""What the service answers when it does not do what was asked."""
+"""Errors that become responses with a status other than success."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from typing import Any
 
 
 class RequestError(Exception):
-    """An answer that is no success: an HTTP status, what was wrong, and what was expected instead.
+    """A request that is refused.
 
-    >>> RequestError(409, "tick 3 is over", {"tick": 4}).body()
-    {'error': 'tick 3 is over', 'expected': {'tick': 4}}
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    error : str
+        The reason.
+    expected : dict, optional
+        What the client should have sent instead.
+
+    Examples
+    --------
+    >>> RequestError(409, "tick 3 has passed", {"tick": 4}).body()
+    {'error': 'tick 3 has passed', 'expected': {'tick': 4}}
     """
 
     def __init__(self, status: int, error: str, expected: dict[str, Any] | None = None) -> None:
@@ -19,26 +30,36 @@ class RequestError(Exception):
         self.expected = expected
 
     def body(self) -> dict[str, Any]:
-        """The answer as plain JSON values."""
+        """The body of the response."""
         return {"error": self.error, "expected": self.expected}
 
 
 class UnavailableError(RequestError):
-    """The store could not be read or written just now; nothing was changed."""
+    """The store cannot be read or written at present; nothing was changed."""
 
     def __init__(self, error: str) -> None:
         super().__init__(503, f"the store is not available: {error}")
 
 
 class DamagedError(RequestError):
-    """What is stored of a stream or a group cannot be read; others are not concerned."""
+    """The stored row of one stream or group cannot be read; other rows are not affected.
 
-    def __init__(self, what: str, name: str, error: Exception) -> None:
-        super().__init__(500, f"{what} {name!r} is damaged in the store: {type(error).__name__}: {error}"[:500])
+    Parameters
+    ----------
+    kind : str
+        ``"stream"`` or ``"group"``.
+    name : str
+        Its id.
+    error : Exception
+        What failed.
+    """
+
+    def __init__(self, kind: str, name: str, error: Exception) -> None:
+        super().__init__(500, f"{kind} {name!r} is damaged in the store: {type(error).__name__}: {error}"[:500])
 
 
 class OwnedElsewhere(RequestError):  # noqa: N818
-    """The stream belongs to another worker at present."""
+    """Another worker owns the stream at present; the request can be forwarded to it."""
 
     def __init__(self, stream: str, worker: str) -> None:
         super().__init__(421, f"stream {stream!r} is served by another worker at present", {"worker": worker})
@@ -46,13 +67,13 @@ class OwnedElsewhere(RequestError):  # noqa: N818
 
 
 class NotReadyError(RequestError):
-    """The kernels a stream or a group needs are not loaded yet: to be asked for again when they are."""
+    """The kernels for a configuration are not loaded yet; retry when they are."""
 
     def __init__(self, config: str) -> None:
         super().__init__(503, "kernels are being compiled")
         self.config = config
 
 
-def absent(what: str, name: str) -> RequestError:
-    """There is no such stream, group or token."""
-    return RequestError(404, f"there is no {what} {name!r}")
+def not_found(kind: str, name: str) -> RequestError:
+    """There is no such stream, group or file."""
+    return RequestError(404, f"there is no {kind} {name!r}")

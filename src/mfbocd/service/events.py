@@ -1,4 +1,4 @@
-"""Steps as they happen: server-sent events that resume where a client left off."""
+"""Steps as server-sent events, which resume where a client stopped reading."""
 
 from __future__ import annotations
 
@@ -11,82 +11,93 @@ from fastapi.responses import StreamingResponse
 
 from .auth import Client
 from .errors import RequestError, UnavailableError
-from .records import Event, text
+from .records import Event, json_text
 from .service import Service
 
 PAGE = 500
-"""Steps read from the store at once."""
-GAP = 0.1
-"""Seconds a watcher that has seen everything waits before it looks again: steps may come by the thousand."""
-QUIET = 15.0
-"""Seconds after which a line is sent that says nothing, so that a broken connection is noticed."""
+"""Steps read from the store at a time."""
+MIN_INTERVAL = 0.1
+"""Seconds between two reads once a watcher has caught up: there may be thousands of steps per second."""
+KEEP_ALIVE = 15.0
+"""Seconds without a step after which a comment is sent, so that a broken connection is noticed."""
 
 
-def place_of(last: str | None, start: int) -> int:
-    """Where to go on: after the id a client saw last, if it is one.
+def start_position(last_event_id: str | None, default: int) -> int:
+    """The position after which to start: the id of the last event that a client has seen, or the default.
 
-    >>> place_of("17", 3), place_of(None, 3)
+    >>> start_position("17", 3), start_position(None, 3)
     (17, 3)
     """
-    if last is None or last == "":
-        return start
-    if not last.isascii() or not last.isdigit() or len(last) > 16:
-        raise RequestError(422, f"Last-Event-ID must be a number, not {last[:40]!r}", {"Last-Event-ID": "a number"})
-    return int(last)
+    if last_event_id is None or last_event_id == "":
+        return default
+    if not last_event_id.isascii() or not last_event_id.isdigit() or len(last_event_id) > 16:
+        raise RequestError(
+            422, f"Last-Event-ID must be a number, not {last_event_id[:40]!r}", {"Last-Event-ID": "a number"}
+        )
+    return int(last_event_id)
 
 
-def written(event: Event, *, of_all: bool) -> bytes:
-    """One event: its id is the tick in one stream's events, and the place among all in everybody's."""
-    step = event.step if not of_all else f'{{"stream":{text(event.stream)},{event.step[1:]}'
+def format_event(event: Event, *, all_streams: bool) -> bytes:
+    """A server-sent event. Its id is the tick among the events of one stream, else the sequence number."""
+    step = event.step if not all_streams else f'{{"stream":{json_text(event.stream)},{event.step[1:]}'
     kind = "alarm" if event.alarm else "step"
-    return f"id: {event.seq if of_all else event.tick}\nevent: {kind}\ndata: {step}\n\n".encode()
+    return f"id: {event.seq if all_streams else event.tick}\nevent: {kind}\ndata: {step}\n\n".encode()
 
 
 async def watch(
-    service: Service, stream: str | None, after: int, valid: Callable[[], bool] = lambda: True
+    service: Service, stream: str | None, after: int, is_allowed: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[bytes]:
-    """Every step after a place, then those to come, until the client goes or may not, or the service ends."""
-    spoke = time.monotonic()
+    """Past steps after a position, then new ones, until the service stops or the client is no longer allowed.
+
+    Parameters
+    ----------
+    service : Service
+    stream : str or None
+        Id of a stream; None for all streams.
+    after : int
+        A tick if there is a stream, else a sequence number.
+    is_allowed : callable
+        Whether the client may still watch.
+    """
+    last_sent = time.monotonic()
     yield b"retry: 1000\n\n"
-    while not service.closing and valid():
+    while not service.closing and is_allowed():
         try:
-            found = await service.read(_page, service, stream, after)
-        except UnavailableError:  # it may come back; a client would only ask again
+            found = await service.read(_read_page, service, stream, after)
+        except UnavailableError:  # it may recover; a client would only reconnect
             found = []
         for event in found:
             after = event.tick if stream is not None else event.seq
         if found:
-            spoke = time.monotonic()
-            yield b"".join(written(event, of_all=stream is None) for event in found)
+            last_sent = time.monotonic()
+            yield b"".join(format_event(event, all_streams=stream is None) for event in found)
             if len(found) < PAGE:
-                await asyncio.sleep(GAP)
+                await asyncio.sleep(MIN_INTERVAL)
             continue
-        if time.monotonic() - spoke > QUIET:
-            spoke = time.monotonic()
+        if time.monotonic() - last_sent > KEEP_ALIVE:
+            last_sent = time.monotonic()
             yield b": still here\n\n"
-        await service.news()
+        await service.wait_for_commit()
 
 
-class Watched(StreamingResponse):
-    """`watch` as an answer; counted for its client while it lasts, and refused (429) if there are too many."""
+class EventStreamResponse(StreamingResponse):
+    """The output of `watch`. It is counted for its client, and refused (429) if there are too many."""
 
     def __init__(self, service: Service, stream: str | None, after: int, client: Client) -> None:
         super().__init__(
-            watch(service, stream, after, client.valid),
+            watch(service, stream, after, client.is_allowed),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store"},
         )
         self._service, self._client = service, client
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer; from the check to the end of the answer, so that it is counted in any case, and but once."""
+        """Respond. The client is counted here, so that it is counted exactly once however the response ends."""
         limits, watching, name = self._service.settings.limits, self._service.watching, self._client.name
         if watching.total() >= limits.watchers:
-            raise RequestError(429, f"{limits.watchers} clients watch already, the most this service serves")
+            raise RequestError(429, f"{limits.watchers} clients watch already, which is the limit of this service")
         if limits.client_watchers and watching[name] >= limits.client_watchers:
-            raise RequestError(
-                429, f"this client has {watching[name]} of its event streams open, the most it may have"
-            )
+            raise RequestError(429, f"this client has {watching[name]} event streams open, which is the limit")
         watching[name] += 1
         try:
             await super().__call__(scope, receive, send)
@@ -96,6 +107,6 @@ class Watched(StreamingResponse):
                 del watching[name]
 
 
-def _page(service: Service, stream: str | None, after: int) -> list[Event]:
+def _read_page(service: Service, stream: str | None, after: int) -> list[Event]:
     store = service.store
-    return store.tail(after, PAGE) if stream is None else store.events(stream, after, PAGE)
+    return store.events_after(after, PAGE) if stream is None else store.events(stream, after, PAGE)

@@ -1,4 +1,4 @@
-"""What a client may ask for: sizes, counts, rates and time."""
+"""Limits on what clients may request: sizes, counts, rates and times."""
 
 from __future__ import annotations
 
@@ -9,48 +9,51 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from .records import text
+from .records import json_text
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of one service."""
+    """Limits of one service; 0 means no limit where noted."""
 
     body: int = 1_048_576
     """Bytes of a request."""
     batch: int = 1000
-    """Commands in one request."""
+    """Streams in one batched request."""
     streams: int = 10_000
+    """Streams in the store."""
     state: int = 1_048_576
-    """Bytes of one stream's state, at its largest: a config without pruning grows until then."""
+    """Largest state of a stream in bytes; a state that is not pruned grows up to this."""
     work: float = 2e9
-    """Operations of one tick of one stream, at the most: about as many nanoseconds."""
+    """Operations of one tick of one stream; an operation takes about a nanosecond."""
     rate: float = 0.0
-    """Requests a second from one client, on average; 0 is no bound."""
+    """Requests per second from one client, on average; 0 is no limit."""
     burst: float = 100.0
-    """How many a client may be ahead of its rate."""
+    """Requests that a client may send ahead of its rate."""
     patience: float = 15.0
-    """Seconds a request's header may take to arrive, and its body then."""
+    """Seconds in which the header of a request must arrive, and then its body."""
     page: int = 10_000
     """Steps in one page of a trace."""
     watchers: int = 200
-    """Open /events at a time,"""
+    """Open /events connections."""
     client_watchers: int = 50
-    """and of one client, by token or address; 0 is no bound of its own."""
+    """Open /events connections of one client, by token or address; 0 is no limit."""
     header: int = 32_768
-    """Bytes of a request's first line and header,"""
+    """Bytes of the first line and the header of a request."""
     headers: int = 100
-    """and how many headers there may be."""
+    """Header fields of a request."""
     connections: int = 2000
-    """Open connections at a time; 0 is no bound,"""
+    """Open connections; 0 is no limit."""
     client_connections: int = 200
-    """from one address; 0 is no bound of its own,"""
+    """Open connections from one address; 0 is no limit."""
     half_open: int = 100
-    """and from one address without a complete request; of more, the oldest is closed. 0 is no bound of its own."""
+    """Connections from one address without a complete request, of which the oldest is closed; 0 is no limit."""
 
 
 def client_of(address: str) -> str:
-    """What is counted as one client: an address, or for IPv6 the network of which a host may choose its addresses.
+    """What counts as one client: an IPv4 address, or the /64 network of an IPv6 address.
+
+    A host can choose its IPv6 addresses within that network.
 
     >>> client_of("10.0.0.7"), client_of("2001:db8:1:2:3:4:5:6"), client_of("::ffff:10.0.0.7")
     ('10.0.0.7', '2001:db8:1:2::/64', '10.0.0.7')
@@ -66,11 +69,11 @@ def client_of(address: str) -> str:
     return str(ipaddress.IPv6Network((int(found) >> 64 << 64, 64)))
 
 
-class Rate:
-    """Who asks too often: a bucket a client, refilled at `rate` a second, of the last clients that asked.
+class RateLimiter:
+    """A token bucket per client, refilled at `rate` per second, for the clients that were active last.
 
-    >>> rate = Rate(10.0, burst=2.0)
-    >>> [rate.take("a", now) for now in (0.0, 0.0, 0.0, 0.1)]  # what is left to wait, in seconds
+    >>> limiter = RateLimiter(10.0, burst=2.0)
+    >>> [limiter.acquire("a", now) for now in (0.0, 0.0, 0.0, 0.1)]  # seconds to wait
     [0.0, 0.0, 0.1, 0.0]
     """
 
@@ -78,8 +81,8 @@ class Rate:
         self.rate, self.burst, self.clients = rate, burst, clients
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, client: str, now: float | None = None) -> float:
-        """0 if the client may go on, else the seconds until it may."""
+    def acquire(self, client: str, now: float | None = None) -> float:
+        """Count a request; 0 if it is allowed, else the seconds until the next one is."""
         if self.rate <= 0.0:
             return 0.0
         now = time.monotonic() if now is None else now
@@ -93,19 +96,19 @@ class Rate:
 
 
 class BodyLimit:
-    """Refuses a request whose body is too large (413) or too slow (408) before anything else reads it."""
+    """Middleware that refuses a request whose body is too large (413) or too slow (408)."""
 
     def __init__(self, app: Any, limits: Limits) -> None:
         self.app, self.limits = app, limits
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not declared.isdigit() or int(declared) > self.limits.body:
-            await refuse(send, 413, f"the body must be at most {self.limits.body} bytes")
+            await send_error(send, 413, f"the body must be at most {self.limits.body} bytes")
             return
         parts: list[bytes] = []
         size = 0
@@ -118,29 +121,29 @@ class BodyLimit:
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     if size > self.limits.body:
-                        await refuse(send, 413, f"the body must be at most {self.limits.body} bytes")
+                        await send_error(send, 413, f"the body must be at most {self.limits.body} bytes")
                         return
                     if not message.get("more_body", False):
                         break
         except TimeoutError:
-            await refuse(send, 408, f"the body must arrive within {self.limits.patience:g} seconds")
+            await send_error(send, 408, f"the body must arrive within {self.limits.patience:g} seconds")
             return
         whole = {"type": "http.request", "body": b"".join(parts), "more_body": False}
-        given = False
+        delivered = False
 
-        async def again() -> Any:
-            nonlocal given
-            if given:
+        async def receive_body() -> Any:
+            nonlocal delivered
+            if delivered:
                 return await receive()
-            given = True
+            delivered = True
             return whole
 
-        await self.app(scope, again, send)
+        await self.app(scope, receive_body, send)
 
 
-async def refuse(send: Any, status: int, error: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    """A refusal from outside the application; the connection is not used again."""
-    body = text({"error": error, "expected": None}).encode()
+async def send_error(send: Any, status: int, error: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
+    """Send an error from a middleware, and close the connection."""
+    body = json_text({"error": error, "expected": None}).encode()
     head = [(b"content-type", b"application/json"), (b"connection", b"close"), *(headers or [])]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -1,4 +1,4 @@
-"""Streams and groups come and go; run in the writer's thread."""
+"""Creating and deleting streams and groups. Functions that take an engine run in its thread (`run_exclusive`)."""
 
 from __future__ import annotations
 
@@ -13,90 +13,98 @@ from ..io.config import Config, ConfigError
 from ..io.config.size import DEPTH, cost, depth
 from ..io.warm import rehearse
 from ..policy import Budget
-from .choice import SharedBudget, budget_of, decide
+from .choice import SharedBudget, budget_of, choose
 from .engine import Engine
-from .errors import DamagedError, RequestError, absent
+from .errors import DamagedError, RequestError, not_found
 from .limits import Limits
-from .records import GroupRow, StreamRow, step_record, text
+from .records import GroupRow, StreamRow, json_text, step_record
 from .store.base import Store
 
-NUMBERS = {"model": 500, "hazard": 20_000}
-"""How many numbers a part of a config may hold; any other as many as a model."""
-SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
-"""How large a number may be that says how much is computed or kept."""
-TEXT = 200
-"""Characters of a text in a config."""
+MAX_VALUES = {"model": 500, "hazard": 20_000}
+"""Largest number of values in a part of a configuration; other parts have the limit of a model."""
+MAX_SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
+"""Largest value of each number that determines memory or computing time."""
+MAX_TEXT = 200
+"""Largest number of characters of a string in a configuration."""
 
 
-def parsed(config: Mapping[str, Any]) -> Config:
-    """A config of a size a service bears, or a refusal that names the key."""
-    _small(config)
+# --- checks of configurations ------------------------------------------------------------------------------------
+
+
+def parse_config(config: Mapping[str, Any]) -> Config:
+    """Parse a configuration; raises `RequestError` naming the key if it is invalid or too large."""
+    _check_size(config)
     try:
         return Config.parse(config)
     except ConfigError as error:
         raise RequestError(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
 
 
-def _small(config: Mapping[str, Any]) -> None:
-    """Refuse a config that is written at too great a length."""
-    if depth(config) > DEPTH:
-        raise RequestError(
-            422, f"config: more than {DEPTH} tables or lists inside one another", {"config": "flatter"}
-        )
-    for key, part in config.items():
-        most = NUMBERS.get(key, NUMBERS["model"])
-        if _count(key, part) > most:
-            raise RequestError(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+def check_cost(config: Mapping[str, Any], limits: Limits) -> None:
+    """Refuse a configuration whose streams could need more memory or time than the limits allow.
 
-
-def affordable(config: Mapping[str, Any], limits: Limits) -> None:
-    """Refuse a config whose streams would need more than the service grants one, before anything is made of it."""
-    _small(config)
+    This estimates the cost from the configuration alone, before anything is allocated.
+    """
+    _check_size(config)
     found = cost(config, limits.state)
     for what, needed, most, by in (
         ("bytes of state", found.state, limits.state, found.state_by),
-        ("operations a tick", found.work, limits.work, found.work_by),
+        ("operations per tick", found.work, limits.work, found.work_by),
     ):
         if needed > most:
             raise RequestError(
                 422,
-                f"config: {by} can make it {needed:.3g} {what}, and {most:.3g} is the most in this service",
+                f"config: {by} can require {needed:.3g} {what}; the limit of this service is {most:.3g}",
                 {key: "smaller" for key in by.replace(" and ", ", ").split(", ")},
             )
 
 
-def rehearsed(config: Mapping[str, Any]) -> None:
-    """Run a config's first ticks: what it cannot do shows now.
+def check_runs(config: Mapping[str, Any]) -> None:
+    """Compute the first ticks of a configuration, and refuse it if they fail.
 
-    To be called outside the writer's thread, since what is not compiled is now.
+    Call this outside the engine's thread: it compiles kernels that are not compiled yet.
     """
-    made = parsed(config)
+    parsed = parse_config(config)
     try:
-        text(decide(made.detector(missing="skip", shared=True)))
-        moved = rehearse(made)
-        text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
+        json_text(choose(parsed.detector(missing="skip", shared=True)))
+        moved = rehearse(parsed)
+        json_text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
     except Exception as error:
         raise RequestError(
-            422, f"config cannot be computed with: {error}", {"config": "numbers of a usual size"}
+            422, f"config cannot be computed: {error}", {"config": "numbers of an ordinary magnitude"}
         ) from error
 
 
-def _count(key: str, part: Any) -> int:
-    """Values in a part of a config, whose sizes are looked at as well."""
+def _check_size(config: Mapping[str, Any]) -> None:
+    if depth(config) > DEPTH:
+        raise RequestError(422, f"config: more than {DEPTH} nested tables or lists", {"config": "less nesting"})
+    for key, part in config.items():
+        most = MAX_VALUES.get(key, MAX_VALUES["model"])
+        if _count_values(key, part) > most:
+            raise RequestError(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
+
+
+def _count_values(key: str, part: Any) -> int:
+    """Number of values in a part of a configuration; raises `RequestError` if one of them is too large."""
     if isinstance(part, Mapping):
-        return 1 + sum(_count(name, value) for name, value in part.items())
+        return 1 + sum(_count_values(name, value) for name, value in part.items())
     if isinstance(part, list):
-        return 1 + sum(_count(key, value) for value in part)
-    if isinstance(part, str) and len(part) > TEXT:
+        return 1 + sum(_count_values(key, value) for value in part)
+    if isinstance(part, str) and len(part) > MAX_TEXT:
         raise RequestError(
-            422, f"config: {key} must have at most {TEXT} characters, not {len(part)}", {key: f"at most {TEXT}"}
+            422,
+            f"config: {key} must have at most {MAX_TEXT} characters, not {len(part)}",
+            {key: f"at most {MAX_TEXT} characters"},
         )
-    most = SIZES.get(key)
+    most = MAX_SIZES.get(key)
     if most is not None and isinstance(part, (int, float)) and part > most:
         raise RequestError(
             422, f"config: {key} must be at most {most} in a service, not {part!r}", {key: f"at most {most}"}
         )
     return 1
+
+
+# --- streams -----------------------------------------------------------------------------------------------------
 
 
 def add_stream(
@@ -107,52 +115,75 @@ def add_stream(
     config: Mapping[str, Any] | None,
     group: str | None,
     observers: Mapping[str, str],
-    known: Mapping[str, Any],
-    most: int,
+    available: Mapping[str, Any],
+    max_streams: int,
 ) -> dict[str, Any]:
-    """A stream before its first tick; of a group it has the group's config and price."""
+    """Create a stream before its first tick.
+
+    Parameters
+    ----------
+    engine : Engine
+    stream : str or None
+        Its id; random if None.
+    name : str
+    config : mapping or None
+        May be None if there is a group, whose configuration it has.
+    group : str or None
+        Id of the group whose budget it shares.
+    observers : mapping of str to str
+        Names of the operator's observers by fidelity.
+    available : mapping
+        The operator's observers by name.
+    max_streams : int
+        Largest number of streams in the store.
+
+    Returns
+    -------
+    dict
+        The stream as returned to clients.
+    """
     store = engine.store
-    if store.totals()["streams"] >= most:
-        raise RequestError(429, f"there are {most} streams already, the most this service keeps")
-    held = None
+    if store.totals()["streams"] >= max_streams:
+        raise RequestError(429, f"there are {max_streams} streams already, which is the limit of this service")
+    cached = None
     if group is not None:
-        held = engine.memory.group(group)
-        if config is not None and parsed(config).digest() != parsed(json.loads(held.row.config)).digest():
+        cached = engine.cache.group(group)
+        if (
+            config is not None
+            and parse_config(config).digest() != parse_config(json.loads(cached.row.config)).digest()
+        ):
             raise RequestError(
-                422, "config differs from the group's: leave it out", {"config": json.loads(held.row.config)}
+                422, "config differs from the group's: leave it out", {"config": json.loads(cached.row.config)}
             )
-        made = parsed(json.loads(held.row.config))
+        parsed = parse_config(json.loads(cached.row.config))
     elif config is None:
-        raise RequestError(422, "config is missing, and the operator has set none", {"config": "as in the TOML"})
+        raise RequestError(
+            422, "config is missing, and the operator has set no default", {"config": "as in the TOML"}
+        )
     else:
-        made = parsed(config)
-    names = [f.name for f in made.fidelities] or ["full"]
-    for fidelity, observer in observers.items():
-        if fidelity not in names:
-            raise RequestError(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
-        if observer not in known:
-            raise RequestError(422, f"observers: the operator has set no {observer!r}", {"observers": sorted(known)})
+        parsed = parse_config(config)
+    _check_observers(parsed, observers, available)
     try:
-        detector = made.detector(missing="skip", shared=group is not None)
+        detector = parsed.detector(missing="skip", shared=group is not None)
     except ValueError as error:
         raise RequestError(422, f"config: {error}", {"config": "a budget that the stream can spend"}) from None
     budget, price = budget_of(detector), None
-    if held is not None:
-        members = store.members(held.row.id) + 1
+    if cached is not None:
+        members = store.group_size(cached.row.id) + 1
         try:
-            shared = SharedBudget(made, members, held.row.state)
+            shared = SharedBudget(parsed, members, cached.row.state)
         except ValueError as error:
             raise RequestError(409, f"group {group!r} cannot take another stream: {error}") from None
         budget, price = None, shared.price
     state = detector.to_bytes()
-    if len(state) > engine.largest:
-        raise RequestError(422, f"config makes a state of {len(state)} bytes; {engine.largest} is the most", None)
+    if len(state) > engine.max_state:
+        raise RequestError(422, f"config needs a state of {len(state)} bytes; the limit is {engine.max_state}", None)
     now = round(time.time(), 3)
     row = StreamRow(
         id=stream or secrets.token_hex(8),
         name=name,
-        config=text(made.to_dict()),
-        observers=text(dict(observers)),
+        config=json_text(parsed.to_dict()),
+        observers=json_text(dict(observers)),
         budget=budget,
         created=now,
         group=group,
@@ -162,40 +193,54 @@ def add_stream(
         alarmed=None,
         last_alarm=None,
         last=None,
-        next=text(decide(detector, price)),
+        next=json_text(choose(detector, price)),
         updated=now,
         state=state,
     )
     if store.stream(row.id) is not None:
         raise RequestError(409, f"there is a stream {row.id!r} already", {"id": "another, or none"})
     store.add_stream(row)
-    engine.forget(stream=row.id, group=group)
+    engine.cache.evict([row.id], [] if group is None else [group])
     return row.full()
 
 
+def _check_observers(config: Config, observers: Mapping[str, str], available: Mapping[str, Any]) -> None:
+    names = [f.name for f in config.fidelities] or ["full"]
+    for fidelity, observer in observers.items():
+        if fidelity not in names:
+            raise RequestError(422, f"observers names {fidelity!r}, which is no fidelity", {"observers": names})
+        if observer not in available:
+            raise RequestError(
+                422, f"observers: the operator has set no {observer!r}", {"observers": sorted(available)}
+            )
+
+
 def remove_stream(engine: Engine, stream: str) -> None:
-    """Forget a stream and its steps."""
+    """Delete a stream and its steps."""
     row = engine.store.stream(stream)
     if row is None:
-        raise absent("stream", stream)
+        raise not_found("stream", stream)
     if row.group is not None:
-        with suppress(DamagedError):  # which is no reason to keep it
-            engine.memory.group(row.group)
+        with suppress(DamagedError):  # a stream of a damaged group can be deleted
+            engine.cache.group(row.group)
     engine.store.remove_stream(stream, row.group)
-    engine.forget(stream=stream, group=row.group)
+    engine.cache.evict([stream], [] if row.group is None else [row.group])
+
+
+# --- groups ------------------------------------------------------------------------------------------------------
 
 
 def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """A group with no streams yet."""
-    made = parsed(config)
+    """Create a group without streams; its id is random if `group` is None."""
+    parsed = parse_config(config)
     try:
-        shared = SharedBudget(made, 1, "")
+        shared = SharedBudget(parsed, 1, "")
     except ValueError as error:
         raise RequestError(422, f"config: {error}", {"policy": {"kind": "budget", "share": 0.35}}) from None
     row = GroupRow(
         id=group or secrets.token_hex(8),
         name=name,
-        config=text(made.to_dict()),
+        config=json_text(parsed.to_dict()),
         created=round(time.time(), 3),
         version=0,
         state=shared.state(),
@@ -203,39 +248,41 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
     if engine.store.group(row.id) is not None:
         raise RequestError(409, f"there is a group {row.id!r} already", {"id": "another, or none"})
     engine.store.add_group(row)
-    return group_record(row, 0)
+    return _group_record(row, 0)
 
 
 def remove_group(engine: Engine, group: str) -> None:
-    """Forget a group that has no streams."""
+    """Delete a group that has no streams."""
     with suppress(DamagedError):
-        engine.memory.group(group)
-    members = engine.store.members(group)
+        engine.cache.group(group)
+    members = engine.store.group_size(group)
     if members:
         raise RequestError(409, f"group {group!r} has {members} streams: delete them first", {"streams": 0})
     engine.store.remove_group(group)
-    engine.forget(group=group)
+    engine.cache.evict(groups=[group])
 
 
 def group_records(store: Store, rows: Sequence[GroupRow]) -> list[dict[str, Any]]:
-    """Groups as they are answered; one that cannot be read is among them."""
-    return [shown_group(row, store.members(row.id)) for row in rows]
-
-
-def shown_group(row: GroupRow, streams: int) -> dict[str, Any]:
-    """`group_record`, or what can be said of a group that is damaged in the store."""
-    try:
-        return group_record(row, streams)
-    except Exception as error:
-        facts = {"id": row.id, "name": row.name, "config": None, "created": row.created, "streams": streams}
-        said = DamagedError("group", row.id, error).error
-        return facts | {"price": None, "budget": None, "rounds": None, "damaged": said}
+    """`group_record` of each group."""
+    return [group_record(row, store.group_size(row.id)) for row in rows]
 
 
 def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
-    """A group as it is answered: its budget is what a round of one reading a stream may cost."""
-    made = Config.parse(json.loads(row.config))
-    shared = SharedBudget(made, streams, row.state)
+    """A group as returned to clients. Its budget is the cost of a round of one reading per stream.
+
+    If the row is damaged, the fields that cannot be read are None and `damaged` says why.
+    """
+    try:
+        return _group_record(row, streams)
+    except Exception as error:
+        known = {"id": row.id, "name": row.name, "config": None, "created": row.created, "streams": streams}
+        damaged = DamagedError("group", row.id, error).error
+        return known | {"price": None, "budget": None, "rounds": None, "damaged": damaged}
+
+
+def _group_record(row: GroupRow, streams: int) -> dict[str, Any]:
+    config = Config.parse(json.loads(row.config))
+    shared = SharedBudget(config, streams, row.state)
     policy = shared.policy
     assert isinstance(policy, Budget)
     if policy.per_tick is not None:
@@ -246,7 +293,7 @@ def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,
-        "config": made.to_dict(),
+        "config": config.to_dict(),
         "created": row.created,
         "streams": streams,
         "price": policy.price,

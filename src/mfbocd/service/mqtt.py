@@ -1,4 +1,4 @@
-"""Streams over MQTT: what to read next is published and retained, what was read is listened to."""
+"""Streams over MQTT: choices are published and retained, observations are received."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import ValidationError
 
-from .engine import Ask, Observe
+from .engine import ChooseCommand, ObserveCommand
 from .errors import OwnedElsewhere, RequestError
-from .records import StreamRow, text
+from .records import StreamRow, json_text
 from .schemas import ID, Observation
 from .service import Service
 
 log = logging.getLogger("mfbocd.service.mqtt")
 
 PREFIX = "mfbocd"
-WAIT = (0.2, 5.0)
-"""Seconds between attempts to reach the broker: the first, and the longest."""
-MOST = 65_536
-"""Bytes of a message at most."""
-SWEEP = 2.0
-"""Seconds between looks at streams that came, went, or were observed by other ways than MQTT."""
-pause = asyncio.sleep
-"""How the time between attempts is spent."""
+RETRY = (0.2, 5.0)
+"""Shortest and longest time between attempts to connect to the broker, in seconds."""
+MAX_MESSAGE = 65_536
+"""Largest size of a message in bytes."""
+SCAN_INTERVAL = 2.0
+"""Seconds between scans for streams that were created, deleted, or observed by other means than MQTT."""
+sleep = asyncio.sleep
+"""Waits between attempts; tests replace it."""
 BATCH = 50
-"""Streams that are asked about at once."""
+"""Streams whose choices are requested at a time."""
 
 
 def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None]]:
-    """Serves streams over the broker at an address such as ``mqtt://host:1883`` for as long as the context lasts.
+    """A component of the service that serves its streams over the broker at an address such as ``mqtt://host:1883``.
 
-    ``mfbocd/<stream>/next`` (retained, QoS 1) says ``{"tick", "fidelity", "gains", "price"}``; an observation is
-    ``{"tick", "fidelity", "x"}`` on ``mfbocd/<stream>/obs`` (QoS 1); why one was refused is said on
-    ``mfbocd/<stream>/error``. A message that comes twice is harmless, as everywhere. Of several workers only the one
-    that has a stream speaks for it; one that takes a stream over says ``next`` again, since what was told to the
-    other may be lost.
+    The choice ``{"tick", "fidelity", "gains", "price"}`` is published on ``mfbocd/<stream>/next`` (retained, QoS 1).
+    Observations ``{"tick", "fidelity", "x"}`` are received on ``mfbocd/<stream>/obs`` (QoS 1); a repeated message is
+    harmless. The reason of a refusal is published on ``mfbocd/<stream>/error``.
+
+    If there are several workers, only the owner of a stream publishes for it. A worker that takes over a stream
+    publishes its choice again, because an observation sent to the previous owner may be lost.
     """
     try:
         import aiomqtt
@@ -55,7 +56,7 @@ def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None
 
     @asynccontextmanager
     async def running(service: Service) -> AsyncIterator[None]:
-        task = asyncio.create_task(_Bridge(service, aiomqtt, options).forever())
+        task = asyncio.create_task(_Bridge(service, aiomqtt, options).run())
         try:
             yield
         finally:
@@ -67,7 +68,7 @@ def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None
 
 
 def _options(address: str) -> dict[str, Any]:
-    """What an address says of a broker; a mistake is told without repeating what may be a password.
+    """The connection options in an address. Errors do not repeat the address, which may contain a password.
 
     >>> _options("mqtts://me:p%40ss@host")
     {'hostname': 'host', 'port': 8883, 'username': 'me', 'password': 'p@ss', 'tls': True}
@@ -77,11 +78,11 @@ def _options(address: str) -> dict[str, Any]:
         tls, host, port = parts.scheme == "mqtts", parts.hostname, parts.port
     except ValueError:
         host = None
-    # a slash, a question mark or a hash in a password ends the host where it should begin
+    # an unescaped slash, question mark or hash in a password would end the host
     if not host or parts.scheme not in ("mqtt", "mqtts") or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError(
             "--mqtt must be mqtt://[user:password@]host[:port], or mqtts:// for TLS; "
-            "in a password, / ? # @ and % are written as %2F %3F %23 %40 and %25"
+            "in a password, write / ? # @ and % as %2F %3F %23 %40 and %25"
         )
     return {
         "hostname": host,
@@ -93,152 +94,163 @@ def _options(address: str) -> dict[str, Any]:
 
 
 class _Bridge:
-    """One connection after another to the broker."""
+    """Keeps a connection to the broker."""
 
     def __init__(self, service: Service, aiomqtt: Any, options: dict[str, Any]) -> None:
         self.service, self.aiomqtt, self.options = service, aiomqtt, options
-        self._said: dict[str, int] = {}
-        """The tick last published of each stream this worker has; -1 before, as another may have spoken for it."""
-        self._made: dict[str, float] = {}
-        """When these streams were made: one that went may have come again under its name."""
-        self._due: dict[str, None] = {}
-        """Streams of which something is new, the longest known first."""
+        self._published: dict[str, int] = {}
+        """The tick of the last published choice of each stream of this worker; -1 if it must be published (again)."""
+        self._created: dict[str, float] = {}
+        """Creation times of these streams: a deleted stream may have been created again with the same id."""
+        self._pending: dict[str, None] = {}
+        """Streams whose choice must be published, oldest first."""
         self._elsewhere: set[str] = set()
-        """Streams another worker had when last looked at."""
+        """Streams that another worker owned at the last scan."""
         lease = service.store.lease
-        # twice within the half of a lease after which it is renewed
-        self._pause = SWEEP if lease is None else min(SWEEP, 0.25 * lease)
+        # scans extend leases, which is due after half of a lease
+        self._interval = SCAN_INTERVAL if lease is None else min(SCAN_INTERVAL, 0.25 * lease)
 
-    async def forever(self) -> None:
-        wait = WAIT[0]
-        self._note("not connected yet")
+    async def run(self) -> None:
+        """Connect, and connect again whenever the connection ends."""
+        wait = RETRY[0]
+        self._set_problem("not connected yet")
         while True:
-            began = None
+            connected_at = None
             try:
                 async with self.aiomqtt.Client(**self.options) as client:
-                    began = time.monotonic()
-                    # a broker that was restarted may have forgotten what it retained; of what went, it may not
-                    self._said = dict.fromkeys(self._said, -1)
+                    connected_at = time.monotonic()
+                    # a restarted broker may have lost retained messages; those of deleted streams it may have kept
+                    self._published = dict.fromkeys(self._published, -1)
                     await client.subscribe(f"{PREFIX}/+/obs", qos=1)
-                    self._note("")
+                    self._set_problem("")
                     async with asyncio.TaskGroup() as tasks:
-                        tasks.create_task(self._publish(client))
+                        tasks.create_task(self._publish_loop(client))
                         tasks.create_task(self._listen(client))
             except* self.aiomqtt.MqttError as errors:
-                self._note("the broker is away")
-                log.warning("the broker is away, and asked again in %g s: %s", wait, errors.exceptions[0])
-            except* Exception as errors:  # a mistake of ours must not end what devices wait for
-                self._note(f"failed: {type(errors.exceptions[0]).__name__}")
-                log.error("the bridge failed, and begins again in %g s", wait, exc_info=errors)
-            if began is not None and time.monotonic() - began > WAIT[1]:
-                wait = WAIT[0]  # what lasted for a while has not failed at once
-            await pause(wait)
-            wait = min(2.0 * wait, WAIT[1])
+                self._set_problem("the broker is not available")
+                log.warning("the broker is not available; next attempt in %g s: %s", wait, errors.exceptions[0])
+            except* Exception as errors:  # a bug must not end the bridge for good
+                self._set_problem(f"failed: {type(errors.exceptions[0]).__name__}")
+                log.error("the bridge failed; it restarts in %g s", wait, exc_info=errors)
+            if connected_at is not None and time.monotonic() - connected_at > RETRY[1]:
+                wait = RETRY[0]  # it worked for a while
+            await sleep(wait)
+            wait = min(2.0 * wait, RETRY[1])
 
-    def _note(self, trouble: str) -> None:
-        """What /healthz says of the bridge."""
-        self.service.parts["mqtt"] = trouble
+    def _set_problem(self, problem: str) -> None:
+        """Set what /healthz reports about the bridge."""
+        self.service.components["mqtt"] = problem
 
     async def _listen(self, client: Any) -> None:
         async for message in client.messages:
             stream = str(message.topic).split("/")[1]
             if stream in self._elsewhere:
                 continue
-            if re.fullmatch(ID, stream) is None:  # no stream has such a name; it is not repeated in an answer
-                log.warning("an observation of what is no stream's id was not taken: %.80r", stream)
+            if re.fullmatch(ID, stream) is None:  # not an id, which is therefore not used in a topic
+                log.warning("an observation for an invalid stream id was ignored: %.80r", stream)
                 continue
             try:
                 tick = await self._observe(stream, bytes(message.payload or b""))
             except OwnedElsewhere:
-                if stream in self._said:  # what was told is lost: if it is this worker's after all, it asks again
-                    self._said[stream] = -1
+                if (
+                    stream in self._published
+                ):  # the observation is lost: publish the choice again if this worker gets the stream
+                    self._published[stream] = -1
                 continue
             except RequestError as refused:
                 if refused.status == 503:
                     log.warning("an observation of %s was not stored: %s", stream, refused.error)
-                await client.publish(f"{PREFIX}/{stream}/error", text(refused.body()), qos=1)
+                await client.publish(f"{PREFIX}/{stream}/error", json_text(refused.body()), qos=1)
                 continue
-            except Exception:  # of one message: the others are not concerned
-                log.exception("an observation of %s was not taken", stream)
-                said = text({"error": "the service failed; its log says why", "expected": None})
-                await client.publish(f"{PREFIX}/{stream}/error", said, qos=1)
+            except Exception:  # must not affect other messages
+                log.exception("an observation of %s failed", stream)
+                error = json_text({"error": "internal error; see the log of the service", "expected": None})
+                await client.publish(f"{PREFIX}/{stream}/error", error, qos=1)
                 continue
-            if self._said.get(stream, -1) <= tick:
-                await self._say(client, [stream])
+            if self._published.get(stream, -1) <= tick:
+                await self._publish_choices(client, [stream])
 
     async def _observe(self, stream: str, payload: bytes) -> int:
-        """Take what was read; the tick it was of."""
-        if len(payload) > MOST:
-            raise RequestError(413, f"a message must be at most {MOST} bytes")
+        """Execute an observation; returns its tick."""
+        if len(payload) > MAX_MESSAGE:
+            raise RequestError(413, f"a message must be at most {MAX_MESSAGE} bytes")
         try:
-            told = Observation.model_validate(json.loads(payload))
+            body = Observation.model_validate(json.loads(payload))
         except (ValidationError, ValueError, RecursionError) as error:
             expected = {"tick": "a whole number", "fidelity": "a name", "x": "a reading"}
             raise RequestError(422, f"not an observation: {str(error)[:300]}", expected) from None
-        await self.service.one(Observe(stream, told.tick, told.fidelity, told.x))
-        return told.tick
+        await self.service.run_one(ObserveCommand(stream, body.tick, body.fidelity, body.x))
+        return body.tick
 
-    async def _publish(self, client: Any) -> None:
-        """Say what every stream shall read next; then what is new, whoever brought it."""
+    async def _publish_loop(self, client: Any) -> None:
+        """Publish the choices of all streams, and new ones whenever they change, however they were observed."""
         while True:
-            until = time.monotonic() + self._pause
+            until = time.monotonic() + self._interval
             try:
-                await self._sweep(client, until)
+                await self._scan_and_publish(client, until)
             except RequestError as refused:
-                log.warning("what to read next was not published: %s", refused.error)
+                log.warning("choices were not published: %s", refused.error)
             await asyncio.sleep(until - time.monotonic())
 
-    async def _sweep(self, client: Any, until: float) -> None:
-        """Look at all streams, then speak until it is time to look again: leases do not wait for a slow broker."""
-        await self._look(client)
-        while self._due:
-            some = list(islice(self._due, BATCH))
+    async def _scan_and_publish(self, client: Any, until: float) -> None:
+        """Scan all streams, then publish until the next scan is due: it extends leases, so it cannot wait."""
+        await self._scan(client)
+        while self._pending:
+            some = list(islice(self._pending, BATCH))
             for stream in some:
-                del self._due[stream]
-            await self._say(client, some)
+                del self._pending[stream]
+            await self._publish_choices(client, some)
             if time.monotonic() > until:
                 break
 
-    async def _look(self, client: Any) -> None:
-        """See which streams there are, which of them this worker has, and what is new of these."""
+    async def _scan(self, client: Any) -> None:
+        """Find out which streams exist, which of them this worker owns, and which choices are new."""
         offset = 0
-        there: set[str] = set()
+        existing: set[str] = set()
         while rows := (await asyncio.to_thread(self.service.store.streams, "", "created", 1000, offset))[0]:
             offset += len(rows)
-            there |= {row.id for row in rows}
-            mine = await self._mine(rows)
+            existing |= {row.id for row in rows}
+            owned = await self._owned(rows)
             for row in rows:
-                if row.id not in mine:  # perhaps it is about to go, and must then be taken back: the next look tells
+                if row.id not in owned:  # it may be changing its owner, which the next scan will show
                     continue
-                if not mine[row.id] or self._made.get(row.id) != row.created:
-                    self._said.pop(row.id, None)
-                    self._due.pop(row.id, None)
-                if not mine[row.id]:
+                if not owned[row.id] or self._created.get(row.id) != row.created:
+                    self._published.pop(row.id, None)
+                    self._pending.pop(row.id, None)
+                if not owned[row.id]:
                     self._elsewhere.add(row.id)
                     continue
                 self._elsewhere.discard(row.id)
-                self._made[row.id] = row.created
-                if self._said.setdefault(row.id, -1) < row.tick:
-                    self._due[row.id] = None
-        for gone in set(self._said) - there:
-            self._due.pop(gone, None)
-            await client.publish(f"{PREFIX}/{gone}/next", None, qos=1, retain=True)
-            self._said.pop(gone, None)  # not before: if the broker went meanwhile, it is still to be taken back
-        self._elsewhere &= there
-        self._made = {stream: made for stream, made in self._made.items() if stream in there}
+                self._created[row.id] = row.created
+                if self._published.setdefault(row.id, -1) < row.tick:
+                    self._pending[row.id] = None
+        for deleted in set(self._published) - existing:
+            self._pending.pop(deleted, None)
+            await client.publish(f"{PREFIX}/{deleted}/next", None, qos=1, retain=True)
+            self._published.pop(
+                deleted, None
+            )  # only now: if the connection fails before, the retained message must still be removed
+        self._elsewhere &= existing
+        self._created = {stream: created for stream, created in self._created.items() if stream in existing}
 
-    async def _mine(self, rows: list[StreamRow]) -> dict[str, bool]:
+    async def _owned(self, rows: list[StreamRow]) -> dict[str, bool]:
+        """Whether this worker owns each stream, see `Store.claim`."""
         names = [row.id for row in rows]
         store = self.service.store
-        # where there is one worker, the question need not wait for its thread
-        return store.claim(names) if store.lease is None else await self.service.alone(lambda: store.claim(names))
+        # with a single worker the answer is known without the store
+        return (
+            store.claim(names)
+            if store.lease is None
+            else await self.service.run_exclusive(lambda: store.claim(names))
+        )
 
-    async def _say(self, client: Any, streams: list[str]) -> None:
-        choices = await self.service.run([Ask(stream) for stream in streams])
+    async def _publish_choices(self, client: Any, streams: list[str]) -> None:
+        """Publish the choices of streams that are newer than the published ones."""
+        choices = await self.service.run([ChooseCommand(stream) for stream in streams])
         for stream, choice in zip(streams, choices, strict=True):
-            if isinstance(choice, RequestError):  # it went meanwhile, or is looked at again
+            if isinstance(choice, RequestError):  # it was deleted meanwhile, or the next scan finds it again
                 continue
             tick = json.loads(choice)["tick"]
-            if self._said.get(stream, -1) < tick:  # else the other task said it, meanwhile
-                self._said[stream] = tick
+            if self._published.get(stream, -1) < tick:  # otherwise the other task has published it meanwhile
+                self._published[stream] = tick
                 await client.publish(f"{PREFIX}/{stream}/next", choice, qos=1, retain=True)

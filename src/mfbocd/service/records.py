@@ -1,4 +1,4 @@
-"""What is kept of a stream, a group, a step and a token; steps as plain JSON values."""
+"""Rows of the store, and steps as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import orjson
 
 from ..detector.step import Step
 
-SHOWN = 16
-"""Run lengths a step lists at most,"""
-LEAST = 0.01
-"""and the least probability of one that is listed."""
+MAX_RUN_LENGTHS = 16
+"""Largest number of run lengths in a step."""
+MIN_PROBABILITY = 0.01
+"""Smallest probability of a run length in a step."""
 
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
@@ -27,46 +27,48 @@ class StreamRow:
     id: str
     name: str
     config: str
-    """The config as JSON."""
+    """The configuration as JSON."""
     observers: str
     """Names of the operator's observers by fidelity, as JSON."""
     budget: float | None
-    """The wanted average cost a tick, where the policy has one."""
+    """Average cost per tick that the policy aims at; None if the policy has no budget."""
     created: float
+    """Seconds since 1970."""
     group: str | None
     tick: int
-    """The coming tick: how many there were."""
+    """The next tick, which is also the number of ticks so far."""
     spent: float
     alarms: int
     alarmed: float | None
-    """When the last alarm was, seconds since 1970."""
+    """Time of the last alarm, in seconds since 1970."""
     last_alarm: str | None
-    """The last alarm's step as JSON."""
+    """Step of the last alarm as JSON."""
     last: str | None
     """The last step as JSON."""
     next: str
-    """What is to be read at the coming tick: fidelity, gains, price, as JSON."""
+    """The choice for the next tick as JSON: fidelity, gains, price."""
     updated: float
+    """Seconds since 1970."""
     state: bytes
     """`Detector.to_bytes` after `tick` ticks."""
 
-    def after(
+    def advanced(
         self,
         tick: int,
         spent: float,
         alarms: tuple[int, float | None, str | None],
         last: str,
-        following: str,
+        choice: str,
         updated: float,
         state: bytes,
     ) -> StreamRow:
-        """The row after a tick. In order, not by name: half the time of `dataclasses.replace`."""
+        """The row after a tick. Positional arguments take half the time of `dataclasses.replace`."""
         same = (self.id, self.name, self.config, self.observers, self.budget, self.created, self.group)
-        return StreamRow(*same, tick, spent, *alarms, last, following, updated, state)
+        return StreamRow(*same, tick, spent, *alarms, last, choice, updated, state)
 
     def summary(self) -> dict[str, Any]:
-        """What a list of streams shows of one; what cannot be read is null, and `damaged` says why."""
-        read = _Reading()
+        """The entry of a list of streams. Unreadable fields are null, and `damaged` says why."""
+        read = _FieldReader()
         return {
             "id": self.id,
             "name": self.name,
@@ -84,14 +86,14 @@ class StreamRow:
         }
 
     def full(self) -> dict[str, Any]:
-        """The summary, the config and the observers."""
-        found, read = self.summary(), _Reading()
+        """The summary with the configuration and the observers."""
+        summary, read = self.summary(), _FieldReader()
         more = {"config": read("config", self.config), "observers": read("observers", self.observers)}
-        return found | more | {"damaged": found["damaged"] or read.damaged}
+        return summary | more | {"damaged": summary["damaged"] or read.damaged}
 
 
-class _Reading:
-    """Reads the JSON of a row; of what cannot be read it notes the first."""
+class _FieldReader:
+    """Parses JSON fields of a row, and remembers the first that is not an object."""
 
     damaged: str | None = None
 
@@ -109,16 +111,17 @@ class _Reading:
 
 @dataclass
 class GroupRow:
-    """Streams of one config under one budget."""
+    """A group as it is stored: streams of one configuration that share a budget."""
 
     id: str
     name: str
     config: str
+    """The configuration as JSON."""
     created: float
     version: int
-    """Counts the writes."""
+    """Number of writes, to detect those of other workers."""
     state: str
-    """What the budget has learnt, and the round under way, as JSON."""
+    """The learned price and the round in progress, as JSON."""
 
 
 class Event(NamedTuple):
@@ -127,15 +130,17 @@ class Event(NamedTuple):
     stream: str
     tick: int
     at: float
+    """Seconds since 1970."""
     alarm: bool
     step: str
+    """The step as JSON."""
     seq: int = 0
-    """Its place among the steps of all streams; 0 before it is stored."""
+    """Position among the events of all streams; 0 before it is stored."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """Who may ask: only the hash of what they show is kept."""
+    """An access token, of which only the hash is stored."""
 
     name: str
     hash: str
@@ -143,13 +148,13 @@ class Token:
     created: float
 
 
-def encoded(value: Any) -> bytes:
-    """Plain values as JSON, as short as it gets; a text that is no Unicode is spelt out.
+def json_bytes(value: Any) -> bytes:
+    """Compact JSON. Characters that are not valid Unicode are escaped.
 
-    orjson writes a step in a tenth of the standard encoder's time, which was a third of a tick's; it has no numbers
-    of more than 64 bits.
+    orjson takes a tenth of the time of the standard encoder, which was a third of a tick's time. It has no integers
+    of more than 64 bits, so those are left to the standard encoder.
 
-    >>> encoded({"x": [1.5, None], "y": 2**70})
+    >>> json_bytes({"x": [1.5, None], "y": 2**70})
     b'{"x":[1.5,null],"y":1180591620717411303424}'
     """
     try:
@@ -158,15 +163,15 @@ def encoded(value: Any) -> bytes:
         return _encode(value).encode("utf-8", "backslashreplace")
 
 
-def text(value: Any) -> str:
-    """`encoded` as a text."""
-    return encoded(value).decode()
+def json_text(value: Any) -> str:
+    """`json_bytes` as a string."""
+    return json_bytes(value).decode()
 
 
-def number(value: Any) -> Any:
-    """A reading or a mean as JSON has it: a missing number is null.
+def json_number(value: Any) -> Any:
+    """A reading or a mean for JSON: a tuple becomes a list, with None for missing numbers.
 
-    >>> number((1.0, float("nan")))
+    >>> json_number((1.0, float("nan")))
     [1.0, None]
     """
     if isinstance(value, tuple):
@@ -174,15 +179,26 @@ def number(value: Any) -> Any:
     return value
 
 
-def step_record(step: Step, spent: float, at: float, likely: list[list[float]]) -> dict[str, Any]:
-    """A step as it is answered, stored and streamed: its fields, the spend so far, the likely run lengths."""
+def step_record(step: Step, spent: float, at: float, posterior: list[list[float]]) -> dict[str, Any]:
+    """A step as it is stored and returned to clients.
+
+    Parameters
+    ----------
+    step : Step
+    spent : float
+        Cost of all readings so far.
+    at : float
+        Seconds since 1970.
+    posterior : list of [run length, probability]
+        The likely run lengths.
+    """
     tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence, _, _ = step
     return {
         "tick": tick,
         "fidelity": fidelity,
-        "x": number(x),
+        "x": json_number(x),
         "cost": cost,
-        "mean": number(mean),
+        "mean": json_number(mean),
         "run_length": run_length,
         "p_change": p_change,
         "alarm": alarm,
@@ -190,5 +206,5 @@ def step_record(step: Step, spent: float, at: float, likely: list[list[float]]) 
         "confidence": confidence,
         "spent": spent,
         "at": at,
-        "posterior": likely,
+        "posterior": posterior,
     }

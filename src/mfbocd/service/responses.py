@@ -1,4 +1,4 @@
-"""Answers as JSON bytes, and refusals and mistakes as answers."""
+"""JSON responses, and the conversion of exceptions into them."""
 
 from __future__ import annotations
 
@@ -10,53 +10,54 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from .errors import OwnedElsewhere, RequestError
-from .forward import moving
-from .records import encoded
+from .forward import changing_owner
+from .records import json_bytes
 from .schemas import Failure
 from .service import Service
 
 log = logging.getLogger("mfbocd.service")
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Failure, "description": said}
-    for status, said in (
-        (400, "The body is no JSON."),
+ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Failure, "description": description}
+    for status, description in (
+        (400, "The body is not JSON."),
         (401, "A token is required."),
-        (403, "The token may not do this."),
-        (404, "There is no such thing."),
+        (403, "The token does not permit this."),
+        (404, "It does not exist."),
         (408, "The body took too long."),
-        (409, "Another tick, fidelity or observation was expected; the answer says which."),
+        (409, "Another tick, fidelity or observation was expected; the response says which."),
         (413, "Too large."),
-        (421, "Another worker has the stream, and cannot be asked from here."),
-        (422, "What was sent cannot be taken; the answer says why."),
+        (421, "Another worker owns the stream and cannot be reached from here."),
+        (422, "The request is not valid; the response says why."),
         (429, "Too many requests, streams or watchers."),
         (431, "The header is too large, or has too many fields."),
-        (503, "The store, or the worker that has the stream, is not available: try again."),
+        (503, "The store, or the worker that owns the stream, is not available: try again."),
     )
 }
 
 
 def service_of(request: Request) -> Service:
-    """The service a request is for."""
+    """The service that handles a request."""
     found: Service = request.app.state.service
     return found
 
 
-def answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """Plain values as JSON."""
-    return written(encoded(value), status, headers)
+def respond(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response with this value."""
+    return respond_json(json_bytes(value), status, headers)
 
 
-def written(body: bytes | str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """What is JSON already."""
+def respond_json(body: bytes | str, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A JSON response whose body is encoded already."""
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _request_error(request: Request, error: Exception) -> Response:
+    """Forward a request for a stream of another worker; otherwise report the error."""
     assert isinstance(error, RequestError)
     if isinstance(error, OwnedElsewhere):
         forwarder = service_of(request).forwarder
-        if forwarder.can(error.worker, request.headers):
+        if forwarder.can_forward(error.worker, request.headers):
             query = f"?{request.url.query}" if request.url.query else ""
             path = request.scope["raw_path"].decode("latin-1") + query
             try:
@@ -67,34 +68,34 @@ async def _refused(request: Request, error: Exception) -> Response:
                 error = refused
             else:
                 return Response(body, status, headers)
-        elif error.worker in ("", forwarder.worker):  # it is being taken by a worker at this moment
-            error = moving()
-    return answer(error.body(), error.status, {"Retry-After": "1"} if error.status == 503 else None)
+        elif error.worker in ("", forwarder.worker):  # a worker is leasing it at this moment
+            error = changing_owner()
+    return respond(error.body(), error.status, {"Retry-After": "1"} if error.status == 503 else None)
 
 
-def _invalid(request: Request, error: Exception) -> Response:
+def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:]) or str(first["loc"][0])
     expected = {".".join(str(part) for part in e["loc"][1:]) or "body": e["msg"] for e in error.errors()[:20]}
     status = 400 if first["type"] == "json_invalid" else 422
-    return answer({"error": f"{where}: {first['msg']}", "expected": expected}, status)
+    return respond({"error": f"{where}: {first['msg']}", "expected": expected}, status)
 
 
-def _http(request: Request, error: Exception) -> Response:
+def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers) if error.headers else None
-    return answer({"error": str(error.detail), "expected": None}, error.status_code, headers)
+    return respond({"error": str(error.detail), "expected": None}, error.status_code, headers)
 
 
-def _failed(request: Request, error: Exception) -> Response:
+def _internal_error(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return answer({"error": "the service failed; its log says why", "expected": None}, 500)
+    return respond({"error": "internal error; see the log of the service", "expected": None}, 500)
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Every error is JSON of one shape."""
-    app.add_exception_handler(RequestError, _refused)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(Exception, _failed)
+def add_error_handlers(app: FastAPI) -> None:
+    """Make every error a JSON response of the same form."""
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _internal_error)

@@ -1,4 +1,4 @@
-"""What requests and answers look like: checked when they come in, and told in the OpenAPI document."""
+"""The schemas of requests, which are validated, and of responses; both are in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG: dict[str, Any] = {
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
 }
-"""An example: two sensors under a budget."""
+"""An example: two sensors and a budget."""
 STEP: dict[str, Any] = {
     **{"tick": 0, "fidelity": "gps", "x": 0.3, "cost": 40.0, "mean": 0.27, "run_length": 0, "p_change": 0.0},
     **{"alarm": False, "changed_at": None, "confidence": None, "spent": 40.0, "at": 1767225600.0},
@@ -25,21 +25,21 @@ PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
 Word = Annotated[StrictStr, Field(min_length=1, max_length=200, pattern=PLAIN)]
 Tick = Annotated[StrictInt, Field(ge=0, lt=2**53)]
-Number = StrictFloat | StrictInt  # strict: true and " 1e3 " are no readings
+Number = StrictFloat | StrictInt  # strict: true and " 1e3 " are not readings
 X = Annotated[
     Number | Annotated[list[Number | None], Field(max_length=1000)] | None,
-    Field(description="The reading: a number, a list of them where a reading has several, null if there is none."),
+    Field(description="The reading: a number, a list of numbers if the model has several, null if it is missing."),
 ]
 
 
 class Body(BaseModel):
-    """A request: what it does not know it refuses."""
+    """A request; unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class NewStream(Body):
-    """A stream to be made. Without a config it has the group's, or the operator's."""
+    """A new stream. Without a config it has that of the group, or the default of the operator."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "walk", "name": "A walk", "config": CONFIG}]})
     id: Id | None = None
@@ -50,7 +50,7 @@ class NewStream(Body):
 
 
 class NewGroup(Body):
-    """A group to be made: its streams have this config and share its budget."""
+    """A new group, whose streams have this config and share its budget."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "fleet", "name": "A fleet", "config": CONFIG}]})
     id: Id | None = None
@@ -59,7 +59,7 @@ class NewGroup(Body):
 
 
 class Observation(Body):
-    """What was read at a tick, at the fidelity chosen for it."""
+    """The reading of a tick at the fidelity chosen for it."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"tick": 0, "fidelity": "gps", "x": 0.3}]})
     tick: Tick
@@ -68,7 +68,7 @@ class Observation(Body):
 
 
 class StreamObservation(Observation):
-    """What was read of one of many streams."""
+    """The reading of one of many streams."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"stream": "walk", "tick": 0, "fidelity": "gps", "x": 0.3}]}
@@ -77,13 +77,13 @@ class StreamObservation(Observation):
 
 
 class Observations(Body):
-    """What was read of many streams."""
+    """Readings of many streams."""
 
     observations: Annotated[list[StreamObservation], Field(min_length=1)]
 
 
 class Choices(Body):
-    """Streams to be asked about."""
+    """Streams whose choices are requested."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"streams": ["walk"]}]})
     streams: Annotated[list[Id], Field(min_length=1)]
@@ -98,7 +98,7 @@ class Raw(Body):
 
 
 class Choice(BaseModel):
-    """What to read at the coming tick, and why: the gain of each fidelity, and the gain one unit of cost must buy."""
+    """The fidelity to read at the next tick, the gain of each fidelity, and the price: gain per unit of cost."""
 
     tick: int
     fidelity: str
@@ -126,12 +126,12 @@ class Step(BaseModel):
 
 
 class Failure(BaseModel):
-    """Why something was not done, and what was expected."""
+    """Why a request was refused, and what was expected."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {"error": "tick 3 is not yet: 2 is the coming one", "expected": {"tick": 2, "fidelity": "imu"}}
+                {"error": "tick 3 is in the future; the next tick is 2", "expected": {"tick": 2, "fidelity": "imu"}}
             ]
         }
     )
@@ -140,13 +140,13 @@ class Failure(BaseModel):
 
 
 class Results(BaseModel):
-    """One answer for each command, in order: what a single request would have answered, or `status` and why not."""
+    """One result per command, in order: `status` and the response of a single request."""
 
     results: list[dict[str, Any]]
 
 
 class Stream(BaseModel):
-    """A stream: where it stands, its last step and last alarm, what it shall read next."""
+    """A stream with its last step, its last alarm and its next choice."""
 
     id: str
     name: str
@@ -161,7 +161,7 @@ class Stream(BaseModel):
     created: float
     updated: float
     damaged: str | None
-    """Why what is stored of it cannot be read; then what cannot is null."""
+    """Why fields of its stored row cannot be read; these are null."""
 
 
 class FullStream(Stream):
@@ -172,14 +172,14 @@ class FullStream(Stream):
 
 
 class Streams(BaseModel):
-    """Some streams and how many there are."""
+    """A page of streams, and the number of all that match."""
 
     streams: list[Stream]
     total: int
 
 
 class Group(BaseModel):
-    """A group: its budget is what a round of one reading a stream may cost on average."""
+    """A group. Its budget is the average cost of a round of one reading per stream."""
 
     id: str
     name: str
@@ -190,7 +190,7 @@ class Group(BaseModel):
     budget: float | None
     rounds: int | None
     damaged: str | None
-    """Why what is stored of it cannot be read; then what cannot is null."""
+    """Why fields of its stored row cannot be read; these are null."""
 
 
 class Groups(BaseModel):

@@ -1,4 +1,4 @@
-"""The server that carries the application, says when it has begun, and ends when it is told to."""
+"""The HTTP server of the application."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 import uvicorn
 
-from .connections import guarded
+from .connections import limit_protocol
 from .limits import Limits
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address; OSError, naming it, if it is not to be had."""
+    """A socket bound to an address; raises OSError, naming the address, if it cannot be bound."""
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(kind)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -30,22 +30,22 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def reached(host: str, port: int) -> str:
-    """Where clients find a service; one bound to all of a machine's addresses is found by the machine's name.
+def public_url(host: str, port: int) -> str:
+    """The URL of a service; the name of the machine if the service is bound to all its addresses.
 
-    >>> reached("127.0.0.1", 8000), reached("::1", 8000)
+    >>> public_url("127.0.0.1", 8000), public_url("::1", 8000)
     ('http://127.0.0.1:8000', 'http://[::1]:8000')
-    >>> reached("0.0.0.0", 8000) == f"http://{socket.gethostname()}:8000"
+    >>> public_url("0.0.0.0", 8000) == f"http://{socket.gethostname()}:8000"
     True
     """
-    if host in ("0.0.0.0", "::"):  # the same on every machine, and no address to go to
+    if host in ("0.0.0.0", "::"):  # not an address that a client can connect to
         host = socket.gethostname()
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 @contextmanager
 def background(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """The application, served from a thread of this process: gives its address, and ends it with the block."""
+    """Serve the application in a thread of this process until the block ends; yields its URL."""
     found = listen(host, port)
     server = Server(uvicorn.Config(app, log_level="warning", access_log=False))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [found]}, name="mfbocd-serve", daemon=True)
@@ -53,7 +53,7 @@ def background(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str
     try:
         while not server.started:
             if not thread.is_alive():
-                raise RuntimeError("the service ended before it began; its log says why")
+                raise RuntimeError("the service ended before it started; see its log")
             time.sleep(0.01)
         yield f"http://{host}:{found.getsockname()[1]}"
     finally:
@@ -63,7 +63,7 @@ def background(app: Any, host: str = "127.0.0.1", port: int = 0) -> Iterator[str
 
 
 def _allow_files(wanted: int) -> None:
-    """Let this process have so many open files, if the system does: 1024, a usual bound, are few connections."""
+    """Raise the limit of open files if the system permits: the usual 1024 are few connections."""
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if most != resource.RLIM_INFINITY:
         wanted = min(wanted, most)
@@ -73,29 +73,35 @@ def _allow_files(wanted: int) -> None:
 
 
 class Server(uvicorn.Server):
-    """uvicorn waits for open answers before the application may end; those to watchers end only if told."""
+    """A uvicorn server that applies the limits of the service to connections.
 
-    said: Callable[[], None] | None = None
-    """Called once it serves."""
+    uvicorn waits for all open responses before it shuts the application down. Event streams only end when they are
+    notified, which `shutdown` does.
+    """
+
+    on_started: Callable[[], None] | None = None
+    """Called once it accepts requests."""
 
     async def startup(self, sockets: Any = None) -> None:
-        """As ever, then say so."""
+        """Start, and call `on_started`."""
         limits = getattr(getattr(self.config.app, "state", None), "limits", Limits())
         self.config.h11_max_incomplete_event_size = limits.header
-        self.config.ws_protocol_class = None  # there are none, and an upgraded connection would not be counted
-        self.config.http_protocol_class = guarded(self.config.http_protocol_class, limits)
+        self.config.ws_protocol_class = (
+            None  # the service has no WebSockets, and an upgraded connection would not be counted
+        )
+        self.config.http_protocol_class = limit_protocol(self.config.http_protocol_class, limits)
         await super().startup(sockets=sockets)
-        if threading.current_thread() is threading.main_thread():  # the process is the service's own
-            # Thousands of streams in memory are looked through for rubbish, of which there is little, again and
-            # again: a quarter of a step's time.
+        if threading.current_thread() is threading.main_thread():  # the process belongs to the service
+            # With thousands of streams in memory, garbage collection took a quarter of a step's time and found
+            # next to nothing.
             gc.freeze()
             gc.set_threshold(100_000, 20, 50)
             _allow_files(limits.connections + 200)
-        if self.said is not None and self.started:
-            self.said()
+        if self.on_started is not None and self.started:
+            self.on_started()
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Tell the watchers, then wait as ever."""
+        """End the event streams, then shut down."""
         service = getattr(getattr(self.config.app, "state", None), "service", None)
         if service is not None:
             service.stop_watching()

@@ -1,4 +1,4 @@
-"""One running service: the store, the engine's thread, and who waits for news."""
+"""One running service: the store, the engine and its threads, and the clients that wait for events."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
-from .engine import Answer, Command, Engine
+from .engine import Command, Engine, Result
 from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
-from .pulse import Pulse
+from .monitor import StoreMonitor
 from .settings import Settings
 from .store.base import Store
 from .warming import Warmer
@@ -24,122 +24,143 @@ T = TypeVar("T")
 P = ParamSpec("P")
 log = logging.getLogger("mfbocd.service")
 
-POLL = 1.0
-"""Seconds after which a watcher looks at the store unasked: another worker may have written."""
-READERS = 8
-"""Threads that read the store. They are the store's alone: one that hangs keeps nothing else from running."""
-ANSWER = 10.0
-"""Seconds after which a request no longer waits for the store to be read."""
-PROBE = 3.0
-"""Seconds for which /healthz waits to see whether the store can be written again."""
+POLL_INTERVAL = 1.0
+"""Seconds after which watchers read the store without being notified: another worker may have written."""
+READ_THREADS = 8
+"""Threads that read the store. They are separate, so that a store that hangs blocks nothing else."""
+READ_TIMEOUT = 10.0
+"""Seconds after which a request stops waiting for the store to be read."""
+PROBE_TIMEOUT = 3.0
+"""Seconds for which /healthz waits for a test write."""
 
 
 class Service:
-    """What the HTTP and the MQTT side share. Made in the event loop, closed in it."""
+    """What HTTP and MQTT share. It is created and closed in the event loop.
+
+    Parameters
+    ----------
+    store : Store
+        Closed with the service.
+    settings : Settings, optional
+    warmer : Warmer, optional
+    """
 
     def __init__(self, store: Store, settings: Settings | None = None, warmer: Warmer | None = None) -> None:
         self.store = store
         self.settings = settings or Settings()
         self.warmer = warmer or Warmer()
-        self.engine = Engine(store, largest=self.settings.limits.state, ready=self.warmer.is_ready)
+        self.engine = Engine(store, max_state=self.settings.limits.state, is_ready=self.warmer.is_ready)
         self.started = time.time()
         self.watching: Counter[str] = Counter()
-        """Open /events of each client."""
-        self.parts: dict[str, str] = {}
-        """What is wrong with each part that runs beside, such as the MQTT bridge; nothing where all is well."""
-        self.pulse = Pulse(store)
+        """Open /events connections of each client."""
+        self.components: dict[str, str] = {}
+        """The problem of each component that runs alongside, such as the MQTT bridge; empty if it has none."""
+        self.monitor = StoreMonitor(store)
         self.forwarder = Forwarder(store.worker)
-        self._readers = ThreadPoolExecutor(READERS, "mfbocd-read")
+        self._readers = ThreadPoolExecutor(READ_THREADS, "mfbocd-read")
         self._probing: asyncio.Future[None] | None = None
         self.closing = False
         self._loop = asyncio.get_running_loop()
-        self._news: asyncio.Future[None] = self._loop.create_future()
-        self.writer = Writer(self.engine, self._committed)
-        self.warmer.begin(store)
+        self._next_commit: asyncio.Future[None] = self._loop.create_future()
+        self.writer = Writer(self.engine, self._on_commit)
+        self.warmer.start(store)
 
-    async def run(self, commands: Sequence[Command]) -> list[Answer]:
-        """Answers to commands, once they are on disk; those whose kernels are not ready wait for these alone."""
-        answers = await asyncio.wrap_future(self.writer.submit(commands))
-        while cold := {i: answer for i, answer in enumerate(answers) if isinstance(answer, NotReadyError)}:
-            await self.warm(*{answer.config for answer in cold.values()})
-            again = await asyncio.wrap_future(self.writer.submit([commands[i] for i in cold]))
-            for i, answer in zip(cold, again, strict=True):
-                answers[i] = answer
-        return answers
+    async def run(self, commands: Sequence[Command]) -> list[Result]:
+        """Execute commands; returns when they are committed.
 
-    async def warm(self, *configs: str | Mapping[str, Any]) -> None:
-        """Wait until the kernels of these configs are loaded, or cannot be."""
-        given = [json.loads(config) if isinstance(config, str) else config for config in configs]
-        await asyncio.gather(*(asyncio.wrap_future(self.warmer.ready(one)) for one in given))
+        Commands for streams whose kernels are not loaded are repeated when these are.
+        """
+        results = await asyncio.wrap_future(self.writer.submit(commands))
+        while not_ready := {i: r for i, r in enumerate(results) if isinstance(r, NotReadyError)}:
+            await self.warm(*{error.config for error in not_ready.values()})
+            repeated = await asyncio.wrap_future(self.writer.submit([commands[i] for i in not_ready]))
+            for i, result in zip(not_ready, repeated, strict=True):
+                results[i] = result
+        return results
 
-    async def one(self, command: Command) -> str:
-        """The answer to one command, as JSON, or its refusal raised."""
-        (answer,) = await self.run([command])
-        if isinstance(answer, RequestError):
-            raise answer
-        return answer
+    async def run_one(self, command: Command) -> str:
+        """Execute one command and return its result as JSON; raises `RequestError` if it is refused."""
+        (result,) = await self.run([command])
+        if isinstance(result, RequestError):
+            raise result
+        return result
 
-    async def alone(self, call: Callable[[], T]) -> T:
-        """What a call in the writer's thread returns."""
+    async def run_exclusive(self, function: Callable[[], T]) -> T:
+        """Call a function that needs the engine for itself (`Writer.run_exclusive`)."""
         while True:
             try:
-                return await asyncio.wrap_future(self.writer.alone(call))
-            except NotReadyError as cold:
-                await self.warm(cold.config)
+                return await asyncio.wrap_future(self.writer.run_exclusive(function))
+            except NotReadyError as not_ready:
+                await self.warm(not_ready.config)
 
-    async def read(self, call: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """What a call that reads the store returns; `UnavailableError` if the store does not answer in time."""
+    async def warm(self, *configs: str | Mapping[str, Any]) -> None:
+        """Wait until the kernels for these configurations are loaded, or have failed to load."""
+        parsed = [json.loads(config) if isinstance(config, str) else config for config in configs]
+        await asyncio.gather(*(asyncio.wrap_future(self.warmer.prepare(one)) for one in parsed))
+
+    async def read(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function that reads the store, in a thread.
+
+        Raises
+        ------
+        UnavailableError
+            If it does not return within `READ_TIMEOUT`.
+        """
         try:
-            async with asyncio.timeout(ANSWER):
-                return await self._loop.run_in_executor(self._readers, lambda: call(*given, **named))
+            async with asyncio.timeout(READ_TIMEOUT):
+                return await self._loop.run_in_executor(self._readers, lambda: function(*args, **kwargs))
         except TimeoutError:
-            raise UnavailableError(f"it did not answer within {ANSWER:g} seconds") from None
+            raise UnavailableError(f"it did not answer within {READ_TIMEOUT:g} seconds") from None
 
-    async def trouble(self) -> str:
-        """Why the store cannot be read or written at present, or nothing; soon, whatever the store does."""
-        if self.engine.failed and not self.pulse.trouble():
+    async def problem(self) -> str:
+        """Why the store cannot be used at present; empty if it can.
+
+        If the last write failed, it is tested whether the store can be written again. This returns soon in any case.
+        """
+        if self.engine.write_error and not self.monitor.problem():
             if self._probing is None or self._probing.done():
-                self._probing = asyncio.wrap_future(self.writer.alone(self.engine.probe))
+                self._probing = asyncio.wrap_future(self.writer.run_exclusive(self.engine.probe))
                 self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())
-            await asyncio.wait([self._probing], timeout=PROBE)
-        return self.pulse.trouble() or self.engine.failed
+            await asyncio.wait([self._probing], timeout=PROBE_TIMEOUT)
+        return self.monitor.problem() or self.engine.write_error
 
-    async def news(self) -> None:
-        """Wait until something was committed, or a little while."""
-        await asyncio.wait([self._news], timeout=POLL)
+    async def wait_for_commit(self) -> None:
+        """Wait for the next commit, at most `POLL_INTERVAL`."""
+        await asyncio.wait([self._next_commit], timeout=POLL_INTERVAL)
 
-    def _committed(self) -> None:
+    def _on_commit(self) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._tell)
+            self._loop.call_soon_threadsafe(self._notify)
         except RuntimeError:
-            log.debug("the event loop has ended before the last commit")
+            log.debug("the event loop ended before the last commit")
 
-    def _tell(self) -> None:
-        told, self._news = self._news, self._loop.create_future()
-        if not told.done():
-            told.set_result(None)
+    def _notify(self) -> None:
+        """Wake all watchers."""
+        notified, self._next_commit = self._next_commit, self._loop.create_future()
+        if not notified.done():
+            notified.set_result(None)
 
     def stop_watching(self) -> None:
-        """End every open /events."""
+        """End every /events connection."""
         self.closing = True
-        self._tell()
+        self._notify()
 
-    async def end(self) -> None:
-        """`close`, while the event loop goes on."""
+    async def shut_down(self) -> None:
+        """`close` without blocking the event loop."""
         self.stop_watching()
         await self.forwarder.close()
         await asyncio.to_thread(self._close)
 
     def close(self) -> None:
-        """Finish what was submitted and let go of the store."""
+        """Finish all submitted jobs, end the threads and close the store."""
         self.stop_watching()
         self._close()
 
     def _close(self) -> None:
         self.warmer.close()
-        self.pulse.stop()
+        self.monitor.stop()
         self.writer.close()
         self._readers.shutdown(cancel_futures=True)
-        self.pulse.join()
+        self.monitor.join()
         self.store.release()
         self.store.close()

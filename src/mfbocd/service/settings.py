@@ -1,4 +1,4 @@
-"""What the operator sets: a default config, limits, and the observers a stream may name."""
+"""Settings of the operator: a default configuration, limits, and the observers that streams may use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,22 @@ from typing import Any
 from ..io.config import Config, ConfigError
 from .limits import Limits
 
-GROUP = "mfbocd.observers"
-"""Entry points of installed packages that read a raw input."""
+ENTRY_POINTS = "mfbocd.observers"
+"""Entry point group of installed packages that provide observers."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All of it. Nothing a client sends is ever imported or executed: it can only name what is here."""
+    """Settings of a service. Clients can only refer to these observers by name; nothing they send is executed.
+
+    Parameters
+    ----------
+    config : dict, optional
+        Configuration of streams that are created without one.
+    observers : mapping of str to callable
+        Functions that turn a raw input into a reading.
+    limits : Limits
+    """
 
     config: dict[str, Any] | None = None
     observers: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
@@ -27,12 +36,20 @@ class Settings:
 
     @classmethod
     def load(cls, path: Path | None, **limits: Any) -> Settings:
-        """From a TOML file: a config as everywhere, and beside it ``[serve]`` with ``[serve.observers]``."""
+        """Read a TOML file: a configuration, with limits in ``[serve]`` and observers in ``[serve.observers]``.
+
+        Parameters
+        ----------
+        path : Path or None
+            No file if None.
+        limits
+            Fields of `Limits` that replace those of the file, unless they are None.
+        """
         try:
-            given = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8-sig"))
+            values = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path}: not TOML: {error}") from None
-        serve = given.pop("serve", {})
+        serve = values.pop("serve", {})
         named = serve.pop("observers", {})
         known = {f.name: f for f in fields(Limits)}
         for name, value in serve.items():
@@ -40,14 +57,14 @@ class Settings:
                 raise ConfigError(f"serve.{name} is unknown; expected observers, {', '.join(known)}")
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
                 raise ConfigError(f"serve.{name} must be a number of at least 0, not {value!r}")
-        observers = {point.name: point.load() for point in entry_points(group=GROUP)}
-        observers |= {name: _imported(name, where) for name, where in named.items()}
-        config = Config.parse(given).to_dict() if given else None
+        observers = {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
+        observers |= {name: _import(name, where) for name, where in named.items()}
+        config = Config.parse(values).to_dict() if values else None
         return cls(config, observers, Limits(**(serve | {k: v for k, v in limits.items() if v is not None})))
 
 
-def _imported(name: str, where: Any) -> Callable[[Any], Any]:
-    """The function an operator's ``"package.module:function"`` means."""
+def _import(name: str, where: Any) -> Callable[[Any], Any]:
+    """The function that ``"package.module:function"`` refers to."""
     module, colon, attribute = where.partition(":") if isinstance(where, str) else ("", "", "")
     if not colon or not module or not attribute:
         raise ConfigError(f"serve.observers.{name} must be 'package.module:function', not {where!r}")

@@ -20,15 +20,15 @@ MEDIA = {
     "csv": "text/csv; charset=utf-8",
     "parquet": "application/vnd.apache.parquet",
 }
-"""What each format is called in HTTP."""
+"""Media type of each format."""
 
 
-def written(events: Sequence[Event], form: str) -> bytes:
-    """The steps in a format.
+def format_steps(events: Sequence[Event], form: str) -> bytes:
+    """The steps in a format, a key of `MEDIA`.
 
     >>> step = '{"tick":0,"fidelity":"imu","x":1.5,"cost":1.0,"mean":1.2,"run_length":0,"p_change":0.0,'
     >>> step += '"alarm":false,"changed_at":null,"confidence":null,"spent":1.0,"at":0.0,"posterior":[[0,1.0]]}'
-    >>> print(written([Event("s", 0, 0.0, False, step)], "csv").decode())
+    >>> print(format_steps([Event("s", 0, 0.0, False, step)], "csv").decode())
     tick,fidelity,x,cost,mean,run_length,p_change,alarm,changed_at,confidence,spent,at
     0,imu,1.5,1.0,1.2,0,0.0,0,,,1.0,0.0
     """
@@ -39,9 +39,9 @@ def written(events: Sequence[Event], form: str) -> bytes:
 
 
 def _csv(steps: list[dict[str, Any]]) -> bytes:
-    """A column for each number of a reading that has several: x_0, x_1."""
-    several = {name: _width(steps, name) for name in ("x", "mean")}
-    head = [part for name in COLUMNS for part in _parts(name, several.get(name, 0))]
+    """CSV; a reading of several numbers has a column for each: x_0, x_1."""
+    widths = {name: _width(steps, name) for name in ("x", "mean")}
+    head = [part for name in COLUMNS for part in _column_names(name, widths.get(name, 0))]
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(head)
@@ -49,18 +49,18 @@ def _csv(steps: list[dict[str, Any]]) -> bytes:
         row: list[Any] = []
         for name in COLUMNS:
             value = step[name]
-            if several.get(name):
-                row += value if isinstance(value, list) else [value] * several[name]
+            if widths.get(name):
+                row += value if isinstance(value, list) else [value] * widths[name]
             elif isinstance(value, str):
-                row.append(_plain(value))
+                row.append(_escape(value))
             else:
                 row.append(int(value) if isinstance(value, bool) else value)
         rows.writerow(row)
     return out.getvalue().encode()
 
 
-def _plain(value: str) -> str:
-    """A text no spreadsheet takes for a formula."""
+def _escape(value: str) -> str:
+    """A string that no spreadsheet interprets as a formula."""
     return f"'{value}" if value[:1] in ("=", "+", "-", "@", "\t") else value
 
 
@@ -68,8 +68,8 @@ def _width(steps: list[dict[str, Any]], name: str) -> int:
     return max((len(step[name]) for step in steps if isinstance(step[name], list)), default=0)
 
 
-def _parts(name: str, several: int) -> list[str]:
-    return [f"{name}_{i}" for i in range(several)] if several else [name]
+def _column_names(name: str, width: int) -> list[str]:
+    return [f"{name}_{i}" for i in range(width)] if width else [name]
 
 
 def _parquet(steps: list[dict[str, Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Streams as lines of JSON, to be kept elsewhere or taken to another store."""
+"""Export and import of streams as lines of JSON."""
 
 from __future__ import annotations
 
@@ -12,99 +12,124 @@ from typing import Any
 from ..detector.detector import Detector
 from ..io.config import Config
 from ..policy.fidelity import CONTROL, LONGEST
-from .errors import RequestError, absent
-from .records import Event, GroupRow, StreamRow, text
+from .errors import RequestError, not_found
+from .records import Event, GroupRow, StreamRow, json_text
 from .schemas import ID
 from .store.base import Store
 
 VERSION = 1
+"""Version of the format."""
 PAGE = 1000
+"""Rows read from the store at a time."""
 
 
-def exported(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
-    """A line for each group that is needed, each stream and each step; of all streams unless some are named."""
-    names = list(streams) or [row.id for row in _all(store)]
+def export_streams(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
+    """Lines of JSON with streams, their groups and their steps.
+
+    Parameters
+    ----------
+    store : Store
+    streams : sequence of str
+        Ids; all streams by default.
+    """
+    names = list(streams) or [row.id for row in _all_streams(store)]
     groups: set[str] = set()
     for name in names:
         row = store.stream(name)
         if row is None:
-            raise absent("stream", name)
+            raise not_found("stream", name)
         if row.group is not None and row.group not in groups:
             groups.add(row.group)
             group = store.group(row.group)
             assert group is not None
-            yield text({"kind": "group", **asdict(group), "version": VERSION})
-        facts = asdict(row) | {"state": base64.b64encode(row.state).decode()}
-        yield text({"kind": "stream", "version": VERSION, **facts})
+            yield json_text({"kind": "group", **asdict(group), "version": VERSION})
+        fields = asdict(row) | {"state": base64.b64encode(row.state).decode()}
+        yield json_text({"kind": "stream", "version": VERSION, **fields})
         after = -1
-        while page := [e for e in store.events(name, after, PAGE) if e.tick < row.tick]:  # later ones may come
+        # a running service may have added steps since the stream was read
+        while page := [event for event in store.events(name, after, PAGE) if event.tick < row.tick]:
             for event in page:
-                yield text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
+                yield json_text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
             after = page[-1].tick
 
 
-def imported(store: Store, lines: Iterable[str]) -> list[str]:
-    """Ids of the streams that were taken in; one that is there already is refused, and all after it."""
-    taken: list[str] = []
+def import_streams(store: Store, lines: Iterable[str]) -> list[str]:
+    """Import what `export_streams` returned.
+
+    Returns
+    -------
+    list of str
+        Ids of the imported streams.
+
+    Raises
+    ------
+    ValueError
+        Naming the line, if it is invalid or its stream exists. Streams before it are imported.
+    """
+    imported: list[str] = []
     row: StreamRow | None = None
     events: list[Event] = []
 
     def finish() -> None:
         if row is not None:
             store.add_stream(row, events)
-            taken.append(row.id)
+            imported.append(row.id)
 
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            given = json.loads(line)
-            kind = given.pop("kind")
-            if kind != "step" and given.pop("version") != VERSION:
+            fields = json.loads(line)
+            kind = fields.pop("kind")
+            if kind != "step" and fields.pop("version") != VERSION:
                 raise ValueError(f"this mfbocd reads version {VERSION}")
             if kind == "group":
                 finish()
                 row = None
-                _add_group(store, given)
+                _add_group(store, fields)
             elif kind == "stream":
                 finish()
-                made = _stream(given)
+                new = _stream_row(fields)
                 row, events = None, []
-                if store.stream(made.id) is not None:
-                    raise ValueError(f"there is a stream {made.id!r} already")
-                row = made
-            elif kind == "step" and row is not None and given["stream"] == row.id:
-                step = given["step"]
+                if store.stream(new.id) is not None:
+                    raise ValueError(f"there is a stream {new.id!r} already")
+                row = new
+            elif kind == "step" and row is not None and fields["stream"] == row.id:
+                step = fields["step"]
                 if not 0 <= step["tick"] < row.tick:
-                    raise ValueError(f"tick {step['tick']} is not one of the {row.tick} that {row.id!r} had")
-                events.append(Event(row.id, int(step["tick"]), float(given["at"]), bool(step["alarm"]), text(step)))
+                    raise ValueError(f"tick {step['tick']} is not one of the {row.tick} ticks of {row.id!r}")
+                events.append(
+                    Event(row.id, int(step["tick"]), float(fields["at"]), bool(step["alarm"]), json_text(step))
+                )
             else:
                 raise ValueError(f"kind {kind!r} was not expected here")
         except (ValueError, TypeError, KeyError, AttributeError, RequestError) as error:
             raise ValueError(f"line {number}: {type(error).__name__}: {error}") from None
     finish()
-    return taken
+    return imported
 
 
-def _named(given: dict[str, Any]) -> None:
-    """Refuse ids and names that the service itself would not have made."""
-    if not isinstance(given["id"], str) or re.fullmatch(ID, given["id"]) is None:
-        raise ValueError(f"id must be 1 to 64 letters, digits and _.-, not {str(given['id'])[:80]!r}")
-    name = given["name"]
+def _check_names(fields: dict[str, Any]) -> None:
+    """Refuse ids and names that the service itself would refuse."""
+    if not isinstance(fields["id"], str) or re.fullmatch(ID, fields["id"]) is None:
+        raise ValueError(f"id must be 1 to 64 letters, digits and _.-, not {str(fields['id'])[:80]!r}")
+    name = fields["name"]
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST or CONTROL.search(name):
         raise ValueError(f"name must be 1 to {LONGEST} characters and no control characters, not {str(name)[:80]!r}")
 
 
-def _add_group(store: Store, given: dict[str, Any]) -> None:
-    _named(given)
-    Config.parse(json.loads(given["config"]))
-    if store.group(given["id"]) is None:
-        store.add_group(GroupRow(given["id"], given["name"], given["config"], given["created"], 0, given["state"]))
+def _add_group(store: Store, fields: dict[str, Any]) -> None:
+    """Insert a group unless it exists."""
+    _check_names(fields)
+    Config.parse(json.loads(fields["config"]))
+    if store.group(fields["id"]) is None:
+        facts = (fields["id"], fields["name"], fields["config"], fields["created"])
+        store.add_group(GroupRow(*facts, 0, fields["state"]))
 
 
-def _stream(given: dict[str, Any]) -> StreamRow:
-    _named(given)
-    row = StreamRow(**given | {"state": base64.b64decode(given["state"], validate=True)})
+def _stream_row(fields: dict[str, Any]) -> StreamRow:
+    _check_names(fields)
+    row = StreamRow(**fields | {"state": base64.b64decode(fields["state"], validate=True)})
     Config.parse(json.loads(row.config))
     detector = Detector.from_bytes(row.state)
     if detector.ticks != row.tick:
@@ -112,7 +137,7 @@ def _stream(given: dict[str, Any]) -> StreamRow:
     return row
 
 
-def _all(store: Store) -> Iterator[StreamRow]:
+def _all_streams(store: Store) -> Iterator[StreamRow]:
     offset = 0
     while page := store.streams(limit=PAGE, offset=offset)[0]:
         yield from page

@@ -1,4 +1,7 @@
-"""Kernels are compiled beside the service, never in its way: see `mfbocd.io.warm`."""
+"""Compiles and loads kernels in the background, so that requests never wait for it in the engine's thread.
+
+See `mfbocd.io.warm` for how it is found out which kernels a configuration needs.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,31 @@ from .store.base import Store
 
 log = logging.getLogger("mfbocd.service")
 
-AT_ONCE = 8
-"""Processes that compile at a time."""
-SAME = 100_000
-"""Configs that are known by their text to be ready."""
-FAILED = 1000
-"""Configs that could not be rehearsed which are remembered."""
+MAX_PROCESSES = 8
+"""Compiling processes at a time."""
+MAX_READY_CONFIGS = 100_000
+"""Size of the set of configurations that are known to be ready by their text."""
+MAX_FAILED_CONFIGS = 1000
+"""Size of the set of configurations that could not be rehearsed."""
 
 _LOADED: set[str] = set()
-"""Structures of configs whose kernels this process has loaded, for whichever service."""
+"""Structures of configurations whose kernels are loaded in this process, shared by all services."""
 
 
 class Warmer:
-    """Makes kernels ready before a stream is held that needs them.
+    """Loads the kernels for configurations before their streams are used.
 
-    What is in numba's cache on disk is loaded in a thread, which takes a moment. What is not is compiled by another
-    process, `mfbocd warm`, into that cache first: a thread that compiles would hold numba's one lock, for which the
-    loading of any other kernel waits, and take turns with the event loop. If the cache cannot be written there is no
-    other way, and a thread does it all the same.
+    Kernels in numba's cache on disk are loaded by a thread in a moment. Others are first compiled into that cache by
+    another process, `mfbocd warm`: a compiling thread would hold numba's global lock, for which the loading of every
+    other kernel waits, and would compete with the event loop. Only if the cache cannot be written does a thread
+    compile.
 
-    `known` are the structures that are ready already, `load` and `compile` as they are for tests to replace.
+    Parameters
+    ----------
+    known : set of str, optional
+        Structures (`mfbocd.io.warm.structure`) that are ready; those of this process by default.
+    load, compile : callable, optional
+        Replacements of `load_kernels` and of the compiling process, for tests.
     """
 
     def __init__(
@@ -49,62 +57,69 @@ class Warmer:
         compile: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self._known = _LOADED if known is None else known
-        self._load = load or loaded
-        self._compile = compile or self._elsewhere
-        self._same: set[str] = set()
-        """Configs, as they are stored, that are known to be ready."""
-        self._failed: set[str] = set()
-        """Configs that cannot be rehearsed: there is nothing to wait for."""
+        self._load = load or load_kernels
+        self._compile = compile or self._compile_in_process
+        self._ready_configs: set[str] = set()
+        """Configurations, as stored, that are ready."""
+        self._failed_configs: set[str] = set()
+        """Configurations that cannot be rehearsed, for which there is nothing to load."""
         self._lock = threading.Lock()
         self._pending: dict[str, Future[None]] = {}
-        self._places = threading.Semaphore(AT_ONCE)
-        self._running: set[subprocess.Popen[str]] = set()
+        self._slots = threading.Semaphore(MAX_PROCESSES)
+        self._processes: set[subprocess.Popen[str]] = set()
         self._threads: list[threading.Thread] = []
         self._closing = False
-        self.waiting = "the stored configurations are not known yet"
-        """Why the service is not ready; nothing once it is."""
-
-    # --- what is asked ------------------------------------------------------------------------------------------
+        self.not_ready = "the stored configurations are not known yet"
+        """Why the stored configurations are not ready; empty when they are."""
 
     def is_ready(self, config: str) -> bool:
-        """Whether the kernels of a config, as it is stored, are loaded; also if it is none, which shows elsewhere."""
-        if config in self._same:
+        """Whether the kernels for a configuration, given as stored, are loaded.
+
+        True also for a configuration that is invalid: its error is reported when it is used.
+        """
+        if config in self._ready_configs:
             return True
         try:
-            given = json.loads(config)
-            ready = structure(given) in self._known or _plain(given) in self._failed
+            parsed = json.loads(config)
+            ready = structure(parsed) in self._known or _canonical(parsed) in self._failed_configs
         except (ValueError, TypeError, AttributeError, RecursionError):
             return True
         if ready:
-            if len(self._same) >= SAME:
-                self._same.clear()
-            self._same.add(config)
+            if len(self._ready_configs) >= MAX_READY_CONFIGS:
+                self._ready_configs.clear()
+            self._ready_configs.add(config)
         return ready
 
-    def ready(self, config: Mapping[str, Any]) -> Future[None]:
-        """Done when a config's kernels are loaded, or cannot be; it waits for no other config."""
+    def prepare(self, config: Mapping[str, Any]) -> Future[None]:
+        """Load the kernels for a configuration, without waiting for others.
+
+        Returns
+        -------
+        Future
+            Done when the kernels are loaded or have failed to load.
+        """
         key = structure(config)
         with self._lock:
             pending = self._pending.get(key)
             if pending is None:
                 pending = Future()
-                pending.set_running_or_notify_cancel()  # a client that goes away does not end it for the others
+                pending.set_running_or_notify_cancel()  # other clients wait for it when one disconnects
                 if self._closing or key in self._known:
                     pending.set_result(None)
                     return pending
                 self._pending[key] = pending
-                self._start(lambda: self._prepare(key, config, pending))
+                self._start_thread(lambda: self._prepare(key, config, pending))
         return pending
 
-    def begin(self, store: Store) -> None:
-        """Make all that is stored ready, one after another, in a thread; `waiting` says how far it is."""
-        self._start(lambda: self._all(store))
+    def start(self, store: Store) -> None:
+        """Load the kernels for all stored configurations, one after another, in a thread."""
+        self._start_thread(lambda: self._prepare_all(store))
 
     def close(self) -> None:
-        """End what is under way; whoever waits goes on."""
+        """Stop compiling; pending futures resolve."""
         with self._lock:
             self._closing = True
-            for process in self._running:
+            for process in self._processes:
                 process.kill()
             threads = list(self._threads)
         for thread in threads:
@@ -112,47 +127,47 @@ class Warmer:
 
     # --- threads ------------------------------------------------------------------------------------------------
 
-    def _start(self, call: Callable[[], None]) -> None:
-        thread = threading.Thread(target=call, name="mfbocd-warm", daemon=True)
+    def _start_thread(self, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name="mfbocd-warm", daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()]
         self._threads.append(thread)
         thread.start()
 
-    def _all(self, store: Store) -> None:
+    def _prepare_all(self, store: Store) -> None:
         try:
-            configs = {structure(given): given for given in map(json.loads, store.configs())}
-        except Exception as error:  # each is made ready when it is first needed
+            configs = {structure(config): config for config in map(json.loads, store.configs())}
+        except Exception as error:  # each is loaded when it is first needed
             log.warning("kernels are not compiled ahead: %s", error)
             configs = {}
-        for done, given in enumerate(configs.values()):
-            self.waiting = f"kernels are being compiled: {done} of {len(configs)} kinds of configurations are ready"
-            self.ready(given).result()
-        self.waiting = "the service is stopping" if self._closing else ""
+        for done, config in enumerate(configs.values()):
+            self.not_ready = f"kernels are being compiled: {done} of {len(configs)} kinds of configurations are ready"
+            self.prepare(config).result()
+        self.not_ready = "the service is stopping" if self._closing else ""
 
     def _prepare(self, key: str, config: Mapping[str, Any], pending: Future[None]) -> None:
         try:
             try:
-                made = self._load(config, True)
+                complete = self._load(config, True)
             except Uncompiled as kernel:
-                log.info("compiling, since %s is not in the cache", kernel)
-                with self._places:
+                log.info("compiling, because %s is not in the cache", kernel)
+                with self._slots:
                     self._compile(config)
                 if self._closing:
                     return
-                made = self._load(config, False)
-            self._known |= {key, structure(made)}  # as it was given, and as it will be stored
-        except Exception as error:  # it shows where the config is used; others of its structure may do
+                complete = self._load(config, False)
+            self._known |= {key, structure(complete)}  # as it was given, and as it will be stored
+        except Exception as error:  # reported when the config is used; others of its structure may work
             log.debug("a config cannot be rehearsed: %s", error)
-            if len(self._failed) >= FAILED:
-                self._failed.clear()
-            self._failed.add(_plain(config))
+            if len(self._failed_configs) >= MAX_FAILED_CONFIGS:
+                self._failed_configs.clear()
+            self._failed_configs.add(_canonical(config))
         finally:
             with self._lock:
                 del self._pending[key]
             pending.set_result(None)
 
-    def _elsewhere(self, config: Mapping[str, Any]) -> None:
-        """Let another process compile."""
+    def _compile_in_process(self, config: Mapping[str, Any]) -> None:
+        """Compile kernels into numba's cache with `mfbocd warm`."""
         package = str(Path(__file__).parents[2])
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         with self._lock:
@@ -168,24 +183,36 @@ class Warmer:
                     env=os.environ | {"PYTHONPATH": path},
                 )
             except OSError as error:
-                log.warning("no process to compile kernels in: %s", error)
+                log.warning("cannot start a process that compiles kernels: %s", error)
                 return
-            self._running.add(process)
+            self._processes.add(process)
         try:
-            said, _ = process.communicate(json.dumps(config) + "\n")
-            if said.strip() != "ok":
-                log.debug("kernels were not compiled ahead: %s", said.strip() or process.returncode)
+            output, _ = process.communicate(json.dumps(config) + "\n")
+            if output.strip() != "ok":
+                log.debug("kernels were not compiled ahead: %s", output.strip() or process.returncode)
         finally:
-            self._running.discard(process)
+            self._processes.discard(process)
 
 
-def loaded(config: Mapping[str, Any], refuse: bool) -> Mapping[str, Any]:
-    """Rehearse a config, and return it in full; with `refuse`, `Uncompiled` if something is not in the cache."""
+def load_kernels(config: Mapping[str, Any], refuse: bool) -> Mapping[str, Any]:
+    """Rehearse a configuration, so that its kernels are loaded or compiled.
+
+    Parameters
+    ----------
+    config : mapping
+    refuse : bool
+        Raise `Uncompiled` instead of compiling a kernel that is not in the cache.
+
+    Returns
+    -------
+    mapping
+        The configuration with all defaults.
+    """
     with watched(refuse=refuse):
-        made = Config.parse(config)
-        rehearse(made)
-    return made.to_dict()
+        parsed = Config.parse(config)
+        rehearse(parsed)
+    return parsed.to_dict()
 
 
-def _plain(config: Mapping[str, Any]) -> str:
+def _canonical(config: Mapping[str, Any]) -> str:
     return json.dumps(config, sort_keys=True)

@@ -1,4 +1,30 @@
-"""The thread that owns the engine, and the one that commits: while a transaction is written, the next is computed."""
+"""Two threads that execute and commit commands, so that one batch is computed while the one before is written.
+
+Clients submit *jobs*: lists of commands, or functions that need the engine for themselves (`Writer.run_exclusive`).
+Every job has a future. No future resolves before all that its result reports is durable on disk.
+
+**The compute thread** (`_compute_loop`) owns the engine. It takes jobs from the queue `_jobs`, executes them in the
+cache, and appends the engine's changes, together with the futures that wait for them, to the queue `_ready`. A job
+that neither changed nor read anything uncommitted resolves at once.
+
+**The commit thread** (`_commit_loop`) owns the writing side of the store. It takes everything in `_ready`, writes it
+in one transaction, resolves the futures, and appends an `Outcome` to `_outcomes`. It never waits for the compute
+thread: under load, whatever was computed during one commit is written by the next (group commit).
+
+The compute thread processes outcomes between jobs. On success it tells the engine that the changes are committed.
+
+**On failure** nothing of the transaction was written. What was computed afterwards is based on it, so it is invalid
+as well, whether it is in `_ready` or not handed over yet. The commit thread stops taking changes (`_failed`). The
+compute thread empties `_ready`, has the engine evict every changed stream (`Engine.roll_back`), resolves the futures
+of all of these jobs with the error, and lets the commit thread continue. Clients repeat their requests. Streams are
+loaded from the store again when they are needed.
+
+Streams that have uncommitted changes cannot be loaded, and exclusive functions use the store directly. For both, the
+compute thread first waits until everything is committed or has failed (`_flush`).
+
+One lock protects all shared fields. It has two conditions: `_wake` is what the compute thread waits for, and `_more`
+is what the commit thread waits for.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +35,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
-from .engine import Answer, Command, Engine
+from .engine import Command, Engine, Result
 from .errors import UnavailableError
 from .store.base import Changes
 
@@ -17,69 +43,79 @@ log = logging.getLogger("mfbocd.service")
 
 T = TypeVar("T")
 Job = tuple[Any, Future[Any]]
-Answered = list[tuple[Future[Any], list[Answer]]]
-"""Who waits for which answers."""
+Waiting = list[tuple[Future[Any], list[Result]]]
+"""Futures with the results they will have after the commit."""
 
-PIECE = 250
-"""Commands computed at once, or one job of more: then what they changed is ready to be written."""
-MOST = 5000
-"""Commands that may be ready."""
+CHUNK = 250
+"""Commands after which the compute thread hands its changes over; a single job may have more."""
+MAX_READY = 5000
+"""Commands in `_ready` at which the compute thread stops taking jobs."""
 
 
-class Ended(NamedTuple):
-    """A transaction that was written, or was not."""
+class Outcome(NamedTuple):
+    """A finished transaction."""
 
     parts: int
-    told: Answered
+    """Number of entries of `_ready` that it contained."""
+    waiting: Waiting
+    """The futures of these entries; unresolved if it failed."""
     error: BaseException | None
+    """Why it failed; None if it was committed."""
 
 
 class Writer:
-    """Runs jobs in the order they came; many at once where they can share a transaction.
+    """Executes jobs in the order of their submission and resolves them once they are committed.
 
-    Answers are given when what they tell of is on disk. `committed` is called after every transaction, from another
-    thread than the caller's.
-
-    The thread that commits takes all that is ready, and goes on as long as there is something: it need not wait for
-    the other, which may be in the midst of computing.
+    Parameters
+    ----------
+    engine : Engine
+        Used by the compute thread only from now on.
+    on_commit : callable, optional
+        Called after every transaction, in the commit thread.
     """
 
-    def __init__(self, engine: Engine, committed: Callable[[], None] | None = None) -> None:
+    def __init__(self, engine: Engine, on_commit: Callable[[], None] | None = None) -> None:
         self.engine = engine
-        self._committed = committed
-        self._jobs: deque[Job] = deque()
-        self._open: Answered = []
-        self._stopping = self._over = False
-        lock = threading.Lock()  # of all that follows
+        self._on_commit = on_commit
+        self._handing_over: Waiting = []
+        """Results that the compute thread has not handed over yet."""
+        lock = threading.Lock()  # protects the fields below
         self._wake, self._more = threading.Condition(lock), threading.Condition(lock)
-        self._ready: list[tuple[Changes, Answered]] = []
-        self._commands = 0
-        self._committing = self._failed = False
-        self._ended: list[Ended] = []
-        self._disk = threading.Thread(target=self._commit, name="mfbocd-commit", daemon=True)
-        self._thread = threading.Thread(target=self._loop, name="mfbocd-writer", daemon=True)
-        self._disk.start()
-        self._thread.start()
+        self._jobs: deque[Job] = deque()
+        self._ready: list[tuple[Changes, Waiting]] = []
+        self._ready_commands = 0
+        self._outcomes: list[Outcome] = []
+        self._committing = False
+        self._failed = False
+        """The last transaction failed and the compute thread has not rolled back yet."""
+        self._stopping = False
+        """No more jobs are accepted."""
+        self._finished = False
+        """The compute thread has ended."""
+        self._commit_thread = threading.Thread(target=self._commit_loop, name="mfbocd-commit", daemon=True)
+        self._compute_thread = threading.Thread(target=self._compute_loop, name="mfbocd-compute", daemon=True)
+        self._commit_thread.start()
+        self._compute_thread.start()
 
-    def submit(self, commands: Sequence[Command]) -> Future[list[Answer]]:
-        """Answers to commands, once they are on disk."""
+    def submit(self, commands: Sequence[Command]) -> Future[list[Result]]:
+        """Execute commands; the future has their results once all changes they report are committed."""
         return self._put(commands)
 
-    def alone(self, call: Callable[[], T]) -> Future[T]:
-        """What a call in the writer's thread returns, with no other job under way."""
-        return self._put(call)
+    def run_exclusive(self, function: Callable[[], T]) -> Future[T]:
+        """Call a function in the compute thread, when no changes are uncommitted."""
+        return self._put(function)
 
     def waiting(self) -> int:
-        """Jobs that wait."""
+        """Number of jobs in the queue."""
         return len(self._jobs)
 
     def close(self) -> None:
-        """Finish what was submitted, then end."""
+        """Finish all submitted jobs and end both threads."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        self._thread.join()
-        self._disk.join()
+        self._compute_thread.join()
+        self._commit_thread.join()
 
     def _put(self, job: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -91,12 +127,12 @@ class Writer:
             self._wake.notify()
         return future
 
-    # --- the thread that commits -------------------------------------------------------------------------------
+    # --- commit thread -------------------------------------------------------------------------------------------
 
-    def _commit(self) -> None:
-        while parts := self._parts():
-            told = [one for _, answered in parts for one in answered]
-            changes = Changes.joined([part for part, _ in parts])
+    def _commit_loop(self) -> None:
+        while parts := self._take_ready():
+            waiting = [one for _, futures in parts for one in futures]
+            changes = Changes.merged([part for part, _ in parts])
             error: BaseException | None = None
             try:
                 if changes.streams:
@@ -104,148 +140,162 @@ class Writer:
             except BaseException as failure:
                 error = failure
             else:
-                self._told(told)
+                self._resolve(waiting)
             with self._wake:
                 self._committing, self._failed = False, error is not None
-                self._ended.append(Ended(len(parts), told, error))
+                self._outcomes.append(Outcome(len(parts), waiting, error))
                 self._wake.notify()
 
-    def _told(self, told: Answered) -> None:
-        """Give answers at once, whatever the writer is doing."""
-        for future, answers in told:
-            future.set_result(answers)
-        if self._committed is not None:
-            try:
-                self._committed()
-            except Exception:  # it is on disk all the same
-                log.exception("what was committed was not told of")
+    def _take_ready(self) -> list[tuple[Changes, Waiting]]:
+        """Wait for changes and take all of them; empty when the compute thread has ended.
 
-    def _parts(self) -> list[tuple[Changes, Answered]]:
-        """All that is ready, once something is and what failed before is noted; none at the end of all."""
+        After a failure nothing is taken until the compute thread has rolled back.
+        """
         with self._more:
-            while (not self._ready or self._failed) and not self._over:
+            while (not self._ready or self._failed) and not self._finished:
                 self._more.wait()
-            parts, self._ready, self._commands = self._ready, [], 0
+            parts, self._ready, self._ready_commands = self._ready, [], 0
             self._committing = bool(parts)
             self._wake.notify()
         return parts
 
-    # --- the writer's thread -----------------------------------------------------------------------------------
-
-    def _loop(self) -> None:
-        while (taken := self._take()) is not None:
-            taken = [(job, future) for job, future in taken if future.set_running_or_notify_cancel()]
+    def _resolve(self, waiting: Waiting) -> None:
+        for future, results in waiting:
+            future.set_result(results)
+        if self._on_commit is not None:
             try:
-                self._settle()
-                if taken and callable(taken[0][0]):
-                    self._drain()
-                    self._call(*taken[0])
-                elif taken:
-                    self._answer(taken)
+                self._on_commit()
+            except Exception:  # the transaction is committed all the same
+                log.exception("the callback after a commit failed")
+
+    # --- compute thread ------------------------------------------------------------------------------------------
+
+    def _compute_loop(self) -> None:
+        while (jobs := self._take_jobs()) is not None:
+            jobs = [(job, future) for job, future in jobs if future.set_running_or_notify_cancel()]
+            try:
+                self._process_outcomes()
+                if jobs and callable(jobs[0][0]):
+                    self._flush()
+                    self._call(*jobs[0])
+                elif jobs:
+                    self._execute(jobs)
                 self._hand_over()
-            except BaseException as error:  # a mistake of ours must not end the thread that everybody waits for
-                log.exception("the writer failed")
-                self._lose(error, [])
-                for _, future in taken:
+            except BaseException as error:  # a bug must not end the thread that every client waits for
+                log.exception("the compute thread failed")
+                self._fail(error, [])
+                for _, future in jobs:
                     if not future.done():
                         future.set_exception(error)
         with self._more:
-            self._over = True
+            self._finished = True
             self._more.notify()
 
-    def _take(self) -> list[Job] | None:
-        """Jobs to be done now, none if a transaction has ended; None at the end of all."""
+    def _take_jobs(self) -> list[Job] | None:
+        """Wait for jobs and take some; empty if there are only outcomes to process, None to end the thread."""
         with self._wake:
             while True:
-                if self._jobs and (self._commands < MOST or callable(self._jobs[0][0])):
-                    return self._several()
-                if self._ended:
+                if self._jobs and (self._ready_commands < MAX_READY or callable(self._jobs[0][0])):
+                    return self._next_jobs()
+                if self._outcomes:
                     return []
                 if self._stopping and not self._jobs and not self._ready and not self._committing:
                     return None
                 self._wake.wait()
 
-    def _several(self) -> list[Job]:
-        taken: list[Job] = []
+    def _next_jobs(self) -> list[Job]:
+        """One exclusive function, or the next jobs of about `CHUNK` commands together."""
+        jobs: list[Job] = []
         commands = 0
-        while self._jobs and commands < PIECE and not (taken and callable(self._jobs[0][0])):
-            taken.append(self._jobs.popleft())
-            if callable(taken[-1][0]):
+        while self._jobs and commands < CHUNK and not (jobs and callable(self._jobs[0][0])):
+            jobs.append(self._jobs.popleft())
+            if callable(jobs[-1][0]):
                 break
-            commands += len(taken[-1][0])
-        return taken
+            commands += len(jobs[-1][0])
+        return jobs
 
-    def _call(self, call: Callable[[], Any], future: Future[Any]) -> None:
+    def _call(self, function: Callable[[], Any], future: Future[Any]) -> None:
         try:
-            future.set_result(call())
+            future.set_result(function())
         except BaseException as error:
             if isinstance(error, UnavailableError):
-                self.engine.failed = error.error
+                self.engine.write_error = error.error
             future.set_exception(error)
 
-    def _answer(self, taken: list[Job]) -> None:
-        """Answer jobs; only those that tell of nothing unwritten are told at once."""
-        jobs = [job for job, _ in taken]
+    def _execute(self, jobs: list[Job]) -> None:
+        """Execute jobs. Those whose streams have no uncommitted changes afterwards resolve at once."""
+        commands = [job for job, _ in jobs]
         try:
-            lacking = self.engine.lacking(jobs)
-            if lacking and self.engine.must_settle(lacking):
-                self._drain()
-                lacking = self.engine.lacking(jobs)  # more of them, if it was lost
-            self.engine.load(lacking)
-            found = self.engine.answer(jobs)
+            missing = self.engine.missing(commands)
+            if missing and self.engine.must_flush_before(missing):
+                self._flush()
+                missing = self.engine.missing(commands)  # a failed commit evicts streams
+            self.engine.load(missing)
+            found = self.engine.execute(commands)
         except BaseException as error:
-            self._lose(error, [(future, job) for job, future in taken])
+            self._fail(error, [(future, job) for job, future in jobs])
             return
-        for (job, future), answers in zip(taken, found, strict=True):
-            if self.engine.unwritten(command.stream for command in job):
-                self._open.append((future, answers))
+        for (job, future), results in zip(jobs, found, strict=True):
+            if self.engine.has_uncommitted(command.stream for command in job):
+                self._handing_over.append((future, results))
             else:
-                future.set_result(answers)
+                future.set_result(results)
 
     def _hand_over(self) -> None:
-        """Let the other thread have what was changed, and whom to tell; or only these, of what it has already."""
-        if not self.engine.changed and not self._open:
+        """Put the engine's changes and the waiting futures into `_ready`.
+
+        There may be futures without changes: they have read changes of earlier entries, and resolve after these.
+        """
+        if not self.engine.has_changes and not self._handing_over:
             return
-        changes = self.engine.changes()
+        changes = self.engine.take_changes()
         with self._more:
-            self._ready.append((changes, self._open))
-            self._commands += sum(len(answers) for _, answers in self._open)
+            self._ready.append((changes, self._handing_over))
+            self._ready_commands += sum(len(results) for _, results in self._handing_over)
             self._more.notify()
-        self._open = []
+        self._handing_over = []
 
-    def _settle(self) -> None:
-        """Take note of transactions that have ended."""
+    def _process_outcomes(self) -> None:
+        """Tell the engine which changes were committed; roll back if a transaction failed."""
         with self._wake:
-            ended, self._ended = self._ended, []
-        for one in ended:
-            if one.error is None:
-                self.engine.kept(one.parts)
+            outcomes, self._outcomes = self._outcomes, []
+        for outcome in outcomes:
+            if outcome.error is None:
+                self.engine.mark_committed(outcome.parts)
             else:
-                self._lose(one.error, one.told)
+                self._fail(outcome.error, outcome.waiting)
 
-    def _drain(self) -> None:
-        """Until all that was changed is on disk, or lost."""
+    def _flush(self) -> None:
+        """Wait until every change is committed or has failed."""
         self._hand_over()
         with self._wake:
             while self._committing or (self._ready and not self._failed):
                 self._wake.wait()
-        self._settle()
+        self._process_outcomes()
 
-    def _lose(self, error: BaseException, told: Sequence[tuple[Future[Any], Sequence[Any]]]) -> None:
-        """Nothing of these was written, nor of what was computed after them; each has so many answers."""
+    def _fail(self, error: BaseException, waiting: Sequence[tuple[Future[Any], Sequence[Any]]]) -> None:
+        """Roll back all uncommitted changes, and give the error to everybody who waits for them.
+
+        Parameters
+        ----------
+        error : BaseException
+            An `UnavailableError` becomes the result of each command; any other error is raised by the futures.
+        waiting : sequence of (Future, sequence)
+            Futures of the failed transaction or execution, each with one item per command.
+        """
         with self._wake:
-            ready, self._ready, self._commands = self._ready, [], 0
-            while self._committing:  # what it has may still be kept
+            ready, self._ready, self._ready_commands = self._ready, [], 0
+            while self._committing:  # an earlier transaction may still succeed
                 self._wake.wait()
-        self._settle()
-        self.engine.lost(error)
+        self._process_outcomes()
+        self.engine.roll_back(error)
         with self._more:
             self._failed = False
             self._more.notify()
-        lost = [*told, *(one for _, answered in ready for one in answered), *self._open]
-        self._open = []
-        for future, many in lost:
+        failed = [*waiting, *(one for _, futures in ready for one in futures), *self._handing_over]
+        self._handing_over = []
+        for future, commands in failed:
             if isinstance(error, UnavailableError):
-                future.set_result([error for _ in many])
+                future.set_result([error for _ in commands])
             else:
                 future.set_exception(error)

@@ -1,4 +1,4 @@
-"""What the whole stream says of each tick, once it is known: smoothing, and the most probable changes."""
+"""Smoothing of a finished stream: where regimes began, given all readings."""
 
 from __future__ import annotations
 
@@ -8,56 +8,79 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..belief.hazard import Hazard
 from ..detector.detector import Detector
-from ..detector.step import Step, level_of
-from .run import follow
+from ..detector.step import Step
+from ..inputs.arguments import probability, whole
+from .log_hazard import LogHazard
+from .run import run_each
 from .trace import Trace
 
 Array = NDArray[np.float64]
 Ticks = NDArray[np.int64]
 
 LIVE = 8192
-"""Ticks up to which everything is exact by default: one hypothesis a tick is alive, and none is ever dropped."""
+"""Longest stream, in ticks, that is exact by default: it has one hypothesis per tick and drops none."""
 CELLS = LIVE * LIVE // 2
-"""Hypotheses followed in all, ticks times those alive, where a longer stream is given; at most 12 bytes each."""
+"""Hypotheses summed over all ticks that a longer stream follows by default, at most 12 bytes each."""
 FEWEST = 256
-FAINT = 46.0  # nats: what is 1e-20 of the sum of a tick is left out of sums, never of the hypotheses followed
+"""Hypotheses that a stream of any length follows at least by default."""
+NEGLIGIBLE = 46.0  # nats: hypotheses below 1e-20 of a tick's sum are left out of sums, but still followed
 
 
 class Changepoint(NamedTuple):
-    """A change of the most probable segmentation."""
+    """A change of the most probable segmentation.
+
+    Attributes
+    ----------
+    at : int
+        First tick of the new regime.
+    low : int
+        First tick of the credible interval of the change, within the halfway points to its neighbours.
+    high : int
+        Last tick of the credible interval.
+    probability : float
+        P(at least one regime begins between the halfway points to the neighbouring changes).
+    """
 
     at: int
-    """The first tick of the new regime."""
     low: int
-    """The credible interval's ends: between the halfway points to its neighbours, the change lies in low..high."""
     high: int
     probability: float
-    """P(at least one regime begins between the halfway points to the neighbouring changes)."""
 
 
 class Hindsight:
-    """A finished stream's regimes: every place where one may begin, and what follows from all readings.
+    """Posterior of a finished stream's regimes, given all of its readings.
 
-    Given that a regime begins at b, what came before is independent of what came after, so that the regime before
-    it began at b' with P(b' | b) proportional to P(r_{b-1} = b - 1 - b' | x_1..x_{b-1}) h(b - 1 - b'). Hence the
-    beginnings of regimes, read backwards from the last tick, are a Markov chain: its marginals are the smoothed
-    probabilities. The most probable history is found on the way forward (max-product, Viterbi).
+    Given that a regime begins at b, the readings before b are independent of those after it. The previous regime
+    therefore began at b' with P(b' | b) proportional to P(r_{b-1} = b - 1 - b' | x_1..x_{b-1}) h(b - 1 - b'). Read
+    backwards from the last tick, the beginnings of regimes are a Markov chain; its marginals are the smoothed
+    probabilities. The most probable history is found in the forward pass (max-product, Viterbi).
 
-    Both are exact, for any model and any fidelities and whatever the detector prunes, while the stream has no more
-    than `live` ticks: a hypothesis is then followed from every tick, in logarithms, to the end. On a longer stream
-    the youngest `live // 2` are all kept, and of the older ones the `live // 4` most probable: `exact` is then False,
-    and the segmentation is at least as probable as every history whose regimes last at most `reach` ticks each.
+    Both are exact, for any model and fidelities and independently of the detector's pruning, while the stream has at
+    most `live` ticks: a hypothesis is then followed from every tick to the end, in log space. On a longer stream the
+    youngest `live // 2` hypotheses are kept, and the `live // 4` most probable of the older ones. `exact` is then
+    False, and the segmentation is at least as probable as every history whose regimes last at most `reach` ticks
+    each.
 
-    Time is that of `live` predictives a tick. Memory is at most 12 bytes for each hypothesis of each tick, less
-    where most have a probability below 1e-20 of the rest.
+    Each tick costs up to `live` evaluations of the predictive. Memory is at most 12 bytes per hypothesis and tick,
+    less where most hypotheses have a probability below 1e-20 of the rest.
 
     Parameters
     ----------
-    detector: whose model, fidelities and hazard these are; how it prunes does not matter.
-    live: hypotheses followed at once, at least 4.
+    detector : Detector
+        The detector whose model, fidelities and hazard are used. Its pruning does not matter.
+    live : int
+        Hypotheses followed at the same time, at least 4; 8192 by default.
 
+    Raises
+    ------
+    ValueError
+        If `live` is below 4.
+    TypeError
+        If `live` is not an integer.
+
+    Examples
+    --------
     >>> from mfbocd import Gaussian
     >>> back = hindsight(Detector(Gaussian(0, 9, 1), hazard=0.02), [0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
     >>> back.changepoints()
@@ -69,77 +92,87 @@ class Hindsight:
     """
 
     def __init__(self, detector: Detector, live: int = LIVE) -> None:
-        if isinstance(live, bool) or not isinstance(live, int) or live < 4:
-            raise ValueError(f"live must be a whole number of at least 4, not {live!r}")
-        self.live = live
+        self.live = whole("", "live", live, 4)
         self.exact = True
-        """Whether every history was weighed."""
+        """Whether every history was considered: no hypothesis was dropped."""
         self.trace: Trace | None = None
-        """What the detector did on the way, if `hindsight` fed it."""
+        """The detector's steps, if `hindsight` ran it."""
         self._model = detector.model
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
-        self._nothing = detector.nothing
-        self._hazard = _LogHazard(detector.hazard)
-        # of the live hypotheses, oldest first: where each began, log p(its readings); by each hazard, log of the sum
-        # over the histories before it, what the best of them falls short of it, and the sum if it ends now
+        self._missing = detector._no_reading
+        self._hazard = LogHazard(detector.hazard)
+        # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
+        # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
         self._stats: Array = np.empty((self._model.columns, 0))
         self._birth: Ticks = np.empty(0, dtype=np.int64)
         self._like: Array = np.empty(0)
-        self._sum: Array = np.empty((self._hazard.many, 0))
-        self._short: Array = np.empty((self._hazard.many, 0))
-        self._ended: Array = np.empty((self._hazard.many, 0))
-        # of every tick: hypotheses that are not faint after it; before it, the sum, and where the best regime began
+        self._sum: Array = np.empty((self._hazard.candidates, 0))
+        self._best_minus_sum: Array = np.empty((self._hazard.candidates, 0))
+        self._ended: Array = np.empty((self._hazard.candidates, 0))
+        # For every tick: hypotheses that are not negligible after it; the sum before it, and the beginning of the
+        # best previous regime.
         self._births: list[NDArray[np.int32]] = []
         self._likes: list[Array] = []
-        self._sums: Array = np.empty((self._hazard.many, 64))  # with room for more
-        self._came: list[Ticks] = []
+        self._sums: Array = np.empty((self._hazard.candidates, 64))  # grown by doubling
+        self._previous: list[Ticks] = []
 
     def __len__(self) -> int:
         return len(self._births)
 
     @property
     def reach(self) -> int:
-        """Regimes of up to this many ticks were all weighed: every one if `exact`."""
+        """Regimes of up to this many ticks were all considered; the length of the stream if `exact`."""
         return len(self) if self.exact else self.live // 2
 
     def add(self, step: Step) -> None:
-        """Take the step the detector has just made: to be called at every tick, from the first."""
+        """Add the step that the detector has just made; call it at every tick, from the first.
+
+        Parameters
+        ----------
+        step : Step
+            The step of the next tick.
+
+        Raises
+        ------
+        ValueError
+            If the step is not that of the next tick.
+        """
         if step.tick != len(self):
-            raise ValueError(f"tick {len(self)} comes next, but the detector is at {step.tick}")
+            raise ValueError(f"step must be that of tick {len(self)}, not of tick {step.tick}")
         if step.x is None or step.fidelity is None:
-            self._add(self._nothing, 0.0)
+            self._add(self._missing, 0.0)
         else:
             self._add(np.array(step.x) if isinstance(step.x, tuple) else step.x, self._zeta[step.fidelity])
 
     def _add(self, x: Any, zeta: float) -> None:
         tick = len(self)
-        born = self._model.new_regime(self._stats)[:, None]
+        new = self._model.new_regime(self._stats)[:, None]
         if tick == 0:
             begin = best = self._hazard.prior
-            came = np.zeros(begin.size, dtype=np.int64)
+            previous = np.zeros(begin.size, dtype=np.int64)
         else:
-            # the faint ones are nothing in this sum, but may be the best of what is to come
+            # negligible hypotheses add nothing to this sum, but one of them may become the best later
             begin = _log_sum(self._before_log(tick))
-            ways = self._ended + self._short
-            where = ways.argmax(axis=1)
-            came, best = self._birth[where], ways[np.arange(len(ways)), where]
-        stats = np.concatenate([self._stats, born], axis=1)
+            paths = self._ended + self._best_minus_sum
+            where = paths.argmax(axis=1)
+            previous, best = self._birth[where], paths[np.arange(len(paths)), where]
+        stats = np.concatenate([self._stats, new], axis=1)
         logs = self._model.log_predictive(stats, x, zeta)
         self._stats = self._model.update(stats, x, zeta) if zeta > 0.0 else self._model.skip(stats)
-        # what all histories share is taken out of each, so that the logarithms stay small
+        # the factor common to all histories is removed, so that the logarithms stay small
         self._like = np.append(self._like, 0.0) + (logs - logs.max())
         self._birth = np.append(self._birth, tick)
         self._sum = np.concatenate([self._sum, begin[:, None]], axis=1)
         possible = np.isfinite(begin)
-        short = np.where(possible, best, 0.0) - np.where(possible, begin, 0.0)
-        self._short = np.concatenate([self._short, short[:, None]], axis=1)
+        best_minus_sum = np.where(possible, best, 0.0) - np.where(possible, begin, 0.0)
+        self._best_minus_sum = np.concatenate([self._best_minus_sum, best_minus_sum[:, None]], axis=1)
         if tick == self._sums.shape[1]:
             self._sums = np.concatenate([self._sums, np.empty_like(self._sums)], axis=1)
         self._sums[:, tick] = begin
-        self._came.append(came)
+        self._previous.append(previous)
         after = self._now(tick)
         self._ended = after + self._hazard.ends(tick - self._birth)
-        shown = [log > log.max(axis=1, keepdims=True) - FAINT for log in (after, self._ended)]
+        shown = [log > log.max(axis=1, keepdims=True) - NEGLIGIBLE for log in (after, self._ended)]
         kept = (shown[0] | shown[1]).any(axis=0)
         self._births.append(self._birth[kept].astype(np.int32))
         self._likes.append(self._like[kept])
@@ -147,27 +180,31 @@ class Hindsight:
             self._drop(after)
 
     def _now(self, tick: int) -> Array:
-        """log of the sum over histories with each live hypothesis, by each hazard, after `tick`."""
+        """Return log sum over the histories with each followed hypothesis after `tick`, (hazards, hypotheses)."""
         return np.asarray(self._sum + self._like + self._hazard.lasted(tick - self._birth))
 
     def _drop(self, after: Array) -> None:
-        """Keep the youngest `live // 2` and, of the older, the `live // 4` most probable."""
+        """Keep the youngest `live // 2` hypotheses and the `live // 4` most probable of the older ones."""
         self.exact = False
         older = self._birth.size - self.live // 2
-        value = (after + self._short).max(axis=0)[:older]
+        value = (after + self._best_minus_sum).max(axis=0)[:older]
         kept = np.arange(self._birth.size) >= older
         kept[np.argsort(value, kind="stable")[-(self.live // 4) :]] = True
         self._stats = np.ascontiguousarray(self._stats[:, kept])
         self._birth, self._like = self._birth[kept], self._like[kept]
-        self._sum, self._short, self._ended = self._sum[:, kept], self._short[:, kept], self._ended[:, kept]
+        self._sum, self._best_minus_sum, self._ended = (
+            self._sum[:, kept],
+            self._best_minus_sum[:, kept],
+            self._ended[:, kept],
+        )
 
     def _kept(self, tick: int) -> tuple[Ticks, Array]:
-        """The hypotheses kept of a tick, and their log probabilities but for the hazard since they began."""
+        """Return the hypotheses kept at a tick and their log probabilities, without the hazard since they began."""
         birth = self._births[tick].astype(np.int64)
         return birth, self._sums[:, birth] + self._likes[tick]
 
     def _after(self, tick: int) -> tuple[Ticks, Array]:
-        """Beginnings of the regime of a tick and P(each, each hazard | readings so far), (hazards, beginnings)."""
+        """Return the beginnings of a tick's regime and P(beginning, hazard | readings so far)."""
         birth, log = self._kept(tick)
         log = log + self._hazard.lasted(tick - birth)
         weight = np.exp(log - log.max())
@@ -179,7 +216,7 @@ class Hindsight:
         return np.asarray(log + self._hazard.lasted(age) + self._hazard.ends(age))
 
     def _before(self, begin: int) -> tuple[Ticks, Array]:
-        """Beginnings of the regime before one that begins at `begin`, and their probabilities by each hazard."""
+        """Return the beginnings of the regime before one that begins at `begin`, and P(beginning | hazard)."""
         log = self._before_log(begin)
         top = log.max(axis=1, keepdims=True)
         share = np.exp(log - np.where(np.isfinite(top), top, 0.0))
@@ -188,20 +225,37 @@ class Hindsight:
 
     @property
     def smoothed(self) -> Array:
-        """P(a regime begins at t | the whole stream), (T,); the start of the stream is no change, 0."""
+        """P(a regime begins at t | the whole stream), (T,); 0 at the first tick, which is not a change."""
         return self._marginals(len(self) - 1, 1) if len(self) else np.zeros(0)
 
     def lagged(self, lag: int) -> Array:
-        """P(a regime begins at t | x_1..x_{t + lag}), (T,): fixed-lag smoothing; lag 0 is the filter's P(r_t = 0)."""
-        if isinstance(lag, bool) or not isinstance(lag, int) or lag < 0:
-            raise ValueError(f"lag must be a whole number of at least 0, not {lag!r}")
+        """Return P(a regime begins at t | x_1..x_{t + lag}) for every tick: fixed-lag smoothing.
+
+        Parameters
+        ----------
+        lag : int
+            Ticks after t whose readings are used, at least 0; 0 is the filtered P(r_t = 0).
+
+        Returns
+        -------
+        numpy.ndarray
+            Probabilities of shape (T,).
+
+        Raises
+        ------
+        ValueError
+            If `lag` is negative.
+        TypeError
+            If `lag` is not an integer.
+        """
+        lag = whole("", "lag", lag, 0)
         out = np.zeros(len(self))
         for t in range(1, len(self)):
             out[t] = self._marginals(min(t + lag, len(self) - 1), t)[t]
         return out
 
     def _marginals(self, end: int, first: int) -> Array:
-        """P(a regime begins at t | x_1..x_end) for t from `first` on; earlier entries mean nothing and are 0."""
+        """Return P(a regime begins at t | x_1..x_end) for t >= `first`; earlier entries are set to 0."""
         birth, weight = self._after(end)
         begins = np.zeros((len(weight), end + 1))
         begins[:, birth] = weight
@@ -213,24 +267,45 @@ class Hindsight:
         return np.asarray(begins.sum(axis=0))
 
     def segmentation(self) -> list[int]:
-        """First ticks of the regimes after the first in the most probable history of all (max-product).
+        """Return the changes of the most probable history (max-product).
 
-        Where the hazard is learnt, together with the most probable candidate.
+        With a learned hazard, the history is maximised jointly with the candidate hazards.
+
+        Returns
+        -------
+        list[int]
+            First tick of every regime after the first.
         """
         if len(self) == 0:
             return []
-        last = self._now(len(self) - 1) + self._short
+        last = self._now(len(self) - 1) + self._best_minus_sum
         hazard, where = np.unravel_index(int(last.argmax()), last.shape)
         changes = []
         begin = int(self._birth[where])
         while begin > 0:
             changes.append(begin)
-            begin = int(self._came[begin][hazard])
+            begin = int(self._previous[begin][hazard])
         return changes[::-1]
 
     def changepoints(self, level: float = 0.9) -> list[Changepoint]:
-        """The most probable history's changes, each with its probability and a `level` credible interval."""
-        tail = 0.5 * (1.0 - level_of(level))
+        """Return the changes of the most probable history with their probabilities and credible intervals.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the credible intervals, in (0, 1); 0.9 by default.
+
+        Returns
+        -------
+        list[Changepoint]
+            One entry per change, in order.
+
+        Raises
+        ------
+        ValueError
+            If `level` is not in (0, 1).
+        """
+        tail = 0.5 * (1.0 - probability("", "level", level))
         found, smoothed = self.segmentation(), self.smoothed
         out = []
         for change, (low, high) in zip(found, _windows(found, len(self)), strict=True):
@@ -242,10 +317,28 @@ class Hindsight:
         return out
 
     def none(self, low: int, high: int) -> float:
-        """P(no regime begins at any of the ticks low..high | the whole stream)."""
+        """Return P(no regime begins at any of the ticks low..high | the whole stream).
+
+        Parameters
+        ----------
+        low : int
+            First tick, at least 1.
+        high : int
+            Last tick, at least `low`.
+
+        Returns
+        -------
+        float
+            The probability.
+
+        Raises
+        ------
+        ValueError
+            If `low` and `high` are not ticks of the stream, in order.
+        """
         if not 0 < low <= high < len(self):
-            raise ValueError(f"low and high must be ticks from 1 to {len(self) - 1}, in order, not {low!r}, {high!r}")
-        # of a regime that begins at b: P(none before it begins in low..high), by each hazard
+            raise ValueError(f"low..high must lie within ticks 1..{len(self) - 1}, not {low!r}..{high!r}")
+        # P(no regime before one that begins at b begins in low..high), for each candidate hazard
         last, weight = self._after(len(self) - 1)
         free = np.zeros((len(weight), len(self)))
         free[:, :low] = 1.0
@@ -255,49 +348,8 @@ class Hindsight:
         return min(float((weight * free[:, last]).sum()), 1.0)
 
 
-class _LogHazard:
-    """log P(a regime has lasted so long) and log P(it then ends), by each candidate hazard."""
-
-    def __init__(self, hazard: Hazard) -> None:
-        self._hazard = hazard
-        table, candidates = hazard.setup
-        self.many = max(candidates, 1)
-        self.prior: Array = np.log(table[candidates:]) if candidates else np.zeros(1)
-        self._lasted: Array = np.zeros((self.many, 1))
-        self._ends: Array = np.empty((self.many, 0))
-
-    def _grow(self, longest: int) -> None:
-        known = self._ends.shape[1]
-        if longest < known:
-            return
-        ages = np.arange(known, max(2 * known, longest + 64))
-        rate = (
-            self._hazard(ages)[None] if self.many == 1 else np.repeat(self._hazard.table[:, None], ages.size, axis=1)
-        )
-        with np.errstate(divide="ignore"):
-            self._ends = np.concatenate([self._ends, np.log(rate)], axis=1)
-            stays = self._lasted[:, -1:] + np.cumsum(np.log1p(-rate), axis=1)
-        self._lasted = np.concatenate([self._lasted, stays], axis=1)
-
-    def _at(self, table: Array, age: Ticks) -> Array:
-        longest = int(age[0])
-        if age.size == longest + 1:  # none is missing, oldest first
-            return table[:, longest::-1]
-        return table[:, age]
-
-    def lasted(self, age: Ticks) -> Array:
-        """log P(a regime has outlasted `age` ticks after its first); ages fall."""
-        self._grow(int(age[0]))
-        return self._at(self._lasted, age)
-
-    def ends(self, age: Ticks) -> Array:
-        """log P(it ends then, having lasted so long); ages fall."""
-        self._grow(int(age[0]))
-        return self._at(self._ends, age)
-
-
 def _log_sum(log: Array) -> Array:
-    """log of the sum of e^log along the last axis."""
+    """Return log sum exp(log) along the last axis."""
     top = log.max(axis=1)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -305,28 +357,65 @@ def _log_sum(log: Array) -> Array:
 
 
 def _windows(changes: list[int], ticks: int) -> Iterator[tuple[int, int]]:
-    """Each change's own ticks, up to the halfway points to its neighbours; they share none."""
+    """Yield the ticks that belong to each change, up to the halfway points to its neighbours; they do not overlap."""
     edges = [0, *changes, ticks]
     for before, change, after in zip(edges[:-2], changes, edges[2:], strict=True):
         yield (before + change) // 2 + 1, min((change + after) // 2, ticks - 1)
 
 
 def hindsight(detector: Detector, readings: Any, raws: Any = None, live: int | None = None) -> Hindsight:
-    """Feed a finished stream to a fresh detector (as `run` does) and look back on it.
+    """Run a fresh detector over a finished stream and smooth the result.
 
-    Exact up to `LIVE` ticks; a longer stream has as many hypotheses followed at once as keep ticks times hypotheses
-    at `CELLS`, but at least `FEWEST`. `live` sets that number: as many as there are ticks is exact (see `Hindsight`).
+    Parameters
+    ----------
+    detector : Detector
+        A detector before its first tick.
+    readings : Any
+        The stream, as `run` takes its table.
+    raws : Any
+        Raw inputs, one per tick, if a cost is a function of them; None by default.
+    live : int or None
+        Hypotheses followed at the same time (see `Hindsight`). The number of ticks makes the result exact. By default
+        it is 8192, which is exact for streams up to that length, and less for longer streams (`live_for`).
+
+    Returns
+    -------
+    Hindsight
+        The smoothed stream; its `trace` holds the detector's steps.
+
+    Raises
+    ------
+    ValueError
+        If the detector has already seen readings, or a reading cannot be used.
+
+    Examples
+    --------
+    >>> from mfbocd import Gaussian
+    >>> hindsight(Detector(Gaussian(0, 9, 1), hazard=0.02), [0.1, -0.3, 0.2, 4.0, 4.3, 3.9]).segmentation()
+    [3]
     """
     if detector.ticks:
-        raise ValueError(f"hindsight needs a detector that has seen nothing, not {detector.ticks} ticks")
+        raise ValueError(f"hindsight needs a detector before its first tick, not after {detector.ticks} ticks")
     back = Hindsight(detector, live_for(len(readings)) if live is None else live)
-    back.trace = follow(detector, readings, back.add, raws)
+    back.trace = run_each(detector, readings, back.add, raws)
     return back
 
 
 def live_for(ticks: int) -> int:
-    """Hypotheses followed at once by default.
+    """Return the number of hypotheses followed at the same time by default.
 
+    Parameters
+    ----------
+    ticks : int
+        Length of the stream.
+
+    Returns
+    -------
+    int
+        8192 for streams up to that length; for longer ones 8192^2 / 2 divided by `ticks`, but at least 256.
+
+    Examples
+    --------
     >>> live_for(8192), live_for(10_000), live_for(100_000), live_for(1_000_000)
     (8192, 3355, 335, 256)
     """

@@ -1,4 +1,4 @@
-"""How far one run is from another, and from the truth."""
+"""Distances between two runs, and the quality of detections."""
 
 from __future__ import annotations
 
@@ -10,18 +10,43 @@ from numpy.typing import ArrayLike
 
 
 class Detection(NamedTuple):
-    """What became of the true changes and of the alarms."""
+    """Counts and delay of detected changes; the result of `detection`.
+
+    Attributes
+    ----------
+    found : int
+        True changes that an alarm detected.
+    missed : int
+        True changes that no alarm detected.
+    delay : float
+        Mean number of ticks from a change to its alarm; a missed change counts as `within` ticks.
+    false_alarms : int
+        Alarms that belong to no true change.
+    """
 
     found: int
     missed: int
     delay: float
-    """Mean ticks from a change to its alarm; a missed one counts as `within`."""
     false_alarms: int
 
 
 def mse(a: ArrayLike, b: ArrayLike) -> float:
-    """Mean squared difference of two series.
+    """Return the mean squared difference of two series.
 
+    Parameters
+    ----------
+    a : ArrayLike
+        First series.
+    b : ArrayLike
+        Second series, of the same shape.
+
+    Returns
+    -------
+    float
+        mean((a - b)^2).
+
+    Examples
+    --------
     >>> mse([0.0, 2.0], [0.0, 0.0])
     2.0
     """
@@ -29,8 +54,22 @@ def mse(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def l1(a: ArrayLike, b: ArrayLike) -> float:
-    """Sum of absolute differences of two run-length posterior matrices, the paper's L1.
+    """Return the sum of absolute differences of two run-length posteriors, the paper's L1.
 
+    Parameters
+    ----------
+    a : ArrayLike
+        First posterior, one row per tick.
+    b : ArrayLike
+        Second posterior, of the same shape.
+
+    Returns
+    -------
+    float
+        sum(|a - b|).
+
+    Examples
+    --------
     >>> l1([[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]])
     1.0
     """
@@ -38,8 +77,26 @@ def l1(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def detection(alarms: Sequence[int], changes: Sequence[int], within: int = 50) -> Detection:
-    """Match alarms to changes: each change takes the first free alarm of the `within` ticks from it on.
+    """Match alarms to true changes.
 
+    Each change, in order, is matched with the first alarm not yet used in the `within` ticks from the change on.
+
+    Parameters
+    ----------
+    alarms : Sequence[int]
+        Ticks of the alarms.
+    changes : Sequence[int]
+        Ticks of the true changes.
+    within : int
+        Ticks after a change in which an alarm counts as its detection; 50 by default.
+
+    Returns
+    -------
+    Detection
+        Counts of found and missed changes and of false alarms, and the mean delay (NaN without changes).
+
+    Examples
+    --------
     >>> detection(alarms=[12, 40, 90], changes=[10, 80], within=20)
     Detection(found=2, missed=0, delay=6.0, false_alarms=1)
     """

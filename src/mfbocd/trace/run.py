@@ -1,4 +1,4 @@
-"""A finished stream: every fidelity's readings in a table, of which only the chosen column is read."""
+"""Run a detector over a finished stream: a table with the readings of every fidelity."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..detector.detector import Detector
 from ..detector.lock import using
-from ..detector.step import Step, readings, told
+from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
-from .recorder import Watch
+from .recorder import Recorder
 from .trace import Change, Trace, costs_of
 
 __all__ = ["Change", "Trace", "run"]
 
 Array = NDArray[np.float64]
 
-CHUNK = 4096  # ticks a compiled call advances: bounds what a state without a bound must have room for
+CHUNK = 4096  # ticks per compiled call: limits how far the state of an unpruned filter must be enlarged in advance
 
 
 def run(
@@ -31,16 +31,42 @@ def run(
     raws: Sequence[Any] | None = None,
     detail: bool = False,
 ) -> Trace:
-    """Feed a finished stream to a detector and return what it did.
+    """Run a detector over a finished stream and return its steps.
 
-    `table` is a (T, J) array with one column a fidelity, in their order; or (T,) where there is only one; or a
-    DataFrame (anything with ``columns``), whose columns bear the fidelities' names. Of each row only the chosen
-    column is read. Where a reading has d numbers the shapes are (T, J, d) and (T, d), and a DataFrame with one
-    fidelity has the numbers as its columns, in order. `raws` are the raw inputs, one a tick, where a cost is a
-    function of them. `posterior` asks for the exact run-length posterior of every tick, `detail` for what the
-    pictures need (`Detail`, bounded in memory); neither changes a step. Bad input names its row and column, and
-    leaves the detector as it was.
+    Of each row only the reading at the chosen fidelity is used. If a row is invalid, the call raises and the detector
+    is restored to its state before the call.
 
+    Parameters
+    ----------
+    detector : Detector
+        The detector; it continues from its current state.
+    table : Any
+        The readings. An array of shape (T, J) with one column per fidelity, in their order; (T,) for one fidelity; or
+        a DataFrame (anything with ``columns``) whose columns have the fidelities' names. For readings of d numbers
+        the shapes are (T, J, d) and (T, d), and a DataFrame with one fidelity has the d numbers as its columns, in
+        order.
+    posterior : bool
+        Whether to return the exact run-length posterior of every tick, (T, T); False by default.
+    raws : Sequence[Any] or None
+        Raw inputs, one per tick, if a cost is a function of them; None by default.
+    detail : bool
+        Whether to collect what plots need (`Detail`, of bounded size); False by default. It changes no step.
+
+    Returns
+    -------
+    Trace
+        One row per tick.
+
+    Raises
+    ------
+    ValueError
+        If the table has the wrong shape or lacks a column, or a reading cannot be used; the message names its row and
+        column. Also if `posterior` is requested of a detector that has already seen readings.
+    TypeError
+        If a reading is not a number.
+
+    Examples
+    --------
     >>> from mfbocd import Detector, Gaussian
     >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
     >>> trace.run_length
@@ -53,25 +79,25 @@ def run(
     def work() -> Trace:
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
         if choice is None or posterior or detail or detector.model.advance is None or raws is not None:
-            return _walk(detector, columns, posterior, raws, detail)
-        return _leap(detector, columns, choice[:, 0])
+            return _run_stepwise(detector, columns, posterior, raws, detail)
+        return _run_scheduled(detector, columns, choice[:, 0])
 
-    return _whole(detector, work)
+    return _rollback_on_error(detector, work)
 
 
-def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:
-    """Many ticks a compiled call: for choices known beforehand."""
+def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:
+    """Advance many ticks per compiled call, for choices that are known in advance."""
     first, ticks = detector.ticks, len(choice)
     x = _readings(detector, columns, choice)
     skipped = np.isnan(x)
     zeta = np.where(skipped, 0.0, np.array([f.zeta for f in detector.fidelities])[choice])
-    fed = np.where(skipped, 0.0, x)
+    applied = np.where(skipped, 0.0, x)
     cost = np.array([f.cost_of() for f in detector.fidelities])[choice]
     report = np.empty((ticks, layout.FIELDS, 1))
     for start in range(0, ticks, CHUNK):
         part = slice(start, min(start + CHUNK, ticks))
-        detector.advance(fed[part, None], zeta[part, None], report[part])
-    # added in order, as ticks told singly would add up
+        detector._advance(applied[part, None], zeta[part, None], report[part])
+    # summed in order, so that the total has the same bits as tick by tick
     detector.spent = float(np.add.accumulate(np.append(detector.spent, cost))[-1])
     return Trace(
         choice=choice,
@@ -80,45 +106,44 @@ def _leap(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> 
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
-        **told(report[:, :, 0].T.copy()),
+        **report_fields(report[:, :, 0].T.copy()),
     )
 
 
 def _columns(detector: Detector, table: Any) -> list[NDArray[Any]]:
-    """The readings of each fidelity, (T,) or (T, d): floats where they are numbers for certain, else as they came.
+    """Return the readings of each fidelity, (T,) or (T, d): as floats if the column is numeric, otherwise unchanged.
 
-    Whatever stands in a row of a fidelity that is not chosen there is never judged.
+    A value in a row where its fidelity is not chosen is never validated.
     """
-    d, ways = detector.model.dimension, len(detector.fidelities)
-    framed = hasattr(table, "columns") and hasattr(table, "__getitem__")
-    if framed and d == 1:
-        present = list(table.columns)
+    dimension, count = detector.model.dimension, len(detector.fidelities)
+    is_frame = hasattr(table, "columns") and hasattr(table, "__getitem__")
+    if is_frame and dimension == 1:
+        names = list(table.columns)
         for f in detector.fidelities:
-            if f.name not in present:
-                raise ValueError(f"table has no column {f.name!r}, only {', '.join(map(str, present))}")
-        return [_taken(cells(table[f.name])) for f in detector.fidelities]
-    values = stacked([table[name] for name in table.columns]) if framed else cells(table)
-    if values.ndim == (1 if d == 1 else 2) and ways == 1:
+            if f.name not in names:
+                raise ValueError(f"table has no column {f.name!r}, only {', '.join(map(str, names))}")
+        return [_as_numbers(cells(table[f.name])) for f in detector.fidelities]
+    values = stacked([table[name] for name in table.columns]) if is_frame else cells(table)
+    if values.ndim == (1 if dimension == 1 else 2) and count == 1:
         values = values[:, None]
-    if d == 1 and (values.ndim != 2 or values.shape[1] != ways):
-        raise ValueError(f"table must have shape (T, {ways}), one column a fidelity, not {values.shape}")
-    if d > 1 and (values.ndim != 3 or values.shape[1:] != (ways, d)):
-        shape = f"(T, {d})" if ways == 1 else f"(T, {ways}, {d})"
-        raise ValueError(f"table must have shape {shape}, {d} numbers a reading, not {np.shape(table)}")
-    return [_taken(values[:, j]) for j in range(ways)]
+    if dimension == 1 and (values.ndim != 2 or values.shape[1] != count):
+        raise ValueError(f"table must have shape (T, {count}), one column per fidelity, not {values.shape}")
+    if dimension > 1 and (values.ndim != 3 or values.shape[1:] != (count, dimension)):
+        shape = f"(T, {dimension})" if count == 1 else f"(T, {count}, {dimension})"
+        raise ValueError(f"table must have shape {shape}, {dimension} numbers per reading, not {np.shape(table)}")
+    return [_as_numbers(values[:, j]) for j in range(count)]
 
 
-def _taken(column: NDArray[Any]) -> NDArray[Any]:
+def _as_numbers(column: NDArray[Any]) -> NDArray[Any]:
     return numbers(column) if column.dtype.kind in "biuf" else column
 
 
 def _readings(detector: Detector, columns: list[NDArray[Any]], choice: NDArray[np.int64]) -> Array:
-    """The chosen readings as floats, NaN where missing; an error names a bad row and its column."""
+    """Return the chosen readings as floats, NaN if missing; an error names the row and the column."""
     x = np.empty((len(choice), *columns[0].shape[1:]))
     for j, column in enumerate(columns):
         rows = np.flatnonzero(choice == j)
-        named = detector.fidelities[j].name
-        where = partial(_place, rows, named)
+        where = partial(_place, rows, detector.fidelities[j].name)
         x[rows] = readings(detector.model, column[rows], detector.missing, where)
     return x
 
@@ -127,58 +152,84 @@ def _place(rows: NDArray[np.int64], column: str, i: int) -> str:
     return f"row {rows[i]}, column {column!r}"
 
 
-def follow(detector: Detector, table: Any, each: Callable[[Step], None], raws: Sequence[Any] | None = None) -> Trace:
-    """`run`, with a look at the detector after every tick."""
-    return _whole(detector, lambda: _walk(detector, _columns(detector, table), False, raws, False, each))
+def run_each(
+    detector: Detector, table: Any, on_step: Callable[[Step], None], raws: Sequence[Any] | None = None
+) -> Trace:
+    """Run a detector over a finished stream and call a function after every tick.
+
+    Parameters
+    ----------
+    detector : Detector
+        The detector; it continues from its current state.
+    table : Any
+        The readings, as in `run`.
+    on_step : Callable[[Step], None]
+        Called with every step.
+    raws : Sequence[Any] or None
+        Raw inputs, one per tick, if a cost is a function of them; None by default.
+
+    Returns
+    -------
+    Trace
+        One row per tick.
+
+    Raises
+    ------
+    ValueError
+        As in `run`.
+    """
+    return _rollback_on_error(
+        detector, lambda: _run_stepwise(detector, _columns(detector, table), False, raws, False, on_step)
+    )
 
 
-def _whole(detector: Detector, work: Callable[[], Trace]) -> Trace:
-    """All of it, or an error and a detector as it was; an error, too, while another thread uses the detector."""
+def _rollback_on_error(detector: Detector, work: Callable[[], Trace]) -> Trace:
+    """Do the work while holding the detector's lock; if it raises, restore the detector's state."""
     with using(detector):
-        before, spent, learnt = detector.filter.state.copy(), detector.spent, detector.policy.state()
+        before, spent, policy_state = detector._filter.state.copy(), detector.spent, detector.policy.state()
         try:
             return work()
         except BaseException:
-            detector.adopt(before, spent)
-            detector.policy.restore(learnt)
+            detector._adopt(before, spent)
+            detector.policy.restore(policy_state)
             raise
 
 
-def _walk(
+def _run_stepwise(
     detector: Detector,
     columns: list[Any],
     posterior: bool,
     raws: Sequence[Any] | None,
     detail: bool,
-    each: Callable[[Step], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
 ) -> Trace:
-    """Tick by tick: for choices that hang on what was read, for what is looked at on the way, for slow models."""
+    """Advance tick by tick: for choices that depend on readings, for callbacks and detail, and for slow models."""
     ticks = len(columns[0])
     if posterior and detector.ticks:
-        raise ValueError(f"posterior=True needs a detector that has seen nothing, not {detector.ticks} ticks")
+        raise ValueError(f"posterior=True needs a detector before its first tick, not after {detector.ticks} ticks")
     rows = np.zeros((ticks, ticks)) if posterior else None
     index = {f.name: j for j, f in enumerate(detector.fidelities)}
-    watch = Watch(detector, ticks=ticks) if detail else None
-    # floats of Python are taken at once, numpy's are judged: several times slower
-    given = [column.tolist() if column.dtype == float and column.ndim == 1 else column for column in columns]
+    recorder = Recorder(detector, ticks=ticks) if detail else None
+    # Python floats need no validation in `update`; numpy scalars make it several times slower
+    values_of = [column.tolist() if column.dtype == float and column.ndim == 1 else column for column in columns]
     steps: list[Step] = []
     for t in range(ticks):
         raw = None if raws is None else raws[t]
         f = detector.choose(raw)
-        if watch is not None:
-            watch.before()
-        value = None if f.zeta == 0.0 and detector.missing == "skip" else given[index[f.name]][t]
+        if recorder is not None:
+            recorder.before_tick()
+        value = None if f.zeta == 0.0 and detector.missing == "skip" else values_of[index[f.name]][t]
         try:
             steps.append(detector.update(value, f.name, raw=raw))
         except (TypeError, ValueError) as error:
             raise type(error)(f"row {t}, column {f.name!r}: {error}") from None
-        if watch is not None:
-            watch.after(steps[-1])
-        if each is not None:
-            each(steps[-1])
+        if recorder is not None:
+            recorder.after_tick(steps[-1])
+        if on_step is not None:
+            on_step(steps[-1])
         if rows is not None:
             length, weight = detector.run_length
             rows[t, length] = weight
-    if watch is not None:
-        return watch.trace(posterior=rows)
+    if recorder is not None:
+        return recorder.trace(posterior=rows)
     return Trace.of(steps, detector, posterior=rows)

@@ -1,9 +1,10 @@
-"""The steps of a stream as arrays, and what its pictures need beside them."""
+"""The record of a finished stream: its steps as arrays, and the extra detail that plots need."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,17 @@ Ticks = NDArray[np.int64]
 
 
 class Change(NamedTuple):
-    """One alarm of a trace: the tick it fired, the tick the regime most probably began, P(it is a new one)."""
+    """One alarm of a trace.
+
+    Attributes
+    ----------
+    tick : int
+        Tick at which the alarm fired.
+    changed_at : int
+        Tick at which the new regime most probably began.
+    confidence : float
+        P(a new regime began within the alarm's window), in [0, 1].
+    """
 
     tick: int
     changed_at: int
@@ -31,70 +42,124 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Detail:
-    """What the pictures need beside the steps; `run(..., detail=True)` collects it.
+    """What plots need beyond the steps; `run(..., detail=True)` collects it.
 
-    The gains are of every tick. What is dear to compute or large, the band and the run-length posterior, is kept of
-    at most 1024 ticks, evenly spaced: every tick of a stream as short as that, every second of one twice as long.
+    The gains are recorded at every tick. The prediction band and the run-length posterior are expensive or large, so
+    they are kept for at most 1024 evenly spaced ticks: every tick of a stream up to that length, every second tick of
+    one twice as long.
+
+    Attributes
+    ----------
+    level : float
+        Probability of the prediction band and of the intervals in `began`, in (0, 1).
+    gain : str
+        Which gain `gains` holds: that of the policy, or "joint" if the policy uses none.
+    gains : numpy.ndarray
+        (T, J): expected gain of each fidelity before tick t was read, in nats (a variance if `gain` is "variance").
+    began : numpy.ndarray
+        (A, 2): for each alarm, in order, the first and last tick of the credible interval of the change.
+
+        Given that there was a change, it lies in the interval with probability `level`. P(there was a change) is the
+        alarm's `confidence`.
+    tick : numpy.ndarray
+        (n,): the ticks at which `low`, `high` and `weight` were recorded.
+    low : numpy.ndarray
+        (n,): lower end of the prediction interval of x_{t+1}, at the best fidelity (`Detector.interval`).
+    high : numpy.ndarray
+        (n,): upper end of the prediction interval.
+    length : numpy.ndarray
+        (B + 1,): edges of the run-length bins, B at most 256; bin b covers length[b] <= r < length[b + 1].
+    weight : numpy.ndarray
+        (n, B): filtered P(r_t in bin b). The last bin also holds all longer run lengths, at most 1e-3.
     """
 
     level: float
-    """Probability of the band and of the intervals in `began`."""
     gain: str
-    """Which gain `gains` holds: the policy's own, or "joint" where it weighs none."""
     gains: Array
-    """(T, J): what each fidelity was expected to tell at tick t, before it was read."""
     began: Ticks
-    """(A, 2): for each alarm, in order, the ticks between which the new regime began, with probability `level` if
-    it is a new one; `confidence` is the probability that it is."""
     tick: Ticks
-    """(n,): the ticks of the rows below."""
     low: Array
-    """(n,): lower end of where x_{t+1} lies after tick t, read at the best fidelity (`Detector.interval`)."""
     high: Array
-    """(n,): upper end."""
     length: Ticks
-    """(B + 1,): edges of the run-length bins, B at most 256; bin b holds length[b] <= r < length[b + 1]."""
     weight: Array
-    """(n, B): the filtered P(r_t in bin b). The last bin also holds what lies beyond it, at most 1e-3."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The steps of a stream, as arrays of length T."""
+    """The steps of a stream, as arrays of length T.
+
+    Attributes
+    ----------
+    choice : numpy.ndarray
+        Index of the fidelity read; -1 if nothing was read at that tick.
+    x : numpy.ndarray
+        The reading; NaN if it is missing. Shape (T, d) for readings of d numbers.
+    cost : numpy.ndarray
+        Cost of the reading, in the unit of the fidelities' costs.
+    mean : numpy.ndarray
+        E[x_{t+1}] after tick t, with the shape of `x`.
+    run_length : numpy.ndarray
+        Most probable run length, argmax_l P(r_t = l).
+    p_change : numpy.ndarray
+        P(change within the alarm's window).
+    alarm : numpy.ndarray
+        Whether the alarm fired.
+    changed_at : numpy.ndarray
+        At an alarm, the tick at which the new regime most probably began; otherwise -1.
+    confidence : numpy.ndarray
+        At an alarm, P(a regime began after the last alarm and within the window); otherwise NaN.
+    fidelities : tuple[str, ...]
+        Names of the fidelities, indexed by `choice`.
+    first : int
+        Tick of the first row.
+    posterior : numpy.ndarray or None
+        (T, T), if requested: row t holds the filtered P(r_t = l), l = 0..t.
+    costs : tuple[float, ...]
+        Cost of one reading at each fidelity, NaN if the cost is a function; empty if only the names are known.
+    detail : Detail or None
+        What plots need, if requested.
+    """
 
     choice: NDArray[np.int64]
-    """Index of the fidelity read; -1 where time merely passed."""
     x: Array
-    """The reading; NaN if missing. (T, d) where a reading has d numbers."""
     cost: Array
     mean: Array
-    """E[x_{t+1}] after tick t, shaped as `x`."""
     run_length: NDArray[np.int64]
-    """MAP of r_t."""
     p_change: Array
-    """P(change within the alarm's window)."""
     alarm: NDArray[np.bool_]
     changed_at: NDArray[np.int64]
-    """At an alarm the tick the new regime most probably began at; else -1."""
     confidence: Array
-    """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
     fidelities: tuple[str, ...]
-    """Names `choice` refers to."""
     first: int = 0
-    """Tick of the first row."""
     posterior: Array | None = None
-    """On request, (T, T): row t holds the filtered P(r_t = l), l = 0..t."""
     costs: tuple[float, ...] = ()
-    """What one reading at each fidelity costs, NaN where that is a function; empty where only names are known."""
     detail: Detail | None = None
-    """On request, what the pictures need."""
 
     @classmethod
-    def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **more: Any) -> Self:
-        """The trace of steps made one by one, by this detector or at these fidelities (or just their names).
+    def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
+        """Build the trace of steps that were made one by one.
 
-        `more` are other fields of a trace.
+        Parameters
+        ----------
+        steps : Sequence[Step]
+            Steps of consecutive ticks.
+        fidelities : Detector or Iterable[Fidelity or str]
+            The detector that made the steps, or its fidelities, or just their names.
+        **fields : Any
+            Further fields of the trace, such as ``posterior`` or ``detail``.
 
+        Returns
+        -------
+        Trace
+            One row per step. Without steps, the trace has length 0 and starts at the detector's tick.
+
+        Raises
+        ------
+        ValueError
+            If the steps are not consecutive, or one was read at an unknown fidelity.
+
+        Examples
+        --------
         >>> from mfbocd import Gaussian
         >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
         >>> trace = Trace.of([detector.step(x) for x in (0.1, -0.3, 0.2, 6.0, 6.1)], detector)
@@ -102,18 +167,20 @@ class Trace:
         (3, 5.0)
         """
         first = fidelities.ticks if isinstance(fidelities, Detector) else 0
-        known = list(fidelities.fidelities if isinstance(fidelities, Detector) else fidelities)
-        index: dict[str | None, int] = {f if isinstance(f, str) else f.name: j for j, f in enumerate(known)}
+        given = list(fidelities.fidelities if isinstance(fidelities, Detector) else fidelities)
+        index: dict[str | None, int] = {f if isinstance(f, str) else f.name: j for j, f in enumerate(given)}
         names = [name for name in index if name is not None]
         if steps:
             first = steps[0].tick
         for expected, step in enumerate(steps, first):
             if step.tick != expected:
-                raise ValueError(f"steps must be of consecutive ticks: {expected} was expected, not {step.tick}")
+                raise ValueError(f"steps must have consecutive ticks: expected {expected}, not {step.tick}")
             if step.fidelity is not None and step.fidelity not in index:
-                raise ValueError(f"step {step.tick} read {step.fidelity!r}, which is none of {', '.join(names)}")
-        if all(isinstance(f, Fidelity) for f in known):
-            more.setdefault("costs", costs_of([f for f in known if isinstance(f, Fidelity)]))
+                raise ValueError(
+                    f"step {step.tick}: fidelity must be one of {', '.join(names)}, not {step.fidelity!r}"
+                )
+        if all(isinstance(f, Fidelity) for f in given):
+            fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
         index[None] = -1
         return cls(
             choice=np.array([index[s.fidelity] for s in steps], dtype=np.int64),
@@ -127,7 +194,7 @@ class Trace:
             confidence=np.array([np.nan if s.confidence is None else s.confidence for s in steps]),
             fidelities=tuple(names),
             first=first,
-            **more,
+            **fields,
         )
 
     def __len__(self) -> int:
@@ -135,41 +202,87 @@ class Trace:
 
     @property
     def spent(self) -> float:
-        """What the readings cost together."""
+        """Total cost of the readings."""
         return float(self.cost.sum())
 
     @property
     def changes(self) -> list[Change]:
-        """The alarms, in order."""
+        """The alarms, in order of their ticks."""
         return [
             Change(self.first + int(t), int(self.changed_at[t]), float(self.confidence[t]))
             for t in np.flatnonzero(self.alarm)
         ]
 
     def number(self, j: int) -> Self:
-        """The trace of one number of each reading, to be drawn: where there are several, a picture shows one."""
+        """Select one component of readings that have several, so that it can be plotted.
+
+        Parameters
+        ----------
+        j : int
+            Index of the component, from 0.
+
+        Returns
+        -------
+        Trace
+            The same steps with `x` and `mean` of shape (T,), without `detail`.
+
+        Raises
+        ------
+        ValueError
+            If each reading is a single number.
+        """
         if self.x.ndim == 1:
-            raise ValueError("each reading has one number: there is none to pick")
+            raise ValueError("number needs readings of several numbers, but each reading has one")
         return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None)
 
     def plot(self, **options: Any) -> Figure:
-        """The standard figure (extra ``plot``); `mfbocd.plots.figure` says what it shows and takes."""
+        """Draw the standard figure (extra ``plot``).
+
+        Parameters
+        ----------
+        **options : Any
+            Options of `mfbocd.plots.figure`, such as ``time``, ``unit`` or ``budget``.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure, not yet shown or saved.
+
+        Raises
+        ------
+        ValueError
+            If readings have several numbers: select one with `number`.
+        ImportError
+            If matplotlib is not installed.
+        """
         from . import plots
 
         if self.x.ndim > 1:
-            raise ValueError(f"each reading has {self.x.shape[1]} numbers: draw one, trace.number(0).plot()")
+            raise ValueError(f"plot needs readings of one number, not {self.x.shape[1]}: use trace.number(0).plot()")
         return plots.figure(self, **options)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a tick as a pandas DataFrame (extra ``frame``); several numbers are columns x_0, x_1, ..."""
+        """Return the steps as a pandas DataFrame (extra ``frame``).
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per tick, indexed by ``tick``, with the fidelity's name and every per-tick field. Readings of d
+            numbers become the columns x_0, x_1, ...
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+        """
         try:
             import pandas as pd
         except ImportError:
             raise ImportError("to_frame needs pandas: pip install 'mfbocd[frame]'") from None
 
-        names = np.array([*self.fidelities, None], dtype=object)  # the last is what -1 refers to
+        names = np.array([*self.fidelities, None], dtype=object)  # -1, nothing read, selects the last
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        for f in fields(self):
+        for f in dataclasses.fields(self):
             if f.name not in ("posterior", "fidelities", "first", "costs", "detail"):
                 value = getattr(self, f.name)
                 if value.ndim == 1:
@@ -181,11 +294,22 @@ class Trace:
 
 
 def _readings(steps: Sequence[Step]) -> Array:
-    several = next((len(s.mean) for s in steps if isinstance(s.mean, tuple)), 0)
-    nothing = (np.nan,) * several if several else np.nan
-    return np.array([nothing if s.x is None else s.x for s in steps], dtype=np.float64)
+    dimension = next((len(s.mean) for s in steps if isinstance(s.mean, tuple)), 0)
+    missing = (np.nan,) * dimension if dimension else np.nan
+    return np.array([missing if s.x is None else s.x for s in steps], dtype=np.float64)
 
 
 def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:
-    """What one reading at each costs, NaN where that is a function of the raw input."""
+    """Return the cost of one reading at each fidelity, NaN where it is a function of the raw input.
+
+    Parameters
+    ----------
+    fidelities : Sequence[Fidelity]
+        The fidelities.
+
+    Returns
+    -------
+    tuple[float, ...]
+        One cost per fidelity, in their order.
+    """
     return tuple(np.nan if callable(f.cost) else float(f.cost) for f in fidelities)

@@ -1,8 +1,8 @@
-"""The same detectors on Apache Spark, one a key, with state that Spark keeps and restores (extra ``spark``).
+"""Detectors on Apache Spark, one per key, with state that Spark keeps and restores (extra ``spark``).
 
-`detect_stream` follows a stream of Structured Streaming, `detect_batch` its history; both give the same rows.
-`session` starts a Spark that can do so, and says what is missing where it cannot. docs/scale.md tells when that is
-worth it.
+`detect_stream` processes a stream of Structured Streaming and `detect_batch` a finished frame; both return the same
+rows. `session` starts a suitable Spark session, and reports what is missing otherwise. docs/scale.md explains when
+Spark is worthwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams that have ended: the same rows from a finished frame."""
+"""Finished streams: the same rows from a batch frame."""
 
 from __future__ import annotations
 
@@ -27,10 +27,43 @@ def detect_batch(
     keys: Iterable[Any] | None = None,
     max_ahead: Ahead = "auto",
 ) -> DataFrame:
-    """Follow every stream of a finished frame from its first tick to its last; all else is as in `detect_stream`.
+    """Run one detector per stream of a finished frame, from the first tick to the last.
 
-    Gives what the stream gives, row for row, if no row came late there nor in conflict with an earlier one: here all
-    are put in order first. Each stream's rows are in the memory of one worker.
+    The result equals that of `detect_stream`, row for row, if there no row came late or in conflict with an earlier
+    one: here all rows are sorted first. The rows of each stream must fit into the memory of one worker.
+
+    Parameters
+    ----------
+    df : DataFrame
+        A finished frame, of ``spark.read``.
+    key : str
+        Column that identifies the stream of a row.
+    time : str
+        Column of integers or timestamps; it orders the rows, and each row is one tick.
+    readings : str or Mapping[str, str] or None
+        Column of the raw payload, or columns of the readings by fidelity, as in `detect_stream`.
+    config : Config
+        Configuration of every stream's detector.
+    observers : Observers or Callable[[], Observers] or None
+        Functions that observe a raw payload, as in `detect_stream`; None by default.
+    cache : Cache or None
+        Keeps a repeated task from paying for a reading again; None by default.
+    keys : Iterable[Any] or None
+        The expected streams; any by default.
+    max_ahead : timedelta or int or "auto" or None
+        How far ahead a time may lie, as in `detect_stream`.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `detect_stream`.
+
+    Raises
+    ------
+    ValueError
+        If the frame is streaming, or an argument does not fit the frame.
+    TypeError
+        If `config` or `max_ahead` has the wrong type.
     """
     if df.isStreaming:
         raise ValueError("df must be a finished frame, of spark.read; detect_stream takes a streaming one")

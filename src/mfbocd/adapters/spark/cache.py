@@ -1,4 +1,4 @@
-"""Readings kept outside of Spark, so that a micro-batch done again does not pay for them again."""
+"""Readings stored outside Spark, so that a repeated micro-batch does not pay for them again."""
 
 from __future__ import annotations
 
@@ -12,28 +12,63 @@ import numpy as np
 
 
 class CacheError(RuntimeError):
-    """A cache that cannot be read or written. It stops the query: without it readings would be paid for again."""
+    """A cache cannot be read or written; the query stops, because readings would otherwise be paid for again."""
 
 
 class Cache(Protocol):
-    """Readings by (stream, time, fidelity). It is sent to the workers, so it must be picklable.
+    """Interface of a store of readings by stream, time and fidelity.
 
-    Whatever either method raises stops the query, as a `CacheError`.
+    It is sent to the workers, so it must be picklable. Any exception of either method stops the query, as a
+    `CacheError`.
     """
 
     def get(self, stream: Any, time: int, fidelity: str) -> tuple[Any] | None:
-        """The reading, alone in a tuple, or None if it is not known."""
+        """Return a stored reading.
+
+        Parameters
+        ----------
+        stream : Any
+            Key of the stream.
+        time : int
+            Time of the row.
+        fidelity : str
+            Name of the fidelity.
+
+        Returns
+        -------
+        tuple[Any] or None
+            The reading in a tuple of length 1; None if it is not stored.
+        """
 
     def put(self, stream: Any, time: int, fidelity: str, x: Any) -> None:
-        """Remember a reading (a float, an array of them, or None if it is missing); safe before this returns."""
+        """Store a reading durably before returning.
+
+        Parameters
+        ----------
+        stream : Any
+            Key of the stream.
+        time : int
+            Time of the row.
+        fidelity : str
+            Name of the fidelity.
+        x : Any
+            The reading: a float, an array, or None if it is missing.
+        """
 
 
 class FolderCache:
-    """A `Cache` in a folder that all workers see, one small file a reading.
+    """A `Cache` in a folder that all workers can access, with one small file per reading.
 
-    For readings that cost more than writing a file: a network, a paid service, a person. Old files may be removed
-    once their micro-batch is committed.
+    It is meant for readings that cost more than writing a file: a network, a paid service, a person. Files may be
+    deleted once their micro-batch is committed.
 
+    Parameters
+    ----------
+    folder : str or Path
+        The folder; it is created if it does not exist.
+
+    Examples
+    --------
     >>> import tempfile
     >>> cache = FolderCache(tempfile.mkdtemp())
     >>> cache.get("press 7", 12, "camera") is None
@@ -47,38 +82,72 @@ class FolderCache:
         self.folder = str(folder)
 
     def get(self, stream: Any, time: int, fidelity: str) -> tuple[Any] | None:
-        """The reading, if its file is there."""
-        path, name = self._place(stream, time, fidelity)
+        """Return a stored reading.
+
+        Parameters
+        ----------
+        stream : Any
+            Key of the stream.
+        time : int
+            Time of the row.
+        fidelity : str
+            Name of the fidelity.
+
+        Returns
+        -------
+        tuple[Any] or None
+            The reading in a tuple of length 1; None if there is no file.
+
+        Raises
+        ------
+        ValueError
+            If the file does not hold this reading.
+        """
+        path, name = self._path(stream, time, fidelity)
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            # `put` will need the folder: if it cannot be made, that must be known before the reading is paid for
+            # `put` needs the folder: if it cannot be created, fail before the reading is paid for
             path.parent.mkdir(parents=True, exist_ok=True)
             return None
         try:
-            held = json.loads(text)
-            if held["of"] != name:
-                raise ValueError(f"it is of {held['of']}")
-            return (held["x"],)
+            stored = json.loads(text)
+            if stored["of"] != name:
+                raise ValueError(f"it belongs to {stored['of']}")
+            return (stored["x"],)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no reading of {name}; remove it to read again: {error}") from None
+            raise ValueError(
+                f"{path} does not hold the reading of {name}; delete it to read again: {error}"
+            ) from None
 
     def put(self, stream: Any, time: int, fidelity: str, x: Any) -> None:
-        """Write beside, sync, rename: the file is whole or not there."""
-        path, name = self._place(stream, time, fidelity)
+        """Store a reading atomically: written to a temporary file, synced and renamed.
+
+        Parameters
+        ----------
+        stream : Any
+            Key of the stream.
+        time : int
+            Time of the row.
+        fidelity : str
+            Name of the fidelity.
+        x : Any
+            The reading: a float, an array, or None if it is missing.
+        """
+        path, name = self._path(stream, time, fidelity)
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with beside.open("w", encoding="utf-8") as file:
+            with temporary.open("w", encoding="utf-8") as file:
                 json.dump({"of": name, "x": _plain(x)}, file)
                 file.flush()
                 os.fsync(file.fileno())
-            beside.replace(path)
+            temporary.replace(path)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
 
-    def _place(self, stream: Any, time: int, fidelity: str) -> tuple[Path, str]:
+    def _path(self, stream: Any, time: int, fidelity: str) -> tuple[Path, str]:
         name = json.dumps([str(stream), time, fidelity])
         mark = hashlib.sha256(name.encode()).hexdigest()
         return Path(self.folder) / mark[:2] / f"{mark}.json", name

@@ -1,4 +1,4 @@
-"""Spark frames in and out: which columns are read, of what types, and what the answer's rows look like."""
+"""Spark frames: columns and types that are read, and the rows of the result."""
 
 from __future__ import annotations
 
@@ -16,22 +16,44 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 OWN = ("tick", "fidelity", "x", "cost", "mean", "p_change", "alarm", "changed_at", "confidence", "problem")
-"""Columns of the answer, after the key and the time under their own names."""
+"""Columns of the result, after the columns of the key and the time."""
 
 Readings = str | Mapping[str, str] | None
 Ahead = timedelta | int | Literal["auto"] | None
 DAY = timedelta(days=1)
-"""What "auto" allows a timestamp to lie ahead of the clock."""
+"""How far "auto" allows a timestamp to lie ahead of the clock."""
 EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
 def steps(answer: DataFrame) -> DataFrame:
-    """The rows of an answer that are steps of detectors."""
+    """Return the rows of a result that are steps of detectors.
+
+    Parameters
+    ----------
+    answer : DataFrame
+        The result of `detect_stream` or `detect_batch`.
+
+    Returns
+    -------
+    DataFrame
+        The steps, without the column ``problem``.
+    """
     return answer.where("problem IS NULL").drop("problem")
 
 
 def problems(answer: DataFrame) -> DataFrame:
-    """The side output: rows that came late or that no detector could use, and why."""
+    """Return the rows of a result that came late or that no detector could use.
+
+    Parameters
+    ----------
+    answer : DataFrame
+        The result of `detect_stream` or `detect_batch`.
+
+    Returns
+    -------
+    DataFrame
+        The key, the time, and the ``problem``.
+    """
     keep = [name for name in answer.columns if name not in OWN or name == "problem"]
     return answer.where("problem IS NOT NULL").select(*keep)
 
@@ -49,7 +71,43 @@ def job_of(
     *,
     shared: bool,
 ) -> tuple[Job, DataFrame]:
-    """What the workers must know, and the columns they read; ValueError if the arguments do not fit the frame."""
+    """Return what the workers need to know, and the columns they read.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The frame.
+    key : str
+        Column of the stream's key.
+    time : str
+        Column of the time.
+    readings : str or Mapping[str, str] or None
+        Column of the raw payload, or columns of the readings by fidelity.
+    config : Config
+        The configuration.
+    observers : Observers or Callable[[], Observers] or None
+        Functions that observe the payload.
+    cache : Cache or None
+        Cache of readings.
+    keys : Iterable[Any] or None
+        Expected keys.
+    max_ahead : timedelta or int or str or None
+        How far ahead a time may lie.
+    shared : bool
+        Whether the streams share a budget.
+
+    Returns
+    -------
+    tuple[Job, DataFrame]
+        The job, and the frame that the workers read.
+
+    Raises
+    ------
+    ValueError
+        If the arguments do not fit the frame.
+    TypeError
+        If `config` or `max_ahead` has the wrong type.
+    """
     if not isinstance(config, Config):
         raise TypeError(f"config must be a mfbocd.io.config.Config, not {config!r}")
     names = [f.name for f in config.fidelities if f.zeta > 0.0] or ["full"]
@@ -100,7 +158,7 @@ def job_of(
 
 
 def _number(df: DataFrame, place: str, several: bool) -> Column:
-    """A column of readings as doubles, which every kind of number becomes anyway; ValueError if it has none."""
+    """Return a column of readings as doubles; ValueError if it does not hold numbers."""
     from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, IntegralType
 
     kind = df.schema[place].dataType
@@ -119,7 +177,7 @@ def _number(df: DataFrame, place: str, several: bool) -> Column:
 
 
 def _ahead(df: DataFrame, time: str, given: Ahead) -> timedelta | int | None:
-    """How far ahead a time may lie, in the terms of the time's column: of the clock, or of the time before it."""
+    """Return how far ahead a time may lie: of the clock for timestamps, of the previous time for integers."""
     from pyspark.sql.types import IntegralType, TimestampNTZType, TimestampType
 
     kind = df.schema[time].dataType
@@ -145,7 +203,7 @@ def _ahead(df: DataFrame, time: str, given: Ahead) -> timedelta | int | None:
 
 
 def _taken(df: DataFrame, key: str, time: str, raw: list[Column], ahead: timedelta | None) -> DataFrame:
-    """The columns a worker reads: key, time as a whole number, readings as raw_0, raw_1, ..., and what is unfit."""
+    """Return the columns a worker reads: key, time as an integer, raw_0, raw_1, ..., and the problem if any."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
@@ -175,7 +233,22 @@ def _taken(df: DataFrame, key: str, time: str, raw: list[Column], ahead: timedel
 
 
 def inner_schema(df: DataFrame, key: str, config: Config) -> StructType:
-    """Of the rows a worker gives back."""
+    """Return the schema of the rows that a worker returns.
+
+    Parameters
+    ----------
+    df : DataFrame
+        The frame.
+    key : str
+        Column of the stream's key.
+    config : Config
+        The configuration.
+
+    Returns
+    -------
+    StructType
+        The schema.
+    """
     from pyspark.sql.types import ArrayType, BooleanType, DoubleType, LongType, StringType, StructType
 
     reading: DataType = DoubleType()
@@ -191,7 +264,18 @@ def inner_schema(df: DataFrame, key: str, config: Config) -> StructType:
 
 
 def values(told: Told) -> tuple[Any, ...]:
-    """One row of the answer, in the order of `inner_schema`."""
+    """Return one row of the result, in the order of `inner_schema`.
+
+    Parameters
+    ----------
+    told : Told
+        A worker's step or problem.
+
+    Returns
+    -------
+    tuple[Any, ...]
+        The row.
+    """
     step = told.step
     if step is None:
         return (told.key, told.time, *(None,) * (len(OWN) - 1), told.problem)
@@ -200,7 +284,24 @@ def values(told: Told) -> tuple[Any, ...]:
 
 
 def named(answer: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
-    """The answer with the key's and the time's own names, and the time's own type."""
+    """Return the result with the original names of the key and the time, and the original type of the time.
+
+    Parameters
+    ----------
+    answer : DataFrame
+        The workers' rows.
+    df : DataFrame
+        The frame.
+    key : str
+        Column of the stream's key.
+    time : str
+        Column of the time.
+
+    Returns
+    -------
+    DataFrame
+        The result.
+    """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import TimestampNTZType, TimestampType
 
@@ -213,7 +314,18 @@ def named(answer: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
 
 
 def plain(raw: Any) -> Any:
-    """A payload as it is whichever way Spark brings it: structs are dicts, arrays lists, an empty cell None."""
+    """Return a payload in the same form for every Spark API: structs as dicts, arrays as lists, empty cells as None.
+
+    Parameters
+    ----------
+    raw : Any
+        The payload.
+
+    Returns
+    -------
+    Any
+        The plain payload.
+    """
     from pyspark.sql import Row
 
     if isinstance(raw, Row):

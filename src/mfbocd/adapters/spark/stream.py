@@ -1,4 +1,4 @@
-"""Streams that go on: one detector a key in the state of a Structured Streaming query."""
+"""Unbounded streams: one detector per key in the state of a Structured Streaming query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from ...io.config import Config
 from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
-from .group import GroupBudget
+from .group import GroupBudget, Prices
 from .java import PROVIDER, ROCKSDB
 from .worker import Given, Job, Observers, worker_of
 
@@ -36,37 +36,59 @@ def detect_stream(
     start: DataFrame | None = None,
     max_ahead: Ahead = "auto",
 ) -> DataFrame:
-    """Follow every stream of a streaming frame with a detector of its own; a frame of steps, and of problems.
+    """Run one detector per stream of a streaming frame, and return a frame of steps and problems.
 
-    Within a micro-batch the rows of a stream are taken in the order of their times. A row that was applied before is
-    passed over; one that differs from the row applied at its time is reported and not applied, as is one that comes
-    after a later one was applied, or too far ahead. A row that no detector can use (an empty key or time, an unknown
-    key, a reading out of the model's range, a NaN where the config says ``missing = "raise"``, a record that Spark
-    could not parse) is reported and changes nothing. `steps` and `problems` separate the two.
+    Within a micro-batch the rows of a stream are processed in the order of their times. A row that was applied before
+    is skipped. A row that differs from the one applied at its time, that comes after a later one was applied, or that
+    lies too far ahead is reported and not applied. A row that no detector can use (an empty key or time, an unknown
+    key, a reading out of the model's range, a NaN if the configuration says ``missing = "raise"``, a record that
+    Spark could not parse) is reported and changes nothing. `steps` and `problems` separate the two kinds of rows.
 
-    Every stream draws from a seed of its own, `stream_seed` of the config's seed and the key.
+    Every stream has its own seed, `stream_seed` of the configuration's seed and the key.
 
     Parameters
     ----------
-    key: the column that says which stream a row is of.
-    time: a column of whole numbers or timestamps; it orders the rows, and each row is one tick.
-    readings: the column of the raw payload, which `observers` read; or by fidelity the column its readings stand in,
-        a number (or an array of them); None where the config names those columns.
-    config: what every stream's detector is made of.
-    observers: for a raw payload, by fidelity a function of it; or a function that makes them, called once a worker
-        process, which is how a network is loaded once.
-    cache: keeps a replayed micro-batch from paying for a reading again. If it fails the query stops.
-    group: one budget, with one price, for all streams together.
-    keys: the streams that are expected; any by default.
-    start: detectors to go on from, a frame with the key's column and ``state``, the bytes of `Detector.to_bytes`;
-        each keeps its own seed.
-    max_ahead: rows further ahead are reported, so that one wrong clock does not make all later rows late. For
-        timestamps a `datetime.timedelta` ahead of the clock when the micro-batch began, "auto" is a day. For whole
-        numbers, whose unit is not known, a whole number ahead of the stream's last time, "auto" is no limit; after a
-        longer gap, start the query again with a larger one. None is no limit.
+    df : DataFrame
+        A streaming frame, of ``spark.readStream``.
+    key : str
+        Column that identifies the stream of a row.
+    time : str
+        Column of integers or timestamps; it orders the rows, and each row is one tick.
+    readings : str or Mapping[str, str] or None
+        Column of the raw payload, which `observers` read; or the column of each fidelity's readings (numbers or
+        arrays of numbers) by the fidelity's name. None uses the columns in the configuration.
+    config : Config
+        Configuration of every stream's detector.
+    observers : Observers or Callable[[], Observers] or None
+        For a raw payload, a function of it by fidelity; or a function that returns these, called once per worker
+        process, so that a network is loaded once. None by default.
+    cache : Cache or None
+        Keeps a replayed micro-batch from paying for a reading again; if it fails, the query stops. None by default.
+    group : GroupBudget or None
+        One budget, with one price, for all streams together. None by default: every stream has its own.
+    keys : Iterable[Any] or None
+        The expected streams; any by default.
+    start : DataFrame or None
+        Detectors to continue from: a frame with the key's column and ``state``, the bytes of `Detector.to_bytes`;
+        each keeps its own seed. None by default.
+    max_ahead : timedelta or int or "auto" or None
+        Rows further ahead are reported, so that one wrong clock does not make all later rows late. For timestamps, a
+        `datetime.timedelta` ahead of the clock at the start of the micro-batch; "auto" is one day. For integers,
+        whose unit is unknown, an integer ahead of the stream's last time; "auto" is no limit. After a longer gap,
+        restart the query with a larger limit. None is no limit.
 
-    The answer has the key's and the time's column, ``tick``, ``fidelity``, ``x``, ``cost``, ``mean``, ``p_change``,
-    ``alarm``, ``changed_at``, ``confidence`` as in `mfbocd.Step`, and ``problem``.
+    Returns
+    -------
+    DataFrame
+        The columns of the key and the time; ``tick``, ``fidelity``, ``x``, ``cost``, ``mean``, ``p_change``,
+        ``alarm``, ``changed_at`` and ``confidence`` as in `mfbocd.Step`; and ``problem``.
+
+    Raises
+    ------
+    ValueError
+        If the frame is not streaming, Spark's state store is not RocksDB, or an argument does not fit the frame.
+    TypeError
+        If `config` or `max_ahead` has the wrong type.
     """
     if not df.isStreaming:
         raise ValueError("df must be a streaming frame, of spark.readStream; detect_batch takes a finished one")
@@ -87,7 +109,7 @@ def detect_stream(
                 raise ValueError(f"start must have the columns {key} and state, but has {', '.join(start.columns)}")
         begin = start.select(start[key].alias("key"), start["state"].alias("state")).groupBy("key")
     answer = rows.groupBy("key").transformWithState(
-        statefulProcessor=Follower(job, None if group is None else group.folder),
+        statefulProcessor=Follower(job, None if group is None else group.prices),
         outputStructType=inner_schema(df, key, config),
         outputMode="Append",
         timeMode="None",
@@ -97,19 +119,27 @@ def detect_stream(
 
 
 class Follower(StatefulProcessor):
-    """The operator: reads a stream's record, follows its rows, writes the record back."""
+    """The stateful operator: reads a stream's record, processes its rows, and writes the record back.
 
-    def __init__(self, job: Job, prices: str | None) -> None:
+    Parameters
+    ----------
+    job : Job
+        What the workers need to know.
+    prices : Prices or None
+        The prices of a group.
+    """
+
+    def __init__(self, job: Job, prices: Prices | None) -> None:
         self.job = job
         self.prices = prices
         self._record: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """One value of bytes a stream."""
+        """Open the state: one value of bytes per stream."""
         self._record = handle.getValueState("record", "record BINARY")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802 (Spark's name)
-        """All rows of one stream in this micro-batch."""
+        """Process all rows of one stream in this micro-batch."""
         worker = worker_of(self.job)
         given: list[Given] = []
         for row in rows:
@@ -120,18 +150,18 @@ class Follower(StatefulProcessor):
             raw = row[first : first + len(self.job.columns)] if self.job.columns else plain(row[first])
             given.append(Given(row[at], raw, row[unfit]))
         kept = self._record.get()
-        price = None if self.prices is None else GroupBudget.price(self.prices, _batch(), worker.budget)
+        price = None if self.prices is None else self.prices.of(_batch())
         told, record = worker.follow(key[0], given, None if kept is None else bytes(kept[0]), price)
         if record is not None:
             self._record.update((record,))
         return iter([_ROW(*values(row)) for row in told])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
-        """A detector that came from elsewhere."""
+        """Store a detector that the query continues from."""
         self._record.update((bytes(initialState["state"]),))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: the operator keeps no resources."""
 
 
 def _batch() -> int:

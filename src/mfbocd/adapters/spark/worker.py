@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import zlib
 from bisect import bisect_left
@@ -11,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...belief.filter import fresh_state
 from ...belief.hazard import Learned
 from ...belief.serialization import unpack as unpack_blob
+from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import restore
 from ...detector.step import Step, reading
@@ -175,12 +176,12 @@ class Worker:
             if price is not None:
                 detector.policy = self._net(price)
             return detector
-        detector = self.fresh.twin()
+        detector = copy.copy(self.fresh)
         if price is not None:
             detector.policy = self._net(price)
         if kept is None:
             detector.seed = stream_seed(self.config.seed, key)
-            detector.adopt(fresh_state(detector.model, detector.filter.setup, detector.seed), 0.0)
+            detector._adopt(fresh_state(detector.model, detector._filter.setup, detector.seed), 0.0)
             return detector
         self._same(kept, detector)
         restore(detector, *unpack_blob(kept.blob))

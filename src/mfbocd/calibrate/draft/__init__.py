@@ -1,7 +1,16 @@
-"""A first config from data: what can be guessed, each guess with the number it rests on."""
+"""A first configuration estimated from data, with the reason for every value."""
 
+from .columns import TIMES, TableColumns, classify_columns
 from .guess import GuessError, guess_config, template
 from .model import Guess, guess_model
-from .survey import TIMES, Survey, survey
 
-__all__ = ["TIMES", "Guess", "GuessError", "Survey", "guess_config", "guess_model", "survey", "template"]
+__all__ = [
+    "TIMES",
+    "Guess",
+    "GuessError",
+    "TableColumns",
+    "classify_columns",
+    "guess_config",
+    "guess_model",
+    "template",
+]

@@ -1,4 +1,4 @@
-"""A whole config: from a table with a column for each fidelity, or the example to start from."""
+"""A complete configuration: from a table with one column per fidelity, or an example to edit."""
 
 from __future__ import annotations
 
@@ -10,34 +10,41 @@ from numpy.typing import NDArray
 
 from ...io.config import Config
 from .. import CalibrationError, bernoulli_zeta, gaussian_zeta
-from ..noise import moves, noise_of
-from .model import Guess, guess_model, guess_plain
-from .survey import Survey
+from ..noise import noise_of, varies
+from .columns import TableColumns
+from .model import Guess, guess_basic_model, guess_model
 
 Array = NDArray[np.float64]
 
-DEAREST = 10.0  # placeholder cost of the best fidelity; the least has 1
+HIGHEST_COST = 10.0  # placeholder cost of the best fidelity; the worst has 1
 HAZARD = 1 / 250
 SHARE = 0.35
-PAIRS = 3  # rows with both readings, at least, for a look at whether one reads more than the other
+PAIRS = 3  # rows with both readings that are needed to detect an offset
 
 _GENERAL = {
-    "hazard": "P(a change) at every tick: one every 250 ticks on average. Set it to 1 / (ticks between changes).",
-    "missing": 'What an empty cell means: "skip" is a tick at which nothing was read, "raise" an error.',
-    "seed": "Of the draws: the same seed and the same data give the same choices.",
-    "policy": "Which fidelity is read. `budget` learns a price so that the average cost a tick lies `share` "
-    "of the way between the cheapest (0) and the dearest (1); per_tick = ... instead names the cost itself.",
-    "alarm": "An alarm fires when P(a change within the last `within` ticks) reaches `threshold`.",
+    "hazard": "P(change) per tick: one change every 250 ticks on average. Set it to 1 / (ticks between changes).",
+    "missing": 'What an empty cell means: "skip" is a tick without a reading, "raise" is an error.',
+    "seed": "Seed of random choices: the same seed and data give the same choices.",
+    "policy": "How the fidelity is chosen. `budget` learns a price so that the average cost per tick lies `share` of "
+    "the way from the cheapest fidelity (0) to the most expensive (1); per_tick = ... sets the cost itself instead.",
+    "alarm": "An alarm fires when P(change within the last `within` ticks) reaches `threshold`.",
 }
 
 
 class GuessError(ValueError):
-    """A table no config can be guessed from, and why."""
+    """No configuration can be estimated from a table; the message says why."""
 
 
 def template() -> tuple[Config, dict[str, str]]:
-    """An example with two fidelities, and what each line means.
+    """Return an example configuration with two fidelities.
 
+    Returns
+    -------
+    tuple[Config, dict[str, str]]
+        The configuration, and a comment for each dotted key.
+
+    Examples
+    --------
     >>> config, notes = template()
     >>> [f.name for f in config.fidelities]
     ['imu', 'gps']
@@ -51,124 +58,145 @@ def template() -> tuple[Config, dict[str, str]]:
         }
     )
     return config, _GENERAL | {
-        "": "An example to edit: a cheap, noisy sensor and a dear, precise one.\n"
-        "`mfbocd init --from data.csv` guesses all of this from a table with a column for each.",
-        "model": 'What the readings look like: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" for '
-        "counts, and more.",
+        "": "An example to edit: a cheap, noisy sensor and an expensive, precise one.\n"
+        "`mfbocd init --from data.csv` estimates all of this from a table with one column per fidelity.",
+        "model": 'The distribution of readings: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" '
+        "for counts, and others.",
         "model.mean": "The level of a regime lies around `mean`, with variance `var`;",
-        "model.noise_var": "readings at full fidelity scatter about it with variance `noise`.",
-        "fidelity[0]": "One way to observe. Its readings stand in the column of that name (or: column = ...).",
-        "fidelity[0].zeta": "How much of a full reading this one is worth, 0 to 1; for a Gaussian: the noise "
-        "variance of the best over its own. `mfbocd calibrate` estimates it.",
-        "fidelity[0].cost": "What a reading costs, in any unit: joules, milliseconds, euros.",
+        "model.noise_var": "readings at full fidelity vary about it with variance `noise_var`.",
+        "fidelity[0]": "A way to observe. Its readings are in the column of that name (or set column = ...).",
+        "fidelity[0].zeta": "Value of a reading relative to a full one, 0 to 1; for a Gaussian, the noise variance "
+        "of the best fidelity divided by its own. `mfbocd calibrate` estimates it.",
+        "fidelity[0].cost": "Cost of a reading, in any unit: joules, milliseconds, euros.",
     }
 
 
-def guess_config(found: Survey, best: str | None = None) -> tuple[Config, dict[str, str]]:
-    """A config from the columns of a table, each a fidelity, and the reason of every guess by dotted key.
+def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, dict[str, str]]:
+    """Estimate a configuration from the columns of a table, each of which is a fidelity.
 
-    `best` names the best column; without it the least noisy is.
+    Parameters
+    ----------
+    found : TableColumns
+        The columns.
+    best : str or None
+        The column of the best fidelity; the one with the least noise by default.
+
+    Returns
+    -------
+    tuple[Config, dict[str, str]]
+        The configuration, and the reason for each value by dotted key.
+
+    Raises
+    ------
+    GuessError
+        If there is no column of numbers, or `best` is none of them.
     """
     if not found.readings:
-        raise GuessError(f"no column of numbers among the first {found.rows} rows{_left(found)}")
+        raise GuessError(f"no column of numbers in the first {found.rows} rows{_reasons(found)}")
     if best is not None and best not in found.readings:
         raise GuessError(f"best must be one of {', '.join(found.readings)}, not {best!r}")
     noises = {name: noise_of(values)[0] for name, values in found.readings.items()}
-    # the noise of a column that never moves is a placeholder, which says nothing of how good it is
-    quietest = min(noises, key=lambda name: (not moves(found.readings[name]), noises[name]))
+    # the noise of a constant column is a placeholder, which says nothing about its quality
+    quietest = min(noises, key=lambda name: (not varies(found.readings[name]), noises[name]))
     top = best or quietest
-    binary = guess_plain(found.readings[top]).model["kind"] == "bernoulli"
-    kept = {n: v for n, v in found.readings.items() if not binary or guess_plain(v).model["kind"] == "bernoulli"}
+    binary = guess_basic_model(found.readings[top]).model["kind"] == "bernoulli"
+    kept = {
+        n: v for n, v in found.readings.items() if not binary or guess_basic_model(v).model["kind"] == "bernoulli"
+    }
     guess = guess_model(found.readings[top]) if len(kept) == 1 else _shared(found.readings[top])
     zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in kept.items()}
     order = sorted(kept, key=lambda n: (n == top, zetas[n][0]))
     rows: list[dict[str, Any]] = []
     notes = dict(_GENERAL)
     for i, name in enumerate(order):
-        cost = float(f"{DEAREST ** (i / (len(order) - 1)):.2g}") if len(order) > 1 else 1.0
+        cost = float(f"{HIGHEST_COST ** (i / (len(order) - 1)):.2g}") if len(order) > 1 else 1.0
         rows.append({"name": name, "zeta": zetas[name][0], "cost": cost})
         if len(order) > 1:
-            notes[f"fidelity[{i}].cost"] = "A PLACEHOLDER: put in what a reading costs."
+            notes[f"fidelity[{i}].cost"] = "A PLACEHOLDER: set the cost of a reading."
         if name != top:
             notes[f"fidelity[{i}].zeta"] = zetas[name][1]
             continue
-        why = "you said so" if best else f"its noise, {noises[name]:.3g}, is the smallest of {_listed(noises)}"
+        why = (
+            "as specified"
+            if best
+            else f"its noise variance, {noises[name]:.3g}, is the smallest of {_listed(noises)}"
+        )
         notes[f"fidelity[{i}]"] = "The only column of numbers." if len(kept) == 1 else f"The best: {why}."
     given: dict[str, Any] = {"hazard": HAZARD, "model": _rounded(guess.model), "fidelity": rows}
     if len(rows) > 1:
         given["policy"] = {"kind": "budget", "share": SHARE}
     if found.time is not None:
         given["data"] = {"time": found.time}
-        notes["data.time"] = f"The timestamps: {found.reasons.get(found.time, 'you said so')}."
-    notes |= {f"model.{name}": f"{_begun(why)}." for name, why in guess.reasons.items()}
-    dropped = {n: "it is not all zeros and ones, as the best is" for n in found.readings if n not in kept}
+        notes["data.time"] = f"The timestamps: {found.reasons.get(found.time, 'as specified')}."
+    notes |= {f"model.{name}": f"{_capitalized(why)}." for name, why in guess.reasons.items()}
+    dropped = {n: "it is not all zeros and ones, unlike the best" for n in found.readings if n not in kept}
     dropped |= {n: why for n, why in found.reasons.items() if n != found.time}
-    notes[""] = f"Guessed from {found.rows} rows; every line is meant to be read and edited." + "".join(
+    notes[""] = f"Estimated from {found.rows} rows; check and edit every line." + "".join(
         f"\nLeft out: column {name!r}, {why}." for name, why in dropped.items()
     )
     return Config.parse(given), notes
 
 
 def _shared(best: Array) -> Guess:
-    """The model of several fidelities: of a family whose zeta can be told from readings."""
-    guess, alone = guess_plain(best), guess_model(best)
+    """Return a model for several fidelities, of a family whose zeta can be estimated from readings."""
+    guess, alone = guess_basic_model(best), guess_model(best)
     kind = alone.model["kind"]
     if kind == guess.model["kind"]:
         return alone
     why = (
-        "what a reading is worth can be told from readings of a gaussian.\nCAREFUL: by itself the best column is of "
-        f"kind {kind}: {alone.reasons['kind']}"
+        "a gaussian, because its zeta can be estimated from readings.\nCAREFUL: by itself the best column is of kind "
+        f"{kind}: {alone.reasons['kind']}"
     )
     return Guess(guess.model, guess.reasons | {"kind": why})
 
 
 def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
-    """A guess at zeta, and why."""
+    """Return an estimate of zeta, and its reason."""
     both = np.isfinite(high) & np.isfinite(low)
     x, y = high[both], low[both]
     if guess.model["kind"] == "bernoulli":
         try:
             labels = bernoulli_zeta(x, y, "information")
-        except CalibrationError as refusal:
-            return 0.5, f"A PLACEHOLDER, put in your own: {refusal}."
-        why = f"(2 q - 1)^2, where q is how often it agrees with the best: {labels}."
+        except CalibrationError as error:
+            return 0.5, f"A PLACEHOLDER, set your own: {error}."
+        why = f"(2 q - 1)^2, where q is the fraction of agreement with the best: {labels}."
         return max(_digits(labels.value), 1e-4), why
     for column, whose in ((low, "its readings"), (high, "the best's readings")):
-        if not moves(column):
-            return 0.5, f"A PLACEHOLDER, put in your own: {whose} never moved, so that their noise is unknown."
+        if not varies(column):
+            return 0.5, f"A PLACEHOLDER, set your own: {whose} never vary, so that their noise is unknown."
     noise_var = guess.model["noise_var"]
     try:
         estimate = gaussian_zeta(x, y, noise_var=noise_var)
-        why = f"The noise of the best over its own, from how far the two lie apart: {estimate}"
+        why = f"Noise variance of the best divided by its own, from their differences: {estimate}"
         value = estimate.value
-    except CalibrationError as refusal:
-        # rows that hold both cannot tell: each column's noise about its own level, over all readings it holds
+    except CalibrationError as error:
+        # too few rows with both readings: use the noise of each column separately
         own, count = noise_of(low)[0], np.isfinite(low).sum()
         value = min(noise_var / own, 1.0)
         why = (
-            f"The noise of the best, {noise_var:.3g}, over its own, {own:.3g} from its {count} readings: a rough "
-            f"guess, as {refusal}"
+            f"Noise variance of the best, {noise_var:.3g}, divided by its own, {own:.3g} from {count} readings: a "
+            f"rough estimate, because {error}"
         )
     if x.size < PAIRS:
-        why += "; an offset from the best cannot be seen either"
+        why += "; an offset from the best cannot be detected either"
     return max(_digits(value), 1e-4), f"{why}.{_offset(x, y)}"
 
 
 def _offset(high: Array, low: Array) -> str:
-    """A warning where the two do not read the same quantity: the filter takes every reading as unbiased."""
+    """Return a warning if the two columns have an offset: the filter takes every reading as unbiased."""
     if high.size < PAIRS:
         return ""
-    apart = float(np.median(low - high))
-    error = 1.2533 * 1.4826 * float(np.median(np.abs(low - high - apart))) / math.sqrt(high.size)  # of a median
-    if abs(apart) <= 5.0 * error or error == 0.0:
+    offset = float(np.median(low - high))
+    error = (
+        1.2533 * 1.4826 * float(np.median(np.abs(low - high - offset))) / math.sqrt(high.size)
+    )  # standard error of a median
+    if abs(offset) <= 5.0 * error or error == 0.0:
         return ""
-    return (
-        f"\nCAREFUL: it reads {apart:.3g} more than the best (median); readings should be corrected for that first."
-    )
+    return f"\nCAREFUL: it reads {offset:.3g} more than the best (median); correct the readings for that first."
 
 
 def _rounded(model: dict[str, Any]) -> dict[str, Any]:
-    """Numbers a person would write: four digits, a mean to a hundredth of the noise."""
+    """Round numbers as a person would write them: four digits, and the mean to a hundredth of the noise."""
     given = {k: _digits(v) if isinstance(v, float) else v for k, v in model.items()}
     if "mean" in model:
         places = 2 - math.floor(0.5 * math.log10(model["noise_var"] if "noise_var" in model else model["scale"]))
@@ -176,7 +204,7 @@ def _rounded(model: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _begun(text: str) -> str:
+def _capitalized(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
@@ -188,6 +216,6 @@ def _listed(noises: dict[str, float]) -> str:
     return ", ".join(f"{name} {noise_var:.3g}" for name, noise_var in noises.items())
 
 
-def _left(found: Survey) -> str:
-    left = [f"{name!r}: {why}" for name, why in found.reasons.items()]
-    return f" ({'; '.join(left)})" if left else ""
+def _reasons(found: TableColumns) -> str:
+    reasons = [f"{name!r}: {why}" for name, why in found.reasons.items()]
+    return f" ({'; '.join(reasons)})" if reasons else ""

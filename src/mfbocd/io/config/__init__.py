@@ -1,4 +1,4 @@
-"""A detector written down: the mapping a TOML file, an HTTP request or a job carries, checked strictly."""
+"""Configuration of a detector as plain values, validated strictly: from TOML, an HTTP request or a job."""
 
 from __future__ import annotations
 
@@ -20,52 +20,59 @@ from ...policy.fidelity import Fidelity, checked
 from . import toml
 from .kinds import (
     ConfigError,
-    attempt,
     build,
     hazard_of,
-    mapping_of,
     model_kinds,
-    only,
     plain,
     policy_kinds,
     prune_of,
+    reject_unknown,
+    require_table,
+    with_key,
 )
+from .parts import Data, FidelityConfig, parse_alarm, parse_data, parse_fidelity
 from .size import DEPTH, depth
 
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
-_FLATTER = f"a config must have at most {DEPTH} tables or lists inside one another"
+_TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
 KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
-
-
-@dataclass(frozen=True)
-class FidelityConfig:
-    """One way to observe, and the column of a table its readings stand in."""
-
-    name: str
-    zeta: float
-    cost: float
-    column: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; the column only where it is not the name."""
-        given = asdict(self)
-        return given if self.column != self.name else {k: v for k, v in given.items() if k != "column"}
-
-
-@dataclass(frozen=True)
-class Data:
-    """What is known of the data beside the readings: the column of timestamps, the units of readings and costs."""
-
-    time: str = ""
-    unit: str = ""
-    cost_unit: str = ""
+"""Top-level keys of a configuration."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """What a detector is made of, as plain values; `parse` and `load` make one, and check it.
+    """The configuration of a detector as plain values; create it with `parse` or `load`, which validate it.
 
+    Attributes are the keys of the file; `fidelities` is the list ``[[fidelity]]``.
+
+    Attributes
+    ----------
+    model : dict[str, Any]
+        Table ``[model]``: ``kind``, the name of a model in snake case, and the model's arguments; required.
+    fidelities : tuple[FidelityConfig, ...]
+        List ``[[fidelity]]``: the ways to observe. Empty, the default, is ordinary BOCD: one full reading per tick.
+    hazard : float or list[float] or dict[str, Any]
+        P(change) per tick, in (0, 1); a list of such numbers by run length; or a table with ``kind`` ("weibull",
+        "lengths" or "learned") and its arguments. 1/250 by default.
+    policy : dict[str, Any] or None
+        Table ``[policy]``: ``kind``, the name of a policy in snake case, and its arguments. By default a budget with
+        a share of 0.35.
+    alarm : Alarm or None
+        Table ``[alarm]``: ``within`` (ticks; 50 by default) and ``threshold`` (probability; 0.9 by default). ``alarm
+        = false`` disables alarms.
+    prune : dict[str, Any] or bool or None
+        Table ``[prune]``: ``threshold``, and ``resample`` or ``top_k`` with ``slack``. The default pruning if absent;
+        ``prune = false`` is exact.
+    missing : Missing
+        What a missing reading means: "skip", the default, is a tick without a reading, "raise" an error.
+    seed : int
+        Seed of all random choices, an integer of at least 0; 0 by default.
+    data : Data
+        Table ``[data]``: the column of timestamps and units.
+
+    Examples
+    --------
     >>> config = Config.parse({
     ...     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     ...     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
@@ -76,7 +83,7 @@ class Config:
     >>> Config.parse({"model": {"kind": "gaussian", "nois": 1}})
     Traceback (most recent call last):
     ...
-    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise_var'?); expected mean, var, noise
+    mfbocd.io.config.kinds.ConfigError: model.nois is unknown (did you mean 'noise_var'?); expected mean, var, ...
     >>> Config.parse({"model": {"kind": "gaussian", "noise_var": -1}})
     Traceback (most recent call last):
     ...
@@ -85,37 +92,74 @@ class Config:
 
     model: dict[str, Any]
     fidelities: tuple[FidelityConfig, ...] = ()
-    """None is ordinary BOCD: one full reading a tick."""
     hazard: float | list[float] | dict[str, Any] = 1 / 250
     policy: dict[str, Any] | None = None
     alarm: Alarm | None = Alarm()  # noqa: RUF009 (frozen)
     prune: dict[str, Any] | bool | None = None
-    """None is the default pruning, false none."""
     missing: Missing = "skip"
     seed: int = 0
-    data: Data = Data()
+    data: Data = Data()  # noqa: RUF009 (frozen)
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
-        """The config in a TOML file; an error names the file."""
+        """Load and validate a TOML file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Config
+            The configuration.
+
+        Raises
+        ------
+        ConfigError
+            If the file is not valid; the message names the file and the key.
+        OSError
+            If the file cannot be read.
+        """
         try:
             return cls.parse(tomllib.loads(Path(path).read_text(encoding="utf-8-sig")))
         except UnicodeDecodeError:
-            raise ConfigError(f"{path}: not a text in UTF-8") from None
+            raise ConfigError(f"{path}: not UTF-8 text") from None
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path}: not TOML: {error}") from None
         except RecursionError:
-            raise ConfigError(f"{path}: {_FLATTER}") from None
+            raise ConfigError(f"{path}: {_TOO_DEEP}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Config:
-        """The config a mapping of plain values describes, or a `ConfigError`."""
-        given = mapping_of("config", given)
+        """Validate a mapping of plain values.
+
+        Parameters
+        ----------
+        given : Mapping[str, Any]
+            Keys and values, as `tomllib` or `json` return them.
+
+        Returns
+        -------
+        Config
+            The configuration.
+
+        Raises
+        ------
+        ConfigError
+            If a key is unknown or missing, or a value is not valid; the message names the dotted key.
+
+        Examples
+        --------
+        >>> Config.parse({"model": {"kind": "bernoulli"}}).hazard
+        0.004
+        """
+        given = require_table("config", given)
         if depth(given) > DEPTH:
-            raise ConfigError(_FLATTER)
-        only("", given, KEYS)
+            raise ConfigError(_TOO_DEEP)
+        reject_unknown("", given, KEYS)
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
         model = build("model", model_kinds(), given["model"])
@@ -127,62 +171,95 @@ class Config:
         rows = given.get("fidelity", [])
         if not isinstance(rows, (list, tuple)):
             raise ConfigError(f"fidelity must be a list of tables, [[fidelity]] in TOML, not {rows!r}")
-        fidelities = tuple(_fidelity(f"fidelity[{i}]", row) for i, row in enumerate(rows))
-        ways = _ways(fidelities, {})
-        attempt("fidelity", "Fidelity", checked, ways)
+        fidelities = tuple(parse_fidelity(f"fidelity[{i}]", row) for i, row in enumerate(rows))
+        fidelity_objects = _fidelities_of(fidelities, {})
+        with_key("fidelity", "Fidelity", checked, fidelity_objects)
         policy = build("policy", policy_kinds(), given["policy"]) if "policy" in given else None
         if policy is not None:
-            policy.shared = True  # how many streams it is for is only known when they are made
-            attempt("policy", type(policy).__name__, policy.bind, checked(ways))
+            policy.shared = True  # the number of streams is only known when they are created
+            with_key("policy", type(policy).__name__, policy.bind, checked(fidelity_objects))
         config = cls(
             model=_spec(model),
             fidelities=fidelities,
             hazard=float(hazard) if isinstance(hazard, int) else plain(hazard),
             policy=None if policy is None else _spec(policy),
-            alarm=_alarm(given.get("alarm", {})),
+            alarm=parse_alarm(given.get("alarm", {})),
             prune=plain(given["prune"]) if "prune" in given else None,
             missing=missing,
-            seed=attempt("seed", "Detector", seed_of, given.get("seed", 0)),
-            data=_data(given.get("data", {})),
+            seed=with_key("seed", "Detector", seed_of, given.get("seed", 0)),
+            data=parse_data(given.get("data", {})),
         )
         config._pruning()
-        attempt("config", "Detector", config.detector, shared=True)  # what only shows when the parts meet
+        with_key(
+            "config", "Detector", config.detector, shared=True
+        )  # errors that appear only when the parts are combined
         return config
 
     def detector(
         self, observers: Mapping[str, Callable[[Any], Any]] | None = None, *, shared: bool = False, **overrides: Any
     ) -> Detector:
-        """A detector before its first tick; `observers` by the fidelities' names, `overrides` as its arguments.
+        """Return a detector before its first tick.
 
-        With `shared` it is one of many streams that have the budget together, which may be more than one can spend.
+        Parameters
+        ----------
+        observers : Mapping[str, Callable[[Any], Any]] or None
+            The functions that observe, by the fidelities' names; None by default.
+        shared : bool
+            Whether the detector is one of several streams that share the budget, which may then exceed what one
+            stream can spend; False by default.
+        **overrides : Any
+            Arguments of `Detector` that replace those of the configuration.
+
+        Returns
+        -------
+        Detector
+            The detector.
+
+        Raises
+        ------
+        ConfigError
+            If `observers` names an unknown fidelity.
+        ValueError
+            If an override is not valid.
         """
         given = dict(observers or {})
         names = [f.name for f in self.fidelities] or ["full"]
         for name in given:
             if name not in names:
-                raise ConfigError(f"observers names {name!r}, which is none of {', '.join(names)}")
+                raise ConfigError(f"observers must name fidelities ({', '.join(names)}), not {name!r}")
         arguments = self._arguments(given)
         arguments["policy"].shared = shared
         return Detector(**(arguments | overrides))
 
     def fleet(self, n: int, *, shared: bool = False, **overrides: Any) -> Fleet:
-        """Return a fleet of n streams before their first tick.
+        """Return a fleet of streams with this configuration.
 
         Parameters
         ----------
         n : int
-            How many streams.
+            Number of streams.
         shared : bool, default False
-            Whether the budget may be more than these streams can spend, because it is for others too.
-        **overrides
-            Arguments of `Fleet`, instead of those of this config.
+            Whether the budget may exceed what these streams can spend, because other streams share it.
+        **overrides : Any
+            Arguments of `Fleet` that replace those of the configuration.
+
+        Returns
+        -------
+        Fleet
+            The fleet, before its first tick.
         """
         arguments = self._arguments({})
         arguments["policy"].shared = shared
         return Fleet(n, **(arguments | overrides))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values: `parse` of them is this config again."""
+        """Return the configuration as plain JSON values; `parse` restores it.
+
+        Returns
+        -------
+        dict[str, Any]
+            Keys and values.
+        """
         given: dict[str, Any] = {"hazard": self.hazard, "missing": self.missing, "seed": self.seed}
         if self.prune is False:
             given["prune"] = False
@@ -201,8 +278,20 @@ class Config:
         return given | ({"data": data} if data else {})
 
     def to_toml(self, notes: Mapping[str, str] | None = None) -> str:
-        """The config as a TOML file; `notes` are comments by dotted key, such as ``"fidelity[0].zeta"``.
+        """Return the configuration as TOML text.
 
+        Parameters
+        ----------
+        notes : Mapping[str, str] or None
+            Comments by dotted key, such as ``"fidelity[0].zeta"``; ``""`` is the comment at the top. None by default.
+
+        Returns
+        -------
+        str
+            The text of a file that `load` reads.
+
+        Examples
+        --------
         >>> print(Config.parse({"model": {"kind": "bernoulli"}}).to_toml({"hazard": "a change every 250 ticks"}))
         # a change every 250 ticks
         hazard = 0.004
@@ -223,19 +312,25 @@ class Config:
         return toml.document(self.to_dict(), notes or {})
 
     def digest(self) -> str:
-        """A fingerprint of all that bears on a decision: states saved under another do not fit."""
+        """Return a fingerprint of everything that affects decisions; a state saved under another cannot be continued.
+
+        Returns
+        -------
+        str
+            SHA-256 as hexadecimal digits; the table ``[data]`` is not part of it.
+        """
         given = {k: v for k, v in self.to_dict().items() if k != "data"}
         return hashlib.sha256(json.dumps(given, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def _arguments(self, observers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         model = build("model", model_kinds(), self.model)
-        ways = _ways(self.fidelities, observers)
+        fidelity_objects = _fidelities_of(self.fidelities, observers)
         policy = None if self.policy is None else build("policy", policy_kinds(), self.policy)
         return {
             "model": model,
-            "fidelities": ways,
+            "fidelities": fidelity_objects,
             "hazard": hazard_of(self.hazard),
-            "policy": policy_of(policy, ways),
+            "policy": policy_of(policy, fidelity_objects),
             "prune": self._pruning(),
             "alarm": self.alarm,
             "seed": self.seed,
@@ -246,7 +341,7 @@ class Config:
         return DEFAULT if self.prune is None else prune_of(self.prune)
 
 
-def _ways(
+def _fidelities_of(
     fidelities: tuple[FidelityConfig, ...], observers: Mapping[str, Callable[[Any], Any]]
 ) -> tuple[Fidelity, ...]:
     if not fidelities:
@@ -258,37 +353,3 @@ def _spec(thing: Model | Policy) -> dict[str, Any]:
     kinds: Mapping[str, type] = model_kinds() if isinstance(thing, Model) else policy_kinds()
     kind = next(name for name, known in kinds.items() if known is type(thing))
     return {"kind": kind, **plain(thing.spec())}
-
-
-def _text(key: str, given: Any) -> str:
-    if not isinstance(given, str) or not given or any("\ud800" <= c <= "\udfff" for c in given):
-        raise ConfigError(f"{key} must be a non-empty text, not {given!r}")
-    return given
-
-
-def _fidelity(key: str, given: Any) -> FidelityConfig:
-    row = mapping_of(key, given)
-    only(key, row, ("name", "zeta", "cost", "column"))
-    for name in ("name", "zeta", "cost"):
-        if name not in row:
-            raise ConfigError(f"{key}.{name} is missing: a fidelity has a name, a zeta and a cost")
-    name = _text(f"{key}.name", row["name"])
-    if callable(row["cost"]):
-        raise ConfigError(f"{key}.cost must be a number, not {row['cost']!r}")
-    way = attempt(key, "Fidelity", Fidelity, name, row["zeta"], row["cost"])
-    return FidelityConfig(name, way.zeta, way.cost_of(), _text(f"{key}.column", row.get("column", name)))
-
-
-def _alarm(given: Any) -> Alarm | None:
-    if given is False:
-        return None
-    table = mapping_of("alarm", given)
-    only("alarm", table, ("threshold", "within"))
-    alarm = attempt("alarm", "Alarm", Alarm, **table)
-    return Alarm(alarm.within, float(alarm.threshold))
-
-
-def _data(given: Any) -> Data:
-    table = mapping_of("data", given)
-    only("data", table, ("time", "unit", "cost_unit"))
-    return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})

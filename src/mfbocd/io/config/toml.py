@@ -1,4 +1,4 @@
-"""A config as TOML with comments: the standard library reads TOML and does not write it."""
+"""Write a configuration as TOML with comments; the standard library only reads TOML."""
 
 from __future__ import annotations
 
@@ -12,8 +12,25 @@ WIDTH = 100
 
 
 def value(given: Any) -> str:
-    """One plain value.
+    """Return a plain value as TOML.
 
+    Parameters
+    ----------
+    given : Any
+        A bool, number, text, list or mapping.
+
+    Returns
+    -------
+    str
+        The TOML text.
+
+    Raises
+    ------
+    TypeError
+        If TOML has no such value.
+
+    Examples
+    --------
     >>> print(value({"name": "gps", "cap": [400.0, 20], "on": True}))
     { name = "gps", cap = [400.0, 20], on = true }
     """
@@ -28,12 +45,24 @@ def value(given: Any) -> str:
         return f"{{ {inside} }}" if inside else "{}"
     if isinstance(given, list):
         return f"[{', '.join(map(value, given))}]"
-    raise TypeError(f"TOML cannot carry {given!r}")
+    raise TypeError(f"TOML has no value for {given!r}")
 
 
 def key(name: str) -> str:
-    """A key, quoted where it must be.
+    """Return a key, quoted if necessary.
 
+    Parameters
+    ----------
+    name : str
+        The key.
+
+    Returns
+    -------
+    str
+        The TOML text.
+
+    Examples
+    --------
     >>> key("zeta"), key("gps 2")
     ('zeta', '"gps 2"')
     """
@@ -41,8 +70,20 @@ def key(name: str) -> str:
 
 
 def comment(text: str) -> list[str]:
-    """A comment, wrapped; line ends are kept.
+    """Return a comment, wrapped to 100 characters; line breaks are kept.
 
+    Parameters
+    ----------
+    text : str
+        The comment.
+
+    Returns
+    -------
+    list[str]
+        Its lines.
+
+    Examples
+    --------
     >>> comment("why")
     ['# why']
     """
@@ -53,7 +94,20 @@ def comment(text: str) -> list[str]:
 
 
 def document(given: Mapping[str, Any], notes: Mapping[str, str]) -> str:
-    """Plain values first, then the tables, lists of them as ``[[name]]``; a note stands above its dotted key."""
+    """Return a TOML document: plain values first, then the tables, with lists of tables as ``[[name]]``.
+
+    Parameters
+    ----------
+    given : Mapping[str, Any]
+        The values.
+    notes : Mapping[str, str]
+        Comments by dotted key, written above the key; ``""`` is the comment at the top.
+
+    Returns
+    -------
+    str
+        The document.
+    """
     lines = [*comment(notes[""]), ""] if "" in notes else []
 
     def pairs(path: str, table: Mapping[str, Any]) -> None:

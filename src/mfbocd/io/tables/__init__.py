@@ -1,4 +1,4 @@
-"""Tables as they lie about: CSV, JSON Lines, Parquet, Arrow; read once, in constant memory."""
+"""Read tables in CSV, JSON Lines, Parquet or Arrow format once, in constant memory."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = ["FORMATS", "ROWS", "Chunk", "Format", "Table", "TableError", "number"
 
 Format = Literal["csv", "jsonl", "parquet", "arrow"]
 FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet", "arrow")
+"""Names of the formats."""
 _SUFFIXES: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), "csv"),
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -27,8 +28,35 @@ _SUFFIXES: dict[str, Format] = {
 
 
 def open_table(path: str | Path, format: Format | None = None) -> Table:
-    """The table in a file, or on standard input if the path is ``-``; the format by its name or its first bytes.
+    """Open the table in a file or on standard input.
 
+    The format is determined by the file name or, failing that, by the first bytes. Text may be compressed with gzip.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or ``-`` for standard input.
+    format : {"csv", "jsonl", "parquet", "arrow"} or None
+        The format; determined from the file by default.
+
+    Returns
+    -------
+    Table
+        The open table; use it as a context manager to close it.
+
+    Raises
+    ------
+    ValueError
+        If `format` is unknown.
+    TableError
+        If the file is empty or is not in the expected format.
+    OSError
+        If the file cannot be opened.
+    ImportError
+        If a Parquet or Arrow table is opened and pyarrow is not installed.
+
+    Examples
+    --------
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "walk.csv"
     >>> _ = file.write_text("time,imu,gps\\n09:00,0.1,\\n09:01,oops,0.3\\n")
@@ -42,8 +70,8 @@ def open_table(path: str | Path, format: Format | None = None) -> Table:
     if str(path) == "-":
         return _opened("standard input", sys.stdin.buffer, None, format)
     path = Path(path)
-    plain = path.suffix.lower() == ".gz"
-    known = format or _SUFFIXES.get((path.with_suffix("") if plain else path).suffix.lower())
+    gzipped = path.suffix.lower() == ".gz"
+    known = format or _SUFFIXES.get((path.with_suffix("") if gzipped else path).suffix.lower())
     file = path.open("rb")
     try:
         return _opened(path.name, file, path, known)
@@ -60,16 +88,16 @@ def _opened(name: str, file: IO[bytes], path: Path | None, format: Format | None
         format = _format_of(first)
     if format == "parquet":
         if path is None or not regular:
-            raise TableError(f"{name} is Parquet, which can only be read from a file: it begins at its end")
+            raise TableError(f"{name} is Parquet, which cannot be read from a pipe: its index is at the end")
         file.close()
         return ParquetTable(path)
     if format == "arrow":
-        filed = first.startswith(b"ARROW1")
-        if filed and (path is None or not regular):
-            raise TableError(f"{name} is an Arrow file, which needs a path; an Arrow stream can be piped")
-        if filed:
+        is_file = first.startswith(b"ARROW1")
+        if is_file and (path is None or not regular):
+            raise TableError(f"{name} is an Arrow file, which cannot be read from a pipe; use an Arrow stream")
+        if is_file:
             file.close()
-        return ArrowTable(name, cast(Path, path) if filed else file, not filed)
+        return ArrowTable(name, cast(Path, path) if is_file else file, not is_file)
     raw = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if first.startswith(b"\x1f\x8b") else file
     total = about.st_size if regular else None
     kind = JsonTable if format == "jsonl" else CsvTable

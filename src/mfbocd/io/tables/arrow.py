@@ -1,4 +1,4 @@
-"""Parquet and Arrow through pyarrow (extra ``table``), a batch at a time."""
+"""Parquet and Arrow tables, read with pyarrow one batch at a time (extra ``table``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _pyarrow(what: str) -> Any:
 
 
 class _Batches(Table):
-    """Batches of columns; rows are counted from 1."""
+    """A table that is read in batches of columns; rows are counted from 1."""
 
     unit = "row"
 
@@ -41,7 +41,7 @@ class _Batches(Table):
 
     @abstractmethod
     def _batches(self, columns: Sequence[str], rows: int) -> Iterable[Any]:
-        """These columns, a batch at a time."""
+        """Return the batches of these columns."""
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         import pyarrow as pa
@@ -55,14 +55,27 @@ class _Batches(Table):
                     self._read += part.num_rows
                     yield Chunk("row", range(first, self._read + 1), cells)
         except (pa.ArrowException, OSError) as error:
-            raise TableError(f"row {self._read + 1}: {self.name} cannot be read: {error}") from None
+            raise TableError(f"row {self._read + 1}: cannot read {self.name}: {error}") from None
 
     def close(self) -> None:
         self._source.close()
 
 
 class ParquetTable(_Batches):
-    """A Parquet file; only the columns asked for are read from it."""
+    """A Parquet file; only the requested columns are read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Raises
+    ------
+    TableError
+        If the file is not Parquet.
+    ImportError
+        If pyarrow is not installed.
+    """
 
     def __init__(self, path: Path) -> None:
         pa = _pyarrow(f"{path.name} is Parquet, which")
@@ -79,7 +92,24 @@ class ParquetTable(_Batches):
 
 
 class ArrowTable(_Batches):
-    """Arrow IPC: a file (Feather), which is mapped, or a stream."""
+    """An Arrow IPC table: a file (Feather), which is memory-mapped, or a stream.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table in errors.
+    source : IO[bytes] or Path
+        The open stream, or the path of the file.
+    stream : bool
+        Whether `source` is a stream.
+
+    Raises
+    ------
+    TableError
+        If it is not Arrow.
+    ImportError
+        If pyarrow is not installed.
+    """
 
     def __init__(self, name: str, source: IO[bytes] | Path, stream: bool) -> None:
         pa = _pyarrow(f"{name} is Arrow, which")
@@ -100,7 +130,7 @@ class ArrowTable(_Batches):
         return (self._source.get_batch(i) for i in range(self._source.num_record_batches))
 
     def close(self) -> None:
-        """Let go of the file or the stream."""
+        """Close the file or the stream; standard input stays open."""
         self._source.close() if self._stream is not None else self._map.close()
-        if isinstance(self._stream, io.IOBase) and self._stream.fileno() != 0:  # standard input is not ours to close
+        if isinstance(self._stream, io.IOBase) and self._stream.fileno() != 0:  # standard input stays open
             self._stream.close()

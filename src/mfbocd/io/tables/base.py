@@ -1,4 +1,4 @@
-"""What every kind of table offers."""
+"""The interface of every kind of table."""
 
 from __future__ import annotations
 
@@ -10,35 +10,77 @@ from typing import Self
 from .cells import Chunk, TableError
 
 ROWS = 4096
-"""Rows a chunk holds, unless the table is live."""
+"""Rows per chunk by default; a live table yields one row per chunk."""
 
 
 class Table(ABC):
-    """A table read once, from first row to last, a chunk at a time: memory does not grow with it."""
+    """A table that is read once, from the first row to the last, one chunk at a time.
+
+    Memory does not grow with the table.
+    """
 
     name: str
+    """Name of the table in errors."""
     columns: tuple[str, ...]
+    """Names of the columns."""
     live = False
-    """Whether rows come as somebody writes them: then a chunk is one row, and nothing waits for a second."""
+    """Whether rows arrive while they are being written; a chunk is then one row, so that no row waits for another."""
     total: int | None = None
-    """How much there is to read, in `unit`; None if nobody knows."""
+    """Size of the table in `unit`; None if it is not known."""
     unit = "B"
+    """Unit of `total` and `done`: "B" for bytes, or "row"."""
 
     @property
     @abstractmethod
     def done(self) -> int:
-        """How much was read, in `unit`."""
+        """How much has been read, in `unit`."""
 
     @abstractmethod
     def read(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
-        """All rows left, at most `rows` a chunk, with these columns."""
+        """Yield all remaining rows.
+
+        Parameters
+        ----------
+        columns : Sequence[str]
+            Columns to read.
+        rows : int
+            Rows per chunk, at most.
+
+        Returns
+        -------
+        Iterator[Chunk]
+            The chunks.
+
+        Raises
+        ------
+        TableError
+            If a row cannot be read.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file; standard input stays open."""
 
     def chunks(self, columns: Sequence[str] | None = None, rows: int | None = None) -> Iterator[Chunk]:
-        """All rows left with these columns, or with all; a column that is not there is an error."""
+        """Yield all remaining rows, after a check of the columns.
+
+        Parameters
+        ----------
+        columns : Sequence[str] or None
+            Columns to read; all by default.
+        rows : int or None
+            Rows per chunk, at most; 4096 by default. A live table always yields one.
+
+        Returns
+        -------
+        Iterator[Chunk]
+            The chunks.
+
+        Raises
+        ------
+        TableError
+            If a column does not exist, or a row cannot be read.
+        """
         wanted = self.columns if columns is None else tuple(columns)
         for column in wanted:
             if column not in self.columns:

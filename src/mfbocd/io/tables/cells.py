@@ -1,4 +1,4 @@
-"""One cell of a table as a number, and rows read together; an error names the line and the column."""
+"""Conversion of table cells to numbers, and chunks of rows; errors name the line and the column."""
 
 from __future__ import annotations
 
@@ -12,17 +12,45 @@ from typing import Any
 import numpy as np
 
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""Texts that mean a missing reading, in lower case."""
 _BITS = {"true": 1.0, "false": 0.0}
-_NUMBERS = (bool, int, float, np.integer, np.floating, np.bool_, Decimal)  # numpy counts timedelta64 among them
+_NUMBERS = (
+    bool,
+    int,
+    float,
+    np.integer,
+    np.floating,
+    np.bool_,
+    Decimal,
+)  # numpy's integers include timedelta64, excluded below
 
 
 class TableError(ValueError):
-    """A table that cannot be read, and where."""
+    """A table cannot be read; the message says where and why."""
 
 
 def number(cell: Any, decimal: str = ".") -> float | None:
-    """A cell as a finite number, None if it is missing; ValueError otherwise.
+    """Return a cell as a finite number.
 
+    Parameters
+    ----------
+    cell : Any
+        Text, or a value of Python, numpy or Arrow.
+    decimal : str
+        Decimal separator of text; "." by default.
+
+    Returns
+    -------
+    float or None
+        The number; None if the cell is missing.
+
+    Raises
+    ------
+    ValueError
+        If the cell is not a finite number.
+
+    Examples
+    --------
     >>> number("1.5"), number("NA"), number(True), number("1,5", decimal=",")
     (1.5, None, 1.0, 1.5)
     """
@@ -38,7 +66,7 @@ def number(cell: Any, decimal: str = ".") -> float | None:
             if text not in _BITS:
                 raise ValueError(f"{shortened(cell)} is not a number") from None
             value = _BITS[text]
-        if "_" in cell:  # Python's own way to write numbers, nobody else's
+        if "_" in cell:  # only Python accepts 1_000
             raise ValueError(f"{shortened(cell)} is not a number")
     elif cell is None:
         return None
@@ -55,8 +83,22 @@ def number(cell: Any, decimal: str = ".") -> float | None:
 
 
 def shortened(cell: Any, most: int = 60) -> str:
-    """A cell as it stands in an error.
+    """Return the representation of a cell for an error message, shortened.
 
+    Parameters
+    ----------
+    cell : Any
+        The cell.
+    most : int
+        Characters at most; 60 by default.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
     >>> shortened("abc" * 100, 12)
     "'abcabca..."
     """
@@ -65,8 +107,20 @@ def shortened(cell: Any, most: int = 60) -> str:
 
 
 def label(cell: Any) -> str | int | float | None:
-    """A timestamp as JSON can carry it: text and numbers as they are, dates as in ISO 8601.
+    """Return a timestamp as a JSON value: text and numbers unchanged, dates in ISO 8601.
 
+    Parameters
+    ----------
+    cell : Any
+        The cell.
+
+    Returns
+    -------
+    str or int or float or None
+        The label; None for a missing one.
+
+    Examples
+    --------
     >>> label(datetime(2024, 5, 1, 12))
     '2024-05-01T12:00:00'
     """
@@ -83,22 +137,50 @@ def label(cell: Any) -> str | int | float | None:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a table, unread: a cell becomes a number when it is asked for, and only then can be wrong."""
+    """Rows of a table; a cell is converted to a number, and can raise an error, only when it is requested.
+
+    Attributes
+    ----------
+    unit : str
+        What `numbers` count: "line" or "row".
+    numbers : Sequence[int]
+        Line or row number of each row, from 1.
+    cells : Mapping[str, Sequence[Any]]
+        The cells of each column.
+    decimal : str
+        Decimal separator of text cells.
+    """
 
     unit: str
-    """What `numbers` count: "line" or "row"."""
     numbers: Sequence[int]
-    """Where each row stands, from 1."""
     cells: Mapping[str, Sequence[Any]]
-    """By column."""
     decimal: str = "."
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def number(self, i: int, column: str) -> float | None:
-        """The reading in row i; None if missing.
+        """Return a reading.
 
+        Parameters
+        ----------
+        i : int
+            Index of the row in this chunk.
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        float or None
+            The reading; None if it is missing.
+
+        Raises
+        ------
+        TableError
+            If the cell is not a finite number.
+
+        Examples
+        --------
         >>> Chunk("line", [17], {"gps": ["abc"]}).number(0, "gps")
         Traceback (most recent call last):
         ...
@@ -110,9 +192,35 @@ class Chunk:
             raise TableError(f"{self.where(i, column)}: {error}") from None
 
     def label(self, i: int, column: str) -> str | int | float | None:
-        """The timestamp in row i."""
+        """Return a timestamp.
+
+        Parameters
+        ----------
+        i : int
+            Index of the row in this chunk.
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        str or int or float or None
+            The timestamp as a JSON value.
+        """
         return label(self.cells[column][i])
 
     def where(self, i: int, column: str) -> str:
-        """How errors name a cell."""
+        """Return the position of a cell for an error message.
+
+        Parameters
+        ----------
+        i : int
+            Index of the row in this chunk.
+        column : str
+            Name of the column.
+
+        Returns
+        -------
+        str
+            Such as "line 17, column 'gps'".
+        """
         return f"{self.unit} {self.numbers[i]}, column {column!r}"

@@ -1,4 +1,4 @@
-"""CSV and JSON Lines, plain or gzipped, from a file or as they are written to a pipe."""
+"""CSV and JSON Lines tables, plain or gzipped, from a file or a pipe."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import IO, Any, ClassVar
 from .base import Table
 from .cells import MISSING, Chunk, TableError, number, shortened
 
-PLAIN = "x"
-"""The column of a table that has one and does not name it."""
+ONLY_COLUMN = "x"
+"""Name of the only column of a table without column names."""
 _DELIMITERS = "\t;,"  # a decimal comma is more common than a tab or semicolon inside a field: the comma comes last
 
 
 class _Text(Table):
-    """Lines of UTF-8, with the bytes read so far for a progress bar."""
+    """A table of UTF-8 lines, with the number of bytes read for a progress bar."""
 
     where: ClassVar[str] = "line"
     decimal = "."
 
     def __init__(self, name: str, raw: IO[bytes], source: IO[bytes], total: int | None, live: bool) -> None:
-        """`raw` is read and `source` counted: they differ where the file is compressed."""
+        """Read `raw` and count the bytes of `source`; they differ if the file is compressed."""
         self.name, self.total, self.live = name, total, live
         self._source, self._raw = source, raw
         self._counted = total is not None
@@ -41,20 +41,20 @@ class _Text(Table):
         return self._source.tell() if self._counted else 0
 
     def close(self) -> None:
-        if self._source.fileno() != 0:  # standard input is not ours to close
+        if self._source.fileno() != 0:  # standard input stays open
             self._raw.close()
             self._source.close()
 
     def _lines(self) -> Iterator[str]:
         while True:
             try:
-                # Decoded a line at a time: a reader that decodes ahead cannot tell which line is bad.
+                # Decoded line by line: a reader that decodes ahead cannot name the bad line.
                 line = self._raw.readline().decode("utf-8-sig" if self.line == 0 else "utf-8")
             except UnicodeDecodeError as error:
                 bad = error.object[error.start]
                 raise TableError(f"line {self.line + 1}: byte 0x{bad:02x} is not UTF-8 text") from None
-            except (EOFError, OSError, zlib.error) as error:  # a gzip that is broken or cut
-                raise TableError(f"line {self.line + 1}: {self.name} breaks off: {error}") from None
+            except (EOFError, OSError, zlib.error) as error:  # a damaged or truncated gzip file
+                raise TableError(f"line {self.line + 1}: {self.name} is damaged or truncated: {error}") from None
             if not line:
                 return
             self.line += 1
@@ -62,11 +62,11 @@ class _Text(Table):
 
     @abstractmethod
     def _open(self) -> Iterator[tuple[int, Any]]:
-        """Find `columns`; the rows with their lines, each checked for its shape."""
+        """Set `columns` and return the rows with their line numbers, each checked for its shape."""
 
     @abstractmethod
     def _cells(self, rows: list[Any], columns: Sequence[str]) -> dict[str, list[Any]]:
-        """The rows' cells by column."""
+        """Return the cells of the rows by column."""
 
     def read(self, columns: Sequence[str], rows: int) -> Iterator[Chunk]:
         lines: list[int] = []
@@ -83,7 +83,7 @@ class _Text(Table):
                     yield chunk()
                     lines, found = [], []
         except TableError:
-            if found:  # what came before the bad row still counts
+            if found:  # rows before the bad one are still returned
                 yield chunk()
             raise
         if found:
@@ -91,10 +91,23 @@ class _Text(Table):
 
 
 class CsvTable(_Text):
-    """Comma, semicolon or tab between fields, whichever the first line has; a first line with a number is no header.
+    """A CSV table: fields separated by tab, semicolon or comma, whichever the first line contains.
 
-    Without a header columns are named by position, "1", "2", ...; a single one is "x". An empty line is skipped, or
-    a missing reading where there is one column.
+    A first line that contains a number is not a header; columns are then named "1", "2", ... by position, or "x" if
+    there is only one. An empty line is skipped, or is a missing reading if there is one column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table in errors.
+    raw : IO[bytes]
+        The text, decompressed.
+    source : IO[bytes]
+        The file whose position measures the progress.
+    total : int or None
+        Size of `source` in bytes, if it is known.
+    live : bool
+        Whether rows arrive while they are being written.
     """
 
     def _open(self) -> Iterator[tuple[int, Any]]:
@@ -102,10 +115,10 @@ class CsvTable(_Text):
         first = next((line for line in lines if line.strip()), None)
         if first is None:
             raise TableError(f"{self.name} is empty")
-        bare = "".join(first.split('"')[::2])  # what stands outside quotes
+        bare = "".join(first.split('"')[::2])  # the text outside quotes
         delimiter = next((d for d in _DELIMITERS if d in bare), ",")
         self.decimal = "," if delimiter == ";" else "."
-        offset = self.line - 1  # empty lines above
+        offset = self.line - 1  # empty lines before the first record
         reader = csv.reader(chain([first], lines), delimiter=delimiter, skipinitialspace=True, strict=True)
         records = self._records(reader, offset)
         line, row = next(records)
@@ -116,9 +129,9 @@ class CsvTable(_Text):
             self.columns = tuple(cell.strip() for cell in row)
             double = next((name for name in self.columns if self.columns.count(name) > 1), None)
             if double is not None:
-                raise TableError(f"line {line}: two columns are named {double!r}")
+                raise TableError(f"line {line}: duplicate column name {double!r}")
             return self._checked(records)
-        self.columns = (PLAIN,) if len(row) == 1 else tuple(str(i + 1) for i in range(len(row)))
+        self.columns = (ONLY_COLUMN,) if len(row) == 1 else tuple(str(i + 1) for i in range(len(row)))
         return self._checked(chain([(line, row)], records))
 
     def _records(self, reader: Any, offset: int) -> Iterator[tuple[int, list[str]]]:
@@ -140,7 +153,7 @@ class CsvTable(_Text):
                     continue
                 row = [""]
             if len(row) != width:
-                raise TableError(f"line {line}: {len(row)} fields, where the first line has {width}")
+                raise TableError(f"line {line}: expected {width} fields as in the first line, not {len(row)}")
             yield line, row
 
     def _cells(self, rows: list[Any], columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -148,17 +161,31 @@ class CsvTable(_Text):
 
 
 class JsonTable(_Text):
-    """One JSON object a line, its keys the columns; or one number a line, which is one column, "x"."""
+    """A JSON Lines table: one object per line, whose keys are the columns, or one number per line (column "x").
+
+    Parameters
+    ----------
+    name : str
+        Name of the table in errors.
+    raw : IO[bytes]
+        The text, decompressed.
+    source : IO[bytes]
+        The file whose position measures the progress.
+    total : int or None
+        Size of `source` in bytes, if it is known.
+    live : bool
+        Whether rows arrive while they are being written.
+    """
 
     def _open(self) -> Iterator[tuple[int, Any]]:
-        self.columns = (PLAIN,)
+        self.columns = (ONLY_COLUMN,)
         rows = self._objects()
         first = next(rows, None)
         if first is None:
             raise TableError(f"{self.name} is empty")
         self.columns = tuple(first[1])
         if not self.columns:
-            raise TableError(f"line {first[0]}: an object with no keys")
+            raise TableError(f"line {first[0]}: the object has no keys")
         return chain([first], rows)
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -170,9 +197,9 @@ class JsonTable(_Text):
             except (ValueError, RecursionError):
                 raise TableError(f"line {self.line}: not JSON: {shortened(text.strip())}") from None
             if not isinstance(row, dict):
-                if self.columns != (PLAIN,):
-                    raise TableError(f"line {self.line}: {shortened(row)} is not an object, as the first line is")
-                row = {PLAIN: row}
+                if self.columns != (ONLY_COLUMN,):
+                    raise TableError(f"line {self.line}: {shortened(row)} is not an object, but the first line is")
+                row = {ONLY_COLUMN: row}
             yield self.line, row
 
     def _cells(self, rows: list[Any], columns: Sequence[str]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""The store in one file, for one process: SQLite with a write-ahead log, synced at every commit."""
+"""A store in one file, for one service process: SQLite with a write-ahead log, synced at every commit."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from typing import IO, Any
 
 from ..errors import RequestError, UnavailableError
 from ..records import Event, GroupRow
-from . import sqlite_events as filed
-from .base import GROUP, STREAM, Changes, Loaded, Store, stream_of
-from .schema import plan
+from . import sqlite_events
+from .base import SELECT_GROUP, SELECT_STREAM, Changes, Loaded, Store, stream_row
+from .schema import upgrade_statements
 
-ROOM = 4 * 2**20
-"""Bytes: with fewer left, a disk is said to be full."""
+MIN_FREE_BYTES = 4 * 2**20
+"""A disk with less free space is reported as full."""
 
 
 class SqliteStore(Store):
-    """A store in a file.
+    """A store in a file; see `open_store` for the parameters.
 
-    `alone` takes the file for this process, as the service must: two of them would each hold the streams in memory.
-
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SqliteStore(f"{folder}/mfbocd.db")
@@ -36,19 +36,19 @@ class SqliteStore(Store):
     0.0
     """
 
-    def __init__(self, path: str | Path, *, keep: int | None = None, alone: bool = False) -> None:
+    def __init__(self, path: str | Path, *, keep: int | None = None, exclusive: bool = False) -> None:
         self.path = Path(path)
         self.keep = keep
-        self._guard = _taken(self.path) if alone else None
+        self._lock_file = _lock(self.path) if exclusive else None
         self._reader_lock = threading.Lock()
         self._writer = self._reader = None
-        self._mover: _Mover | None = None
+        self._checkpointer: _Checkpointer | None = None
         try:
-            self._writer = self._open(writer=True)
-            self._migrate()
-            self._reader = self._open()
-            if alone:
-                self._mover = _Mover(self._open())
+            self._writer = self._connect(writer=True)
+            self._upgrade()
+            self._reader = self._connect()
+            if exclusive:
+                self._checkpointer = _Checkpointer(self._connect())
         except sqlite3.Error as error:
             self.close()
             raise ValueError(f"{self.path}: {error}") from None
@@ -56,18 +56,19 @@ class SqliteStore(Store):
             self.close()
             raise
 
-    def _open(self, *, writer: bool = False) -> sqlite3.Connection:
+    def _connect(self, *, writer: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        connection.execute("PRAGMA page_size = 16384")  # of a new file: a state is some kilobytes
+        connection.execute("PRAGMA page_size = 16384")  # of a new file; a state has several kilobytes
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 64 MB; `_Mover` leaves little of it to do
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 64 MB, rarely reached: see _Checkpointer
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        if writer:  # 64 MB: the pages of a large batch, which else are written out of turn and read again
+        if writer:  # 64 MB: enough for the pages of a large batch, which would else be written and read twice
             connection.execute("PRAGMA cache_size = -65536")
         return connection
 
-    def _migrate(self) -> None:
+    def _upgrade(self) -> None:
+        """Create or migrate the tables."""
         assert self._writer is not None
         self._writer.execute("BEGIN IMMEDIATE")
         try:
@@ -76,8 +77,8 @@ class SqliteStore(Store):
             if "meta" in tables:
                 found = int(self._writer.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
             elif tables:
-                raise ValueError(f"{self.path} holds other tables than mfbocd's: {', '.join(sorted(tables))}")
-            for statement in plan(found, postgres=False):
+                raise ValueError(f"{self.path} has tables that are not mfbocd's: {', '.join(sorted(tables))}")
+            for statement in upgrade_statements(found, "sqlite"):
                 self._writer.execute(statement)
             self._writer.execute("COMMIT")
         except BaseException:
@@ -85,29 +86,29 @@ class SqliteStore(Store):
             raise
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Cursor]:
-        """One transaction, synced when the block ends."""
+    def transaction(self) -> Iterator[sqlite3.Cursor]:
+        """A cursor in a transaction, which is synced to disk when the block ends."""
         try:
             if self._writer is None:
-                self._writer = self._open(writer=True)
+                self._writer = self._connect(writer=True)
             cursor = self._writer.cursor()
             cursor.execute("BEGIN IMMEDIATE")
             yield cursor
             self._writer.execute("COMMIT")
-            if self._mover is not None:
-                self._mover.wake.set()
+            if self._checkpointer is not None:
+                self._checkpointer.wake.set()
         except sqlite3.IntegrityError as error:
-            self._undo()
-            raise RequestError(409, f"the store holds it already, or holds what needs it: {error}") from None
+            self._roll_back()
+            raise RequestError(409, f"it exists already, or something else refers to it: {error}") from None
         except sqlite3.Error as error:
-            self._undo()
+            self._roll_back()
             raise UnavailableError(str(error)) from None
         except BaseException:
-            self._undo()
+            self._roll_back()
             raise
 
-    def _undo(self) -> None:
-        """Roll back; a connection that cannot is not used again."""
+    def _roll_back(self) -> None:
+        """Roll back. A connection that cannot is closed, and replaced at the next transaction."""
         connection = self._writer
         if connection is None:
             return
@@ -119,131 +120,133 @@ class SqliteStore(Store):
             connection.close()
 
     @contextmanager
-    def reading(self) -> Iterator[Any]:
-        """A cursor of the connection that only reads."""
+    def cursor(self) -> Iterator[Any]:
+        """A cursor of the reading connection, which one thread uses at a time."""
         with self._reader_lock:
             try:
                 if self._reader is None:
-                    self._reader = self._open()
+                    self._reader = self._connect()
                 yield self._reader.cursor()
             except sqlite3.Error as error:
                 raise UnavailableError(str(error)) from None
 
-    def _put(self, cursor: Any, changes: Changes) -> None:
-        newest = filed.add(cursor, changes)
-        self._update(
+    def _write_ticks(self, cursor: Any, changes: Changes) -> None:
+        newest = sqlite_events.insert(cursor, changes)
+        self._update_streams(
             cursor,
             changes.streams,
             ", latest = coalesce(?, latest)",
             [(newest.get(row.id),) for row, _ in changes.streams],
         )
-        filed.file(cursor, filed.due(changes))
+        sqlite_events.index(cursor, sqlite_events.due(changes))
 
-    def _put_old(self, cursor: Any, events: Sequence[Event]) -> None:
-        filed.add_old(cursor, events)
+    def _insert_history(self, cursor: Any, events: Sequence[Event]) -> None:
+        sqlite_events.insert_history(cursor, events)
 
-    def _forget(self, cursor: Any, old: Sequence[tuple[str, int]]) -> None:
-        filed.forget(cursor, old)
+    def _delete_before(self, cursor: Any, limits: Sequence[tuple[str, int]]) -> None:
+        sqlite_events.delete_before(cursor, limits)
 
-    def _forget_all(self, cursor: Any, stream: str) -> None:
-        filed.forget(cursor, [(stream, filed.NEVER)])
+    def _delete_events(self, cursor: Any, stream: str) -> None:
+        sqlite_events.delete_before(cursor, [(stream, sqlite_events.MAX_TICK)])
 
-    def _event(self, stream: str, tick: int) -> tuple[str, Any]:
-        return filed.STEP, {"stream": stream, "first": tick}
+    def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
+        return sqlite_events.SELECT_EVENT, {"stream": stream, "first": tick}
 
-    def _events(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
-        return filed.STEPS, {"stream": stream, "first": after + 1, "limit": limit}
+    def _events_query(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        return sqlite_events.SELECT_EVENTS, {"stream": stream, "first": after + 1, "limit": limit}
 
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
-        """There is one worker: whatever is there is its own."""
+        """Read streams and groups; the only worker owns them all."""
         loaded = Loaded()
         wanted = set(groups)
-        with self.reading() as cursor:
+        with self.cursor() as cursor:
             for stream in streams:
-                found = cursor.execute(f"{STREAM} WHERE id = ?", (stream,)).fetchone()
+                found = cursor.execute(f"{SELECT_STREAM} WHERE id = ?", (stream,)).fetchone()
                 if found is not None:
-                    row = loaded.streams[stream] = stream_of(found)
+                    row = loaded.streams[stream] = stream_row(found)
                     wanted |= {row.group} if row.group is not None else set()
             for group in wanted:
-                found = cursor.execute(f"{GROUP} WHERE id = ?", (group,)).fetchone()
+                found = cursor.execute(f"{SELECT_GROUP} WHERE id = ?", (group,)).fetchone()
                 if found is not None:
                     loaded.groups[group] = GroupRow(*found)
         return loaded
 
-    def full(self) -> str:
-        """Report a full disk a little before it is full."""
-        left = shutil.disk_usage(self.path.parent).free
-        return f"the disk is full, {left} bytes are left" if left < ROOM else ""
+    def space_problem(self) -> str:
+        """Report a full disk before it is completely full."""
+        free = shutil.disk_usage(self.path.parent).free
+        return f"the disk is full: {free} bytes are free" if free < MIN_FREE_BYTES else ""
 
     def release(self) -> None:
-        """There is nobody to let have them."""
+        """Do nothing: there are no leases."""
 
     def close(self) -> None:
-        """Let go of the file."""
-        if self._mover is not None:
-            self._mover.stop()
-            self._mover = None
+        """Close the file and unlock it."""
+        if self._checkpointer is not None:
+            self._checkpointer.stop()
+            self._checkpointer = None
         for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
         self._reader = self._writer = None
-        if self._guard is not None:
-            self._guard.close()
-            self._guard = None
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
 
 
-class _Mover(threading.Thread):
-    """Moves what was committed from the log into the database, a little at a time, beside the writer.
+class _Checkpointer(threading.Thread):
+    """Copies committed pages from the write-ahead log into the database, in small portions.
 
-    Left to the writer, it does so once the log is full, and whoever then waits for an answer waits for all of it.
+    By default SQLite does this in the writing connection once the log is full, and every pending request waits for
+    all of it.
     """
 
     PAUSE = 0.2
+    """Seconds between two checkpoints."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        super().__init__(name="mfbocd-mover", daemon=True)
+        super().__init__(name="mfbocd-checkpoint", daemon=True)
         self.wake = threading.Event()
+        """Set after every commit."""
         self._connection = connection
         self._stopping = False
         self.start()
 
     def run(self) -> None:
-        """Move, whenever there was a commit, until told to stop."""
+        """Run a checkpoint after commits, until stopped."""
         while self.wake.wait() and not self._stopping:
             self.wake.clear()
-            with suppress(sqlite3.Error):  # the writer will meet it, and say so
+            with suppress(sqlite3.Error):  # a persistent error also fails the next commit, which reports it
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             time.sleep(self.PAUSE)
 
     def stop(self) -> None:
-        """End, once what is under way is done."""
+        """Stop after the checkpoint in progress."""
         self._stopping = True
         self.wake.set()
         self.join()
         self._connection.close()
 
 
-def _taken(path: Path) -> IO[str]:
-    """A locked file beside the database; the lock ends with the process, however that ends.
+def _lock(path: Path) -> IO[str]:
+    """Lock a file next to the database, whose path is resolved; the lock ends with the process.
 
-    It is beside the file itself, whatever names lead there. The file itself cannot be locked: to close it after a
-    look would end the locks that SQLite has on it.
+    The database itself cannot be locked this way: closing it would release SQLite's own locks on it.
     """
-    real = path.resolve()
-    if real.exists() and real.stat().st_nlink > 1:
-        raise ValueError(f"{path} has several names (hard links): SQLite would keep a log for each, and lose data")
-    beside = real.with_name(f"{real.name}.lock")
+    resolved = path.resolve()
+    if resolved.exists() and resolved.stat().st_nlink > 1:
+        raise ValueError(f"{path} has several hard links: SQLite would keep a log for each name, and lose data")
+    lock_path = resolved.with_name(f"{resolved.name}.lock")
     try:
-        file = beside.open("a+")
+        file = lock_path.open("a+")
     except OSError as error:
-        raise ValueError(f"cannot open {beside}: {error.strerror}") from None
+        raise ValueError(f"cannot open {lock_path}: {error.strerror}") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.seek(0)
-        by = file.read().strip()
+        pid = file.read().strip()
         file.close()
-        raise ValueError(f"{path} is served by another process already (pid {by or 'unknown'})") from None
+        raise ValueError(f"{path} is served by another process already (pid {pid or 'unknown'})") from None
     file.truncate(0)
     file.write(f"{os.getpid()}\n")
     file.flush()

@@ -1,8 +1,12 @@
-"""How SQLite finds a stream's steps: the newest by a chain, the others by an index that is written in bulk.
+"""How SQLite finds the events of a stream by tick: recent ones in a linked list, older ones in an index.
 
-Steps of many streams come mixed, so in an index by stream each is on another page: kept up at every commit, such an
-index is half of all that is written. Here a step has the number of the one before it (`prev`) and its stream that of
-the newest (`latest`); every `FILE` ticks of a stream its chain goes into the table `filed`, and a new one begins.
+Events of many streams are written in the order in which they happen. In an index by (stream, tick) neighbouring
+entries belong to one stream, so every new event changes a different page. Updating such an index at every commit made
+up half of all bytes written.
+
+Therefore new events form a linked list per stream: `streams.latest` is the sequence number of the newest event, and
+`events.prev` that of the event before. Every `INDEX_INTERVAL` ticks of a stream its list is copied into the table
+`event_index`, where its entries share pages, and a new list starts.
 """
 
 from __future__ import annotations
@@ -12,98 +16,117 @@ from typing import Any
 
 from ..errors import RequestError
 from ..records import Event
-from .base import Changes, crossed
+from .base import Changes, is_due
 
-FILE = 64
-"""Ticks of a stream between two of its filings."""
-NEVER = 2**63 - 1
-"""A tick that no stream gets to."""
+INDEX_INTERVAL = 64
+"""Ticks of a stream between two copies of its list into the index."""
+MAX_TICK = 2**63 - 1
+"""Later than any tick."""
 
-_ADD = (
+_INSERT = (
     "INSERT INTO events (seq, stream, tick, at, alarm, step, prev) "
     "VALUES (?, ?, ?, ?, ?, ?, coalesce(?, (SELECT latest FROM streams WHERE id = ?)))"
 )
 
-# no step of the chain is earlier than one that is filed
-_CHAIN = """
-WITH RECURSIVE chain (seq, tick, prev) AS (
+# Every event of the list is later than every indexed one.
+_LIST = """
+WITH RECURSIVE list (seq, tick, prev) AS (
     SELECT e.seq, e.tick, e.prev FROM streams s JOIN events e ON e.seq = s.latest WHERE s.id = :stream
     UNION ALL
-    SELECT e.seq, e.tick, e.prev FROM chain c JOIN events e ON e.seq = c.prev WHERE c.tick > :first
+    SELECT e.seq, e.tick, e.prev FROM list l JOIN events e ON e.seq = l.prev WHERE l.tick > :first
 )
 """
 
-_FILE = f"INSERT INTO filed (stream, tick, seq) {_CHAIN} SELECT :stream, tick, seq FROM chain ORDER BY tick"
+_INDEX = f"INSERT INTO event_index (stream, tick, seq) {_LIST} SELECT :stream, tick, seq FROM list ORDER BY tick"
 
-STEP = f"""
-{_CHAIN}
+SELECT_EVENT = f"""
+{_LIST}
 SELECT stream, tick, at, alarm, step, seq FROM events WHERE seq = (
-    SELECT seq FROM filed WHERE stream = :stream AND tick = :first
+    SELECT seq FROM event_index WHERE stream = :stream AND tick = :first
     UNION ALL
-    SELECT seq FROM chain WHERE tick = :first
+    SELECT seq FROM list WHERE tick = :first
     LIMIT 1
 )
 """
-"""One step, given a stream and its tick as `first`."""
+"""The event of tick `first` of a stream."""
 
-STEPS = f"""
-{_CHAIN}
+SELECT_EVENTS = f"""
+{_LIST}
 SELECT e.stream, e.tick, e.at, e.alarm, e.step, e.seq FROM (
-    SELECT tick, seq FROM filed WHERE stream = :stream AND tick >= :first
+    SELECT tick, seq FROM event_index WHERE stream = :stream AND tick >= :first
     UNION ALL
-    SELECT tick, seq FROM chain WHERE tick >= :first
+    SELECT tick, seq FROM list WHERE tick >= :first
     ORDER BY tick LIMIT :limit
 ) found JOIN events e ON e.seq = found.seq ORDER BY found.tick
 """
-"""At most `limit` steps of a stream from tick `first` on, in order."""
+"""At most `limit` events of a stream from tick `first` on, in order."""
 
 
-def add(cursor: Any, changes: Changes) -> dict[str, int]:
-    """Write steps in chains; the number of each stream's newest.
+def insert(cursor: Any, changes: Changes) -> dict[str, int]:
+    """Insert new events into the lists of their streams.
 
-    A step must come after those its stream has: only then is there but one of each tick.
+    Parameters
+    ----------
+    cursor : sqlite3.Cursor
+        In a transaction that also updates the streams.
+    changes : Changes
+        Each event must be later than those its stream has: there is no unique index to detect a duplicate.
+
+    Returns
+    -------
+    dict of str to int
+        Sequence number of the newest event of each stream, for `streams.latest`.
+
+    Raises
+    ------
+    RequestError
+        409, if an event is not later than those before it or its stream is not among the changes.
     """
-    coming = {row.id: before for row, before in changes.streams}
+    next_tick = {row.id: before for row, before in changes.streams}
     newest: dict[str, int] = {}
     rows = []
-    for seq, e in enumerate(changes.events, _last(cursor) + 1):
-        if e.tick < coming.get(e.stream, NEVER):
-            raise RequestError(409, f"tick {e.tick} of {e.stream!r} is over, or not written with its stream")
+    for seq, e in enumerate(changes.events, _last_seq(cursor) + 1):
+        if e.tick < next_tick.get(e.stream, MAX_TICK):
+            raise RequestError(409, f"tick {e.tick} of {e.stream!r} is already stored, or its stream is not updated")
         rows.append((seq, e.stream, e.tick, e.at, int(e.alarm), e.step, newest.get(e.stream), e.stream))
-        coming[e.stream], newest[e.stream] = e.tick + 1, seq
-    cursor.executemany(_ADD, rows)
+        next_tick[e.stream], newest[e.stream] = e.tick + 1, seq
+    cursor.executemany(_INSERT, rows)
     return newest
 
 
-def add_old(cursor: Any, events: Sequence[Event]) -> None:
-    """Write the steps of a stream that has none yet, in any order, and file them."""
-    last = _last(cursor)
+def insert_history(cursor: Any, events: Sequence[Event]) -> None:
+    """Insert and index the events of a stream that has none yet, in any order."""
+    last = _last_seq(cursor)
     cursor.executemany(
         "INSERT INTO events (seq, stream, tick, at, alarm, step) VALUES (?, ?, ?, ?, ?, ?)",
         [(seq, e.stream, e.tick, e.at, int(e.alarm), e.step) for seq, e in enumerate(events, last + 1)],
     )
-    cursor.execute("INSERT INTO filed SELECT stream, tick, seq FROM events WHERE seq > ? ORDER BY tick", (last,))
+    cursor.execute(
+        "INSERT INTO event_index SELECT stream, tick, seq FROM events WHERE seq > ? ORDER BY tick", (last,)
+    )
 
 
 def due(changes: Changes) -> list[str]:
-    """The streams that are to be filed."""
-    return [row.id for row, before in changes.streams if crossed(row.id, before, row.tick, FILE)]
+    """Ids of the streams whose list is to be indexed after these changes."""
+    return [row.id for row, before in changes.streams if is_due(row.id, before, row.tick, INDEX_INTERVAL)]
 
 
-def file(cursor: Any, streams: Sequence[str]) -> None:
-    """File the chains of streams."""
-    cursor.executemany(_FILE, [{"stream": stream, "first": 0} for stream in streams])
+def index(cursor: Any, streams: Sequence[str]) -> None:
+    """Copy the lists of these streams into the index, and start new ones."""
+    cursor.executemany(_INDEX, [{"stream": stream, "first": 0} for stream in streams])
     cursor.executemany("UPDATE streams SET latest = NULL WHERE id = ?", [(stream,) for stream in streams])
 
 
-def forget(cursor: Any, old: Sequence[tuple[str, int]]) -> None:
-    """Remove the steps of each stream that are before a tick."""
-    file(cursor, [stream for stream, _ in old])
-    cursor.executemany("DELETE FROM events WHERE seq IN (SELECT seq FROM filed WHERE stream = ? AND tick < ?)", old)
-    cursor.executemany("DELETE FROM filed WHERE stream = ? AND tick < ?", old)
+def delete_before(cursor: Any, limits: Sequence[tuple[str, int]]) -> None:
+    """Delete the events of each stream that are before a tick, given as (stream, tick)."""
+    index(cursor, [stream for stream, _ in limits])
+    cursor.executemany(
+        "DELETE FROM events WHERE seq IN (SELECT seq FROM event_index WHERE stream = ? AND tick < ?)", limits
+    )
+    cursor.executemany("DELETE FROM event_index WHERE stream = ? AND tick < ?", limits)
 
 
-def _last(cursor: Any) -> int:
-    """The number given last, also if its step is gone."""
+def _last_seq(cursor: Any) -> int:
+    """The highest sequence number ever assigned, even if that event was deleted."""
     found = cursor.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
     return 0 if found is None else int(found[0])

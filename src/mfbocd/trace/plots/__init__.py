@@ -1,5 +1,7 @@
-"""Pictures of a trace with matplotlib (extra ``plot``): `figure` is the standard one, the others are its panels.
+"""Plots of a trace with matplotlib (extra ``plot``): `figure` is the standard figure, the others are its panels.
 
+Examples
+--------
 >>> import mfbocd as mf
 >>> detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01)
 >>> trace = mf.run(detector, [0.1, -0.3, 0.2, 6.0, 6.1], detail=True)
@@ -12,7 +14,6 @@
 """
 
 from .panels import changes, data, gains, run_length, spend
-from .shape import DetailLike, TraceLike
 from .standard import figure
 
-__all__ = ["DetailLike", "TraceLike", "changes", "data", "figure", "gains", "run_length", "spend"]
+__all__ = ["changes", "data", "figure", "gains", "run_length", "spend"]

@@ -1,4 +1,4 @@
-"""The standard figure: every panel the trace has data for, one above the other."""
+"""The standard figure: every panel for which the trace has data, one above the other."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from ..trace import Trace
 from . import panels
-from .clock import Clock
-from .panels import LABEL, Times, plain
-from .shape import TraceLike
-from .thin import width
+from .panels import LABEL, Times, display_text
+from .thin import bin_width
+from .timeline import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDE = 7.0  # inches
+WIDTH = 7.0  # inches
 
 
 def figure(
-    trace: TraceLike,
+    trace: Trace,
     *,
     time: Times = None,
     unit: str = "",
@@ -31,18 +31,49 @@ def figure(
     truth: Sequence[float] | NDArray[Any] | None = None,
     changes: Sequence[int] | NDArray[Any] | None = None,
 ) -> Figure:
-    """Readings and prediction, run length, changes, spend, gains; what the trace has no data for is left out.
+    """Draw readings and prediction, run length, changes, spend and gains.
+
+    Panels without data are left out. Spend and gains are left out if there is only one fidelity (spend is kept if
+    there is a budget). Streams of more than 2000 ticks are drawn as the lowest and highest value of each bin, which a
+    note below the figure states.
 
     Parameters
     ----------
-    trace: of `mfbocd.run`; with ``detail=True`` it has the band, the heat map, intervals and gains.
-    time: numbers or datetimes, one a tick, for the horizontal axis, which `xlabel` names.
-    unit, cost_unit: of the readings and of the costs.
-    budget: the average cost a tick that was allowed, drawn beside the spend.
-    truth, changes: the true parameter at each tick and the true changes, where they are known.
+    trace : Trace
+        A trace of `mfbocd.run`. With ``detail=True`` it has the prediction band, the posterior, intervals and gains.
+    time : Sequence[Any] or numpy.ndarray or None
+        Numbers or datetimes, one per tick, for the horizontal axis; the tick numbers by default.
+    unit : str
+        Unit of the readings.
+    xlabel : str
+        Label of the horizontal axis; "tick" by default.
+    cost_unit : str
+        Unit of the costs.
+    budget : float or None
+        Allowed average cost per tick, drawn beside the spend.
+    truth : Sequence[float] or numpy.ndarray or None
+        The true parameter at each tick, if it is known.
+    changes : Sequence[int] or numpy.ndarray or None
+        Ticks of the true changes, if they are known.
 
-    Spend is left out of a stream with one fidelity and no budget, and so are the gains: nothing was chosen. Streams
-    of more than 2000 ticks are drawn by the lowest and highest of each stretch, as a line below the figure says.
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure, not yet shown or saved.
+
+    Raises
+    ------
+    ValueError
+        If the trace has no ticks, or `time` or `truth` does not have one entry per tick.
+    ImportError
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import mfbocd as mf
+    >>> trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
+    >>> len(figure(trace, changes=[3]).axes)
+    2
     """
     try:
         from matplotlib.figure import Figure
@@ -50,7 +81,7 @@ def figure(
         raise ImportError("plots need matplotlib: pip install 'mfbocd[plot]'") from None
 
     if len(trace.choice) == 0:
-        raise ValueError("trace has no ticks: there is nothing to draw")
+        raise ValueError("trace must have at least one tick, not none")
     several = len(trace.fidelities) > 1
     drawn: list[tuple[float, Callable[[Axes], None]]] = [
         (3.0, lambda axis: panels.data(axis, trace, time=time, unit=unit, truth=truth, changes=changes))
@@ -63,12 +94,12 @@ def figure(
     if several and trace.detail is not None:
         drawn.append((1.5, lambda axis: panels.gains(axis, trace, time=time)))
     heights = [height for height, _ in drawn]
-    picture = Figure(figsize=(WIDE, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
+    picture = Figure(figsize=(WIDTH, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
     axes = picture.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (_, draw) in zip(axes, drawn, strict=True):
         draw(axis)
-    axes[-1].set_xlim(*Clock(trace, time).limits())
-    wide = width(len(trace.choice))
+    axes[-1].set_xlim(*Timeline(trace, time).limits())
+    wide = bin_width(len(trace.choice))
     note = "" if wide == 1 else f"\n(points and lines: the lowest and highest of every {wide} ticks)"
-    axes[-1].set_xlabel(plain(xlabel, 80) + note, fontsize=LABEL)
+    axes[-1].set_xlabel(display_text(xlabel, 80) + note, fontsize=LABEL)
     return picture

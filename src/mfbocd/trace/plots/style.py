@@ -1,4 +1,4 @@
-"""How each fidelity looks: colours of Okabe and Ito, which the colour-blind tell apart, and a marker each."""
+"""Colours and markers of fidelities: those of Okabe and Ito, which colour-blind readers can distinguish."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .shape import TraceLike
+from ..trace import Trace
 
 INK = "#222222"
 GREY = "#8a8a8a"
@@ -16,21 +16,34 @@ MEAN = "#222222"
 SPEND = "#0072B2"
 
 
-class Look(NamedTuple):
-    """One fidelity's."""
+class FidelityStyle(NamedTuple):
+    """How readings at one fidelity are drawn.
+
+    Attributes
+    ----------
+    name : str
+        Name of the fidelity.
+    colour : str
+        Colour as a hexadecimal code.
+    marker : str
+        Marker, as matplotlib names it.
+    symbol : str
+        Marker, as plotly names it.
+    line : Any
+        Line style, as matplotlib names it.
+    dash : str
+        Line style, as plotly names it.
+    open : bool
+        Whether the marker is an outline.
+    """
 
     name: str
     colour: str
     marker: str
-    """matplotlib's."""
     symbol: str
-    """plotly's."""
     line: Any
-    """matplotlib's."""
     dash: str
-    """plotly's."""
     open: bool
-    """Whether the marker is an outline."""
 
 
 Style = tuple[str, str, str, Any, str, bool]
@@ -44,14 +57,25 @@ BETWEEN: tuple[Style, ...] = (
 )
 
 
-def looks(trace: TraceLike) -> list[Look]:
-    """One a fidelity: the dearest a blue disc, the cheapest an orange cross, as in the paper, others between.
+def fidelity_styles(trace: Trace) -> list[FidelityStyle]:
+    """Return a style for every fidelity of a trace.
 
-    Where costs are not known the fidelities count as listed from cheap to dear.
+    As in the paper, the most expensive fidelity is a blue disc and the cheapest an orange cross. If costs are not
+    known, the fidelities are taken to be listed from cheap to expensive.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+
+    Returns
+    -------
+    list[FidelityStyle]
+        One style per fidelity, in their order.
     """
     count = len(trace.fidelities)
     costs = trace.costs if trace.costs and np.isfinite(trace.costs).all() else tuple(range(count))
     order = np.argsort(np.asarray(costs, dtype=np.float64), kind="stable")
     between = [BETWEEN[i % len(BETWEEN)] for i in range(count - 2)]
     styles = dict(zip(order.tolist(), [LOW, *between, HIGH][-count:], strict=True))
-    return [Look(name, *styles[j]) for j, name in enumerate(trace.fidelities)]
+    return [FidelityStyle(name, *styles[j]) for j, name in enumerate(trace.fidelities)]

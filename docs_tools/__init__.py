@@ -1,0 +1,1 @@
+"""Generate the reference pages of the configuration file and of the command line from the code."""

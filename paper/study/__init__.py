@@ -1,1 +1,0 @@
-"""Experiments on what choosing saves: many streams, equal spend, paired seeds."""

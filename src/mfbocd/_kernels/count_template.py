@@ -1,0 +1,282 @@
+"""Templates for the families of counts 0 .. last with two statistics, a and b, to which each reading adds.
+
+`count_kernels` compiles them for a family (`compile.bind`): in the copies the names below `TYPE_CHECKING` stand for
+that family's formulas. The setup of such a family holds last, the prior's a and b, and whether the predictive is the
+paper's (1), which has no normalizer, or normalized (0).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .compile import bind
+from .counts import grid, information, log_sum, room
+from .layout import COUNT, EVIDENCE, FIRST, HAZARDS, JOINT, MAP_INDEX, MEAN, RUN_LENGTH, STATS, TINY, VARIANCE, WEIGHT
+from .pointer import Array, Pointer
+from .scalar import bits_of, exp
+from .weights import begin, column, expect, finish_tick, hazards, lanes, predict, reweigh, scratch, skip_tick
+
+_LIGHT = 1e-11  # hypotheses below this weight are left out of gains in nats
+
+Four = tuple[float, float, float, float]
+
+if TYPE_CHECKING:
+
+    def value(a: float, b: float, x: float, last: float, zeta: float) -> float:
+        """log predictive of x but for the normalizer and `constant`."""
+
+    def constant(x: float, last: float, zeta: float) -> float:
+        """The term of the log predictive that is the same for all hypotheses."""
+
+    def grid_constant(x: float, last: float, zeta: float) -> float:
+        """`constant` in a form that vectorises."""
+
+    def full_value(a: float, b: float, x: float, last: float, zeta: float) -> float:
+        """`value` + `constant`, accurate also where a and x are large and their terms cancel."""
+
+    def is_large(x: float) -> bool:
+        """Whether a reading x needs `full_value`."""
+
+    def needs_full(x: float, last: float) -> bool:
+        """Whether a sum over counts up to x needs `full_value`."""
+
+    def steps(x: float, last: float, zeta: float) -> tuple[float, float]:
+        """The amounts that a reading adds to a and b."""
+
+    def mean(a: float, b: float) -> float:
+        """The mean of the parameter."""
+
+    def unit(last: float) -> float:
+        """The mean of a reading for a parameter of 1."""
+
+    def bell(a: float, b: float, last: float, zeta: float) -> Four:
+        """Mean and width of the tempered predictive, both approximate, and the first and last count that matter."""
+
+    def divergence(a: float, b: float, x: float, last: float, zeta: float) -> float:
+        """KL of the parameter after x from the parameter before."""
+
+    def variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share: Array) -> float:
+        """Expected reduction of the parameter's variance; `x` and `share` are work arrays of `room()` numbers."""
+
+
+def sums(a: float, b: float, last: float, zeta: float, stop: float, deep: bool, x: Array, share: Array) -> Four:
+    """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`.
+
+    `x` and `share` are work arrays of `room()` numbers.
+    """
+    centre, sd, low, high = bell(a, b, last, zeta)
+    n = grid(np.array([low]), np.array([high]), np.array([sd]), last, stop, x, share)
+    if n == 0:
+        return -np.inf, 0.0, 0.0, 0.0
+    logs = np.empty(n)
+    for j in range(n):
+        logs[j] = full_value(a, b, x[j], last, zeta)
+    norm = log_sum(logs, share[:n])
+    first = 0.0
+    second = 0.0
+    learned = 0.0
+    for j in range(n):
+        p = share[j] * exp(logs[j] - norm)
+        d = x[j] - centre
+        first += p * d
+        second += p * d * d
+        if deep and p > 1e-18:
+            learned += p * divergence(a, b, x[j], last, zeta)
+    return norm, centre + first, second - first * first, learned
+
+
+def all_sums(a: Array, b: Array, last: float, zeta: float, stop: float, deep: bool) -> Array:
+    """`sums` of each element of two one-dimensional arrays, shape (4, K)."""
+    out = np.empty((4, a.size))
+    x = np.empty(room())
+    share = np.empty(room())
+    for i in range(a.size):
+        out[0, i], out[1, i], out[2, i], out[3, i] = sums(a[i], b[i], last, zeta, stop, deep, x, share)
+    return out
+
+
+def all_values(a: Array, b: Array, x: float, last: float, zeta: float) -> Array:
+    """log of the tempered predictive of x for each hypothesis, without its normalizer."""
+    out = np.empty(a.size)
+    for i in range(a.size):
+        if is_large(x):
+            out[i] = full_value(a[i], b[i], x, last, zeta)
+        else:
+            out[i] = constant(x, last, zeta) + value(a[i], b[i], x, last, zeta)
+    return out
+
+
+def norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> None:
+    """log of the sum over x of the tempered predictive, for each of n hypotheses."""
+    first = column(state, STATS)
+    second = column(state, STATS + 1)
+    x = np.empty(room())
+    share = np.empty(room())
+    for i in range(n):
+        norm[i] = sums(first[i], second[i], last, zeta, last, False, x, share)[0]
+
+
+def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """One tick: the model's `log_predictive` and `update` for every hypothesis."""
+    last = setup[FIRST]
+    scale = begin(state, setup)
+    n = int(state[COUNT])
+    weight = column(state, WEIGHT)
+    first = column(state, STATS)
+    second = column(state, STATS + 1)
+    first[n - 1] = setup[FIRST + 1]
+    second[n - 1] = setup[FIRST + 2]
+    moment = 0.0
+    if zeta == 0.0:
+        total, top = skip_tick(state, scale)
+        for i in range(lanes(state)):
+            moment += weight[i] * mean(first[i], second[i])
+    else:
+        same = constant(x, last, zeta)
+        norm = np.zeros(lanes(state))
+        if zeta < 1.0 and setup[FIRST + 3] == 0.0:
+            norms(state, n, last, zeta, norm)
+        more_a, more_b = steps(x, last, zeta)
+        # If one term of the sum is representable the sum is, and logarithms are not needed.
+        large = is_large(x)
+        plain = False
+        for i in (n - 1, int(state[MAP_INDEX])):
+            log_p = same + value(first[i], second[i], x, last, zeta) - norm[i]
+            plain = plain or (weight[i] * scale > 1e-25 and abs(log_p) < 400.0 and not large)
+        factor = 0.0
+        if plain:
+            total = 0.0
+            top = 0
+            for i in range(lanes(state)):
+                a = first[i]
+                b = second[i]
+                w = scale * weight[i] * exp(min(same + value(a, b, x, last, zeta) - norm[i], 690.0))
+                w = w if w > TINY else 0.0
+                weight[i] = w
+                a1 = a + more_a
+                b1 = b + more_b
+                first[i] = a1
+                second[i] = b1
+                total += w
+                moment += w * mean(a1, b1)
+                top = max(top, bits_of(w))
+        else:
+            logs = np.empty(n)
+            for i in range(n):
+                if large:
+                    logs[i] = full_value(first[i], second[i], x, last, zeta) - norm[i]
+                else:
+                    logs[i] = same + value(first[i], second[i], x, last, zeta) - norm[i]
+                first[i] += more_a
+                second[i] += more_b
+            total, factor, top = reweigh(state, scale, logs)
+            for i in range(n):
+                moment += weight[i] * mean(first[i], second[i])
+        state[EVIDENCE] += factor + math.log(total)
+    pruned = finish_tick(state, setup, total, top)
+    prior = mean(setup[FIRST + 1], setup[FIRST + 2])
+    if pruned or setup[HAZARDS] > 1.0:
+        values = np.empty(int(state[COUNT]))
+        for i in range(values.size):
+            values[i] = mean(first[i], second[i])
+        moment = expect(state, setup, values, prior)
+    else:
+        h = hazards(setup)[0]
+        moment = (1.0 - h) * moment / total + h * prior
+    state[MEAN] = unit(last) * moment
+
+
+def mixture_information(weight: Array, a: Array, b: Array, last: float, zeta: float) -> float:
+    """I(r; x): the sum over counts, where hypothesis i has probability weight[i]; overwrites the arrays."""
+    m = 0
+    for i in range(weight.size):
+        if weight[i] >= _LIGHT:
+            weight[m], a[m], b[m] = weight[i], a[i], b[i]
+            m += 1
+    low = np.empty(m)
+    high = np.empty(m)
+    sd = np.empty(m)
+    for i in range(m):
+        _, sd[i], low[i], high[i] = bell(a[i], b[i], last, zeta)
+    x = np.empty(room())
+    share = np.empty(room())
+    n = grid(low, high, sd, last, last, x, share)
+    logs = np.empty((m, n))
+    if needs_full(x[n - 1], last):
+        for i in range(m):
+            for j in range(n):
+                logs[i, j] = full_value(a[i], b[i], x[j], last, zeta)
+    else:
+        base = np.empty(n)
+        for j in range(n):
+            base[j] = grid_constant(x[j], last, zeta)
+        for i in range(m):
+            for j in range(n):
+                logs[i, j] = base[j] + value(a[i], b[i], x[j], last, zeta)
+    return information(weight[:m], logs, share[:n])
+
+
+def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
+    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) as the sum over counts (`mi_xr`)."""
+    if zeta == 0.0:
+        return 0.0
+    last = setup[FIRST]
+    n = int(state[COUNT]) + 1
+    first = column(state, STATS)
+    second = column(state, STATS + 1)
+    weight = scratch(n)
+    a = scratch(n)
+    b = scratch(n)
+    x = np.empty(room())
+    share = np.empty(room())
+    predict(state, setup, weight)
+    inner = 0.0
+    for i in range(n):
+        a[i] = first[i] if i < n - 1 else setup[FIRST + 1]
+        b[i] = second[i] if i < n - 1 else setup[FIRST + 2]
+        if kind == RUN_LENGTH or weight[i] < (_LIGHT if kind == JOINT else 1e-15):
+            continue
+        if kind == JOINT:
+            inner += weight[i] * sums(a[i], b[i], last, zeta, last, True, x, share)[3]
+        else:
+            inner += weight[i] * variance_gain(a[i], b[i], last, zeta, x, share)
+    if kind == VARIANCE:
+        return max(inner, 0.0)  # see `expected_gains`
+    return inner + mixture_information(weight, a, b, last, zeta)
+
+
+# --- bound to a family ---------------------------------------------------------------------------------------
+
+
+class CountKernels(NamedTuple):
+    """The templates of the same names, compiled for one family."""
+
+    tick: Callable[[Pointer, Pointer, float, float], None]
+    gain: Callable[[Pointer, Pointer, float, int], float]
+    all_sums: Callable[[Array, Array, float, float, float, bool], Array]
+    all_values: Callable[[Array, Array, float, float, float], Array]
+    mixture_information: Callable[[Array, Array, Array, float, float], float]
+
+
+def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
+    """Compile the templates for one family.
+
+    Parameters
+    ----------
+    **formulas : kernels
+        Every function declared at the top of this file, and `sums` bound to them. `norms` may be replaced by a
+        faster one.
+    """
+    formulas.setdefault("norms", bind(norms, **formulas))
+    mixed = bind(mixture_information, **formulas)
+    return CountKernels(
+        tick=bind(tick, **formulas),
+        gain=bind(gain, **(formulas | {"mixture_information": mixed})),
+        all_sums=bind(all_sums, **formulas),
+        all_values=bind(all_values, **formulas),
+        mixture_information=mixed,
+    )

@@ -1,0 +1,133 @@
+"""The arrays that the kernels work on (`_kernels.layout`): how they are made, read, enlarged and checked."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels import layout
+from ..models import Model
+from ..models.base import room_for
+from .hazard import Hazard
+from .pruning import Pruning
+
+Array = NDArray[np.float64]
+
+START = 64
+"""Capacity, in hypotheses, that a state without a bound begins with."""
+
+
+def setup_array(model: Model, hazard: Hazard, pruning: Pruning, within: int, threshold: float) -> Array:
+    """Return the array that the kernels read and never change (`_kernels.layout`)."""
+    params = model.params()
+    head = np.empty(layout.FIRST)
+    head[layout.WITHIN], head[layout.THRESHOLD] = within, threshold
+    head[layout.EPS], head[layout.MOST], head[layout.SLACK] = pruning.eps, pruning.most, pruning.slack
+    head[layout.RESAMPLE] = pruning.resample
+    hazards, candidates = hazard.setup
+    head[layout.PARAMS], head[layout.HAZARDS], head[layout.LEARNED] = params.size, hazards.size, candidates
+    return np.concatenate([head, params, hazards])
+
+
+def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Array:
+    """Return the state of a stream before its first tick; `rows` is its capacity if nothing bounds it."""
+    most, slack = int(setup[layout.MOST]), int(setup[layout.SLACK])
+    head = np.zeros(layout.HEAD)
+    head[layout.TICK] = head[layout.FIRED] = head[layout.CHANGED_AT] = -1.0
+    head[layout.SEED] = seed
+    head[layout.COLUMNS] = layout.STATS + model.columns + int(setup[layout.LEARNED])
+    rows = most + 2 if most else rows
+    what = f"{type(model).__name__} with {model.columns} statistics for each of {most or rows} hypotheses"
+    room_for(what, head[layout.COLUMNS] * rows)
+    exact = most == 0 and setup[layout.EPS] == 0.0
+    head[layout.LIMIT] = np.inf if exact else (most or slack)
+    mean, _ = model.predictive(model.prior())
+    head[layout.MEAN] = np.ravel(mean)[0]
+    return state_of(model, head, np.empty((int(head[layout.COLUMNS]), 0)), rows)
+
+
+def _padded(rows: int) -> int:
+    return -(-rows // layout.LANES) * layout.LANES
+
+
+def table(state: Array) -> Array:
+    """Return the live hypotheses: rows are weight, birth and statistics, columns hypotheses, oldest first; a view."""
+    cap, count = int(state[layout.CAP]), int(state[layout.COUNT])
+    return state[layout.HEAD :].reshape(-1, cap)[:, :count]
+
+
+def stats_of(model: Model, state: Array) -> Array:
+    """Return the sufficient statistics of the live hypotheses, (columns, K); a view."""
+    return table(state)[layout.STATS : layout.STATS + model.columns]
+
+
+def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
+    """Return the state with this header, these live hypotheses (as from `table`) and capacity for `rows` of them."""
+    cap = _padded(max(rows, live.shape[1] + 1))
+    state = np.zeros(layout.HEAD + live.shape[0] * cap)
+    state[: layout.HEAD] = head
+    state[layout.CAP] = cap
+    columns = state[layout.HEAD :].reshape(-1, cap)
+    # The kernels' loops run past the last live hypothesis: the numbers there must be finite.
+    columns[layout.STATS : layout.STATS + model.columns] = model.prior()[:, None]
+    columns[:, : live.shape[1]] = live
+    return state
+
+
+def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) -> None:
+    """Raise a ValueError if no stream of this configuration can have had this header and these live hypotheses.
+
+    The kernels use numbers of the header as lengths and indices without checking them. `cap` is the capacity that a
+    state of this configuration begins with.
+    """
+    if head.shape != (layout.HEAD,):
+        raise ValueError(f"the saved state has a header of {head.size} numbers, not {layout.HEAD}")
+    columns, count = live.shape
+    most, tick = int(setup[layout.MOST]), head[layout.TICK]
+    rules = {
+        "the number of columns": head[layout.COLUMNS]
+        == columns
+        == layout.STATS + model.columns + int(setup[layout.LEARNED]),
+        "the tick": tick == np.floor(tick) and -1.0 <= tick < 2.0**53,
+        "the number of hypotheses": head[layout.COUNT] == count <= tick + 1.0
+        and (count > 0) == (tick >= 0.0)
+        and (most == 0 or count < cap),
+        "the limit": head[layout.LIMIT] >= 0.0
+        and (head[layout.LIMIT] == np.floor(head[layout.LIMIT]) or not np.isfinite(head[layout.LIMIT]))
+        and (most == 0 or head[layout.LIMIT] <= most),
+        "the likeliest hypothesis": _whole_in(head[layout.MAP_INDEX], 0.0, max(count - 1.0, 0.0)),
+        "the seed": _whole_in(head[layout.SEED], 0.0, 2.0**53 - 1.0),
+        "the last alarm": _whole_in(head[layout.FIRED], -1.0, tick),
+        "the last change": _whole_in(head[layout.CHANGED_AT], -1.0, tick),
+        "the run length": _whole_in(head[layout.RUN], 0.0, max(tick, 0.0)),
+        "the alarm": head[layout.ALARM] in (0.0, 1.0),
+        "a probability": 0.0 <= head[layout.CHANGE] <= 1.0 and 0.0 <= head[layout.CONFIDENCE] <= 1.0,
+        "the evidence": bool(np.isfinite(head[layout.EVIDENCE])),
+    }
+    for what, holds in rules.items():
+        if not holds:
+            raise ValueError(f"the saved state cannot be: {what} is wrong")
+    if count == 0:
+        return
+    weight, birth = live[: layout.STATS]
+    total = weight.sum()
+    if not ((weight >= 0.0) & (weight <= 1e300)).all() or not total > 0.0:
+        raise ValueError("the saved state cannot be: weights must be finite, and not negative")
+    if not abs(head[layout.TOTAL] - total) <= 1e-6 * total:
+        raise ValueError(f"the saved state cannot be: its weights add up to {total}, not {head[layout.TOTAL]}")
+    if not ((birth == np.floor(birth)) & (birth >= 0.0) & (birth <= tick)).all() or not (np.diff(birth) > 0.0).all():
+        raise ValueError("the saved state cannot be: hypotheses must begin at ticks that rise")
+    stats, shares = live[layout.STATS : layout.STATS + model.columns], live[layout.STATS + model.columns :]
+    if not model.sound(stats):
+        raise ValueError(f"the saved state cannot be: these are no statistics of {model!r}")
+    if shares.size and not (((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all() and (shares.sum(axis=0) > 0.5).all()):
+        raise ValueError("the saved state cannot be: the candidate hazards must have probabilities")
+
+
+def _whole_in(value: float, low: float, high: float) -> bool:
+    return bool(low <= value <= high and value == np.floor(value))
+
+
+def with_room(model: Model, state: Array, rows: int) -> Array:
+    """Return a copy of the state with capacity for `rows` hypotheses."""
+    return state_of(model, state[: layout.HEAD], table(state), rows)

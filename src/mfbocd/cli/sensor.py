@@ -1,0 +1,175 @@
+"""The sensor process of `mfbocd drive`: one JSON request per tick on its stdin, one JSON response on its stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+MAX_LINE = 1 << 20
+"""Maximum length of a response line, in bytes."""
+_GRACE = 2.0  # seconds the process has to exit before it is terminated, then killed
+
+
+class SensorError(RuntimeError):
+    """The sensor process failed, timed out or sent an invalid response."""
+
+
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM was received."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class SensorProcess:
+    """A subprocess that returns a reading for each request; a context manager.
+
+    Inside the context SIGINT and SIGTERM raise `Interrupted`, but only while `request` waits for a response, so that
+    no tick is applied halfway. On exit the stdin of the process is closed; if it does not exit, its process group is
+    terminated.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments.
+    timeout : float
+        Seconds to wait for one response.
+    """
+
+    def __init__(self, command: Sequence[str], timeout: float) -> None:
+        self.command, self.timeout = list(command), timeout
+        self._responses: queue.Queue[bytes] = queue.Queue(maxsize=2)
+        self._waiting = False
+        self._signal: int | None = None
+        self._handlers: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            # Its own session: Ctrl-C reaches only this process, and the whole group can be terminated on exit.
+            self._process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+            )
+        except OSError as error:
+            raise SensorError(f"cannot run {self.command[0]!r}: {error.strerror}") from None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._handlers[number] = signal.signal(number, self._on_signal)
+        threading.Thread(target=self._read_lines, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the process has exited already
+            self._process.stdin.close()
+        for ending, seconds in ((None, _GRACE), (signal.SIGTERM, _GRACE), (signal.SIGKILL, None)):
+            if ending is None and error is not None:
+                continue
+            if ending is not None:
+                self._signal_group(ending)
+            try:
+                self._process.wait(seconds)
+                break
+            except subprocess.TimeoutExpired:
+                continue
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _signal_group(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):  # no process of the group is left
+            os.killpg(self._process.pid, number)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signal = number
+        if self._waiting:
+            self._waiting = False
+            raise Interrupted(number)
+
+    def check_signal(self) -> None:
+        """Raise `Interrupted` if a signal arrived since the last request."""
+        if self._signal is not None:
+            raise Interrupted(self._signal)
+
+    def _read_lines(self) -> None:
+        assert self._process.stdout is not None
+        with os.fdopen(os.dup(self._process.stdout.fileno()), "rb") as stdout:
+            while line := stdout.readline(MAX_LINE):
+                self._responses.put(line)
+        self._responses.put(b"")
+
+    def request(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        """Send one request and return the response; None if the sensor has no more readings."""
+        if not self._responses.empty():
+            early = self._responses.get()
+            if early:
+                raise SensorError(f"the sensor sent a line before it was asked: {_excerpt(early)}")
+            self._check_exit(b"")
+            return None
+        assert self._process.stdin is not None
+        with suppress(OSError):  # its stdin is closed: the last output and the exit code are handled below
+            self._process.stdin.write(json.dumps(request, ensure_ascii=False).encode() + b"\n")
+        try:
+            self._waiting = True
+            self.check_signal()
+            line = self._responses.get(timeout=self.timeout)
+        except queue.Empty:
+            raise SensorError(
+                f"the sensor did not respond within {self.timeout:g} s at tick {request['tick']}; "
+                "does it flush its output after every line?"
+            ) from None
+        finally:
+            self._waiting = False
+        if len(line) >= MAX_LINE:
+            raise SensorError(f"invalid response: the line is longer than {MAX_LINE} bytes, {_excerpt(line)}")
+        if not line.endswith(b"\n"):
+            self._check_exit(line)
+            return None
+        return parse_response(line)
+
+    def _check_exit(self, rest: bytes) -> None:
+        """The process closed its output; raise unless it exited with code 0 after a complete line."""
+        try:
+            code = self._process.wait(self.timeout)
+        except subprocess.TimeoutExpired:
+            raise SensorError("the sensor closed its output but did not exit") from None
+        if code < 0:
+            raise SensorError(f"the sensor was killed by {signal.Signals(-code).name}")
+        if code > 0:
+            raise SensorError(f"the sensor exited with code {code}")
+        if rest:
+            raise SensorError(f"the sensor exited in the middle of a line: {_excerpt(rest)}")
+
+
+def parse_response(line: bytes) -> dict[str, Any] | None:
+    """Parse ``{"x": 1.5}``, optionally with "time"; None for ``{"end": true}``."""
+    expected = 'expected {"x": number}, {"x": null} or {"end": true}'
+    try:
+        response = json.loads(line)
+    except (ValueError, RecursionError):
+        raise SensorError(f"invalid response: {_excerpt(line)}; {expected}") from None
+    if isinstance(response, dict) and response.get("end") is True:
+        return None
+    if not isinstance(response, dict) or "x" not in response:
+        raise SensorError(f"invalid response: {_excerpt(line)}; {expected}")
+    x = response["x"] if isinstance(response["x"], list) else [response["x"]]
+    if not {type(value) for value in x} <= {int, float, type(None)}:  # a bool is not a reading
+        raise SensorError(f"invalid response: x = {response['x']!r:.60} is not a number; {expected}")
+    if not isinstance(response.get("time"), (str, int, float, type(None))):
+        raise SensorError(f"invalid response: {_excerpt(line)}; time must be a string or a number")
+    return response
+
+
+def _excerpt(line: bytes, length: int = 80) -> str:
+    text = line[: 4 * length].decode(errors="replace").rstrip("\r\n")
+    return repr(text if len(text) <= length else f"{text[:length]}...")

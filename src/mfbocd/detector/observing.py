@@ -1,0 +1,101 @@
+"""How `Detector.step` reads: the chosen fidelity, another one where that fails, and shadow readings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..policy.fidelity import Fidelity
+from .step import reading
+
+if TYPE_CHECKING:
+    from .detector import Detector
+
+
+class Observation(NamedTuple):
+    """What one tick read, and what it cost."""
+
+    value: Any
+    """A reading that the model accepts; None if it is missing."""
+    fidelity: Fidelity
+    cost: float
+    """Of all fidelities that were asked."""
+    failed: tuple[str, ...]
+    """Those that were asked and raised an error."""
+    warning: str | None
+    """Set if a pair of readings shows that a fidelity is worse than declared."""
+    asked: frozenset[str]
+    """Names of all that were asked."""
+
+
+def read(detector: Detector, fidelity: Fidelity, raw: Any) -> Any:
+    """Return what a fidelity reads from `raw`, checked; None for a skip, or if it is missing and may be.
+
+    With ``on_error="fallback"`` a missing reading is an error, so that another fidelity is asked.
+    """
+    if fidelity.observe is not None:
+        raw = fidelity.observe(raw)
+    elif fidelity.zeta == 0.0:
+        return None
+    elif len(detector.fidelities) > 1:
+        raise TypeError(
+            f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
+        )
+    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise")
+
+
+def observe(detector: Detector, raw: Any) -> Observation:
+    """Read one tick.
+
+    If a shadow guard is due, the best fidelity and the guarded one are read; otherwise the chosen one is. With
+    ``on_error="fallback"`` the others follow, best first, until one gives a reading, as far as the policy affords it.
+    """
+    quoted = _shadow_costs(detector, raw)
+    if not quoted:
+        chosen = detector._choose(raw)
+        quoted = {chosen.name: detector._cost_of(chosen, raw)}
+    wanted = [detector._by_name[name] for name in quoted]
+    others = detector.fidelities if detector.on_error == "fallback" else ()
+    spare = [f for f in sorted(others, key=lambda f: -f.zeta) if f not in wanted]
+    asked: set[str] = set()
+    found: list[tuple[Fidelity, Any]] = []
+    failed: list[str] = []
+    cost = 0.0
+    first: Exception | None = None
+    for f in (*wanted, *spare):
+        # The cost is asked once, before the reading, which may change what the next one costs.
+        extra = quoted[f.name] if f in wanted else f.cost_of(raw)
+        if f in spare and (found or not detector.policy.affords(cost + extra)):
+            continue
+        cost += extra
+        asked.add(f.name)
+        try:
+            found.append((f, read(detector, f, raw)))
+        except Exception as error:
+            if detector.on_error == "raise":
+                raise
+            first = first or error
+            failed.append(f.name)
+    if not found and first is not None and detector.missing == "raise":
+        raise first
+    warning = None
+    if len(found) == 2:
+        (_, high), (low, value) = found
+        given = detector.shadow[low.name].observe(high, value)
+        warning = None if given is None else f"{low.name}: {given}"
+    present = (pair for pair in found if pair[1] is not None)
+    fidelity, value = next(present, found[0] if found else (wanted[0], None))
+    return Observation(value, fidelity, cost, tuple(failed), warning, frozenset(asked))
+
+
+def _shadow_costs(detector: Detector, raw: Any) -> dict[str, float]:
+    """Return the costs of the best fidelity and of a guarded one, if that one's guard is due and both are affordable.
+
+    Where several guards are due, they take turns.
+    """
+    tick = detector.ticks
+    due = [name for name, guard in detector.shadow.items() if guard.due(tick)]
+    if not due:
+        return {}
+    low = detector._by_name[due[tick // detector.shadow[due[0]].every % len(due)]]
+    pair = {f.name: f.cost_of(raw) for f in (max(detector.fidelities, key=lambda f: f.zeta), low)}
+    return pair if detector.policy.affords(sum(pair.values())) else {}

@@ -1,0 +1,262 @@
+"""What a detector knows about its stream: the posterior, and the questions it answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._kernels import layout
+from ..belief.filter import Array, Filter, RunLength, Start
+from ..belief.gains import GAINS, FidelityGain, Gain, Gains, expected_gains
+from ..belief.hazard import Hazard
+from ..inputs.arguments import probability
+from ..models import Model
+from ..policy import Policy
+from ..policy.fidelity import Fidelity
+from .lock import OneThread, alone
+
+
+class Posterior(OneThread):
+    """The part of `Detector` that reads the run-length posterior and changes nothing."""
+
+    model: Model
+    """The family of the readings with its prior."""
+    hazard: Hazard
+    """P(change) by run length, as it was given; `hazard_posterior` is what was learnt of it."""
+    fidelities: tuple[Fidelity, ...]
+    """The ways to observe."""
+    policy: Policy
+    """How the next fidelity is chosen, bound to the fidelities."""
+    seed: int
+    """Seed of the policy's and the resampling's random numbers."""
+    _filter: Filter
+    _by_name: dict[str, Fidelity]
+    _tick: int  # index of the last tick, as in the state, which takes longer to read
+    _quoted: tuple[int, Any, dict[str, float]]  # the tick, raw input and costs that `choose` last asked about
+
+    @property
+    def ticks(self) -> int:
+        """Number of ticks so far."""
+        return self._tick + 1
+
+    @property
+    @alone
+    def run_length(self) -> RunLength:
+        """The filtered posterior P(r_t = l | x_1..x_t), shortest run first; r_t = 0 if x_t began a new regime.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
+        >>> for x in (0.0, 0.1, 4.0):
+        ...     step = detector.update(x)
+        >>> detector.run_length.length, detector.run_length.weight.round(4)
+        (array([0, 1, 2]), array([0.2571, 0.0102, 0.7327]))
+        """
+        return self._filter.run_length
+
+    @property
+    def map_run_length(self) -> int | None:
+        """The most probable run length; None before the first tick."""
+        return int(self._filter.state[layout.RUN]) if self._tick >= 0 else None
+
+    @alone
+    def p_changed(self, within: int) -> float:
+        """Return P(a regime began in the last `within` ticks), that is P(r_t < within).
+
+        The start of the stream itself does not count as a change.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks, at least 1.
+
+        Returns
+        -------
+        float
+            The probability; 0 before the first tick.
+
+        Raises
+        ------
+        ValueError
+            If `within` is below 1.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
+        >>> for x in (0.0, 0.1, -0.2, 3.0, 3.2):
+        ...     step = detector.update(x)
+        >>> round(detector.p_changed(within=1), 3), round(detector.p_changed(within=3), 3)
+        (0.016, 0.43)
+        """
+        return self._filter.p_changed(within)
+
+    @alone
+    def regime(self, level: float = 0.9) -> Start:
+        """Return when the current regime began.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the credible interval, in (0, 1).
+
+        Returns
+        -------
+        Start
+            The most probable tick, an equal-tailed credible interval, and P(that tick).
+
+        Raises
+        ------
+        ValueError
+            Before the first tick.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
+        >>> for x in (0.0, 0.1, -0.2, 7.0, 7.2):
+        ...     step = detector.update(x)
+        >>> detector.regime().at
+        3
+        """
+        if self._tick < 0:
+            raise ValueError("no regime has begun: there was no tick yet")
+        return self._filter.start(probability("", "level", level))
+
+    @property
+    @alone
+    def hazard_posterior(self) -> tuple[Array, Array]:
+        """The candidates of a `Learned` hazard and their posterior probabilities; else the hazard's table and 1.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian, Learned, simulate
+        >>> stream = simulate.gaussian(Gaussian(0, 9, 1), hazard=0.05, ticks=1000, seed=1)
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=Learned())
+        >>> for x in stream.table[:, 0]:
+        ...     step = detector.update(x)
+        >>> hazard, probability = detector.hazard_posterior
+        >>> round(float(hazard @ probability), 2)
+        0.06
+        """
+        candidates = self._filter.candidates
+        return self.hazard.table, candidates if candidates.size else np.ones(1)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(x_1 .. x_t), the sum of the log predictives."""
+        return float(self._filter.state[layout.EVIDENCE])
+
+    @property
+    @alone
+    def mean(self) -> Any:
+        """E[x_{t+1}], where a change at t + 1 is possible; an array if a reading has several numbers."""
+        if self.model.dimension > 1:
+            return self._filter.predictive(1.0)[0]
+        return float(self._filter.state[layout.MEAN])
+
+    @property
+    @alone
+    def variance(self) -> Any:
+        """Var[x_{t+1}] of a full-fidelity reading; an array if a reading has several numbers."""
+        return self._filter.predictive(1.0)[1]
+
+    @alone
+    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
+        """Return the interval that x_{t+1} lies in with a given probability, with equal tails.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the interval, in (0, 1).
+        fidelity : Fidelity or str, optional
+            The fidelity of that reading; full fidelity (zeta = 1) by default.
+
+        Returns
+        -------
+        tuple
+            Lower and upper end: floats, or arrays if a reading has several numbers, each with its own interval.
+
+        Raises
+        ------
+        ValueError
+            If the fidelity is unknown, or has zeta = 0 and so reads nothing.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1))
+        >>> [round(end, 2) for end in detector.interval(0.9)]
+        [-5.2, 5.2]
+        """
+        zeta = 1.0 if fidelity is None else self._known(fidelity).zeta
+        if zeta == 0.0:
+            raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
+        tail = 0.5 * (1.0 - probability("", "level", level))
+        return self._filter.quantile(tail, zeta), self._filter.quantile(1.0 - tail, zeta)
+
+    @property
+    @alone
+    def parameter(self) -> tuple[Any, Any]:
+        """Mean and variance of the current regime's parameter; arrays if there are several parameters."""
+        return self._filter.parameter()
+
+    @alone
+    def gains(self, raw: Any = None) -> Gains:
+        """Return what each fidelity is expected to tell at the coming tick, and its cost.
+
+        Parameters
+        ----------
+        raw : Any
+            The raw input, which costs that are functions are computed from.
+
+        Returns
+        -------
+        Gains
+            One `FidelityGain` per fidelity; printed, a table that shows why one was chosen.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
+        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps])
+        >>> for x in [0.1, -0.2, 0.0, 0.1, 7.9, 8.1]:
+        ...     step = detector.update(x, "gps")
+        >>> print(detector.gains())
+          fidelity       zeta      cost  run length     joint   variance
+          imu             0.1         1     0.00981   0.03414    0.03839
+        > gps               1        40     0.02231   0.22003    0.18407
+        """
+        chosen = self._choose(raw)
+        each = [expected_gains(self._filter, self.policy.zeta, gain).tolist() for gain in GAINS]
+        return Gains(
+            FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, f is chosen)
+            for f, run_length, joint, variance in zip(self.fidelities, *each, strict=True)
+        )
+
+    @property
+    def _gain(self) -> Gain | None:
+        """The gain that the policy compares with the cost; None if there is only one fidelity."""
+        return self.policy.gain if len(self.fidelities) > 1 else None
+
+    def _choose(self, raw: Any) -> Fidelity:
+        """Return the fidelity that the policy chooses for the coming tick."""
+        return self.fidelities[self.policy.choose(self._filter, self.seed, self._costs(raw))]
+
+    def _costs(self, raw: Any) -> Array | None:
+        """Return the cost of each fidelity for this raw input; None if no cost depends on it."""
+        if not self.policy.priced:
+            return None
+        costs = {f.name: f.cost_of(raw) for f in self.fidelities}
+        self._quoted = (self._tick, raw, costs)
+        return np.array(list(costs.values()))
+
+    def _known(self, fidelity: Fidelity | str) -> Fidelity:
+        """Return the detector's own fidelity of that name; ValueError if there is none, or it is a different one."""
+        name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
+        known = self._by_name.get(name) if isinstance(name, str) else None
+        if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
+            raise ValueError(f"fidelity must be one of {', '.join(self._by_name)}, not {fidelity!r}")
+        return known

@@ -1,0 +1,149 @@
+"""The parts of a configuration that are not a model, policy, hazard or pruning."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ...detector.step import Alarm
+from ...policy.fidelity import Fidelity
+from .kinds import ConfigError, reject_unknown, require_table, with_key
+
+
+@dataclass(frozen=True)
+class FidelityConfig:
+    """One entry of ``[[fidelity]]``: a way to observe.
+
+    Attributes
+    ----------
+    name : str
+        Name of the fidelity; required and unique.
+    zeta : float
+        Value of a reading relative to a full one, in [0, 1]; required. 0 means that nothing is learnt.
+    cost : float
+        Cost of one reading, positive, in any unit; required.
+    column : str
+        Column of a table that holds its readings; the name by default.
+    """
+
+    name: str
+    zeta: float
+    cost: float
+    column: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as plain values; the column is left out if it equals the name.
+
+        Returns
+        -------
+        dict[str, Any]
+            The keys and values.
+        """
+        given = asdict(self)
+        return given if self.column != self.name else {k: v for k, v in given.items() if k != "column"}
+
+
+@dataclass(frozen=True)
+class Data:
+    """The table ``[data]``: facts about the data that do not affect decisions.
+
+    Attributes
+    ----------
+    time : str
+        Column of timestamps; none by default.
+    unit : str
+        Unit of the readings, for plots and reports; none by default.
+    cost_unit : str
+        Unit of the costs, for plots and reports; none by default.
+    """
+
+    time: str = ""
+    unit: str = ""
+    cost_unit: str = ""
+
+
+def _text(key: str, given: Any) -> str:
+    if not isinstance(given, str) or not given or any("\ud800" <= c <= "\udfff" for c in given):
+        raise ConfigError(f"{key} must be a non-empty string, not {given!r}")
+    return given
+
+
+def parse_fidelity(key: str, given: Any) -> FidelityConfig:
+    """Validate one entry of ``[[fidelity]]``.
+
+    Parameters
+    ----------
+    key : str
+        Dotted key of the entry.
+    given : Any
+        The entry.
+
+    Returns
+    -------
+    FidelityConfig
+        The fidelity.
+
+    Raises
+    ------
+    ConfigError
+        If the entry is not valid.
+    """
+    row = require_table(key, given)
+    reject_unknown(key, row, [field.name for field in fields(FidelityConfig)])
+    for name in ("name", "zeta", "cost"):
+        if name not in row:
+            raise ConfigError(f"{key}.{name} is missing: a fidelity needs name, zeta and cost")
+    name = _text(f"{key}.name", row["name"])
+    if callable(row["cost"]):
+        raise ConfigError(f"{key}.cost must be a number, not {row['cost']!r}")
+    fidelity = with_key(key, "Fidelity", Fidelity, name, row["zeta"], row["cost"])
+    return FidelityConfig(name, fidelity.zeta, fidelity.cost_of(), _text(f"{key}.column", row.get("column", name)))
+
+
+def parse_alarm(given: Any) -> Alarm | None:
+    """Validate the table ``[alarm]``.
+
+    Parameters
+    ----------
+    given : Any
+        The table, or False for no alarm.
+
+    Returns
+    -------
+    Alarm or None
+        The alarm.
+
+    Raises
+    ------
+    ConfigError
+        If the table is not valid.
+    """
+    if given is False:
+        return None
+    table = require_table("alarm", given)
+    reject_unknown("alarm", table, ("threshold", "within"))
+    alarm = with_key("alarm", "Alarm", Alarm, **table)
+    return Alarm(alarm.within, float(alarm.threshold))
+
+
+def parse_data(given: Any) -> Data:
+    """Validate the table ``[data]``.
+
+    Parameters
+    ----------
+    given : Any
+        The table.
+
+    Returns
+    -------
+    Data
+        The facts.
+
+    Raises
+    ------
+    ConfigError
+        If the table is not valid.
+    """
+    table = require_table("data", given)
+    reject_unknown("data", table, [field.name for field in fields(Data)])
+    return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})
