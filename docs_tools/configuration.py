@@ -1,19 +1,20 @@
-"""The reference of the configuration file: signatures, docstrings and the parser's own table of keys."""
+"""The reference of the configuration file, from the signatures and docstrings of the classes that it describes."""
 
 from __future__ import annotations
 
 import inspect
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, get_type_hints
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, NamedTuple, get_type_hints
 
+from mfbocd.belief.pruning import Resample, Threshold, TopK
 from mfbocd.detector.step import Alarm
-from mfbocd.io.config import Config, keys, model_kinds, policy_kinds, toml
-from mfbocd.io.config.keys import Key
-from mfbocd.io.config.kinds import hazard_kinds, plain
+from mfbocd.io.config import Config, Data, FidelityConfig, model_kinds, policy_kinds, toml
+from mfbocd.io.config.kinds import PRUNE_KEYS, hazard_kinds, plain
 from mfbocd.io.warm import NEEDED
 from mfbocd.service.limits import Limits
+from mfbocd.service.settings import Settings
 
 from .docstrings import parameters, summary
 from .types import toml_type
@@ -24,7 +25,8 @@ A configuration describes a detector as TOML. `mfbocd detect`, `calibrate`, `dri
 `mfbocd init` writes one, and [`Config`](detector.md) loads it in Python. The HTTP API takes the same keys as JSON.
 Unknown keys and invalid values are errors that name the key.
 
-This page is generated from the code by `make reference`.
+In the tables, a dash in the column "default" means that the key is optional and has no default value; its description
+says what applies without it. This page is generated from the code by `make reference`.
 
 ```toml
 hazard = 0.004              # one change in 250 ticks on average
@@ -88,6 +90,15 @@ magnitude = "math:fabs"
 """
 
 
+class Key(NamedTuple):
+    """One row of a table: a key, its type in TOML, its default (None if it is required), and its meaning."""
+
+    name: str
+    type: str
+    default: str | None
+    meaning: str
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of the page.
@@ -137,6 +148,14 @@ def _is_toml(text: str) -> bool:
     return True
 
 
+_PRUNE_TYPES = {
+    "threshold": toml_type(get_type_hints(Threshold)["eps"]),
+    "resample": toml_type(get_type_hints(Resample)["k"]),
+    "top_k": toml_type(get_type_hints(TopK)["k"]),
+    "slack": toml_type(get_type_hints(Resample)["slack"]),
+}
+
+
 def arguments(make: Callable[..., Any]) -> list[Key]:
     """Return the arguments of a class or function as keys, as `mfbocd.io.config.kinds.build` passes them."""
     hints = get_type_hints(make.__init__ if inspect.isclass(make) else make)
@@ -145,12 +164,16 @@ def arguments(make: Callable[..., Any]) -> list[Key]:
     for name, parameter in inspect.signature(make).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             continue
-        if parameter.default is parameter.empty:
-            default = None
-        else:
-            default = "none" if parameter.default is None else toml.value(plain(parameter.default))
+        default = None if parameter.default is parameter.empty else _default(parameter.default)
         found.append(Key(name, toml_type(hints[name]), default, described.get(name, "")))
     return found
+
+
+def _default(value: Any) -> str:
+    """Return a default as TOML, or a dash if there is none."""
+    if is_dataclass(value):
+        return "see below"
+    return "-" if value is None or value in ("", ()) else toml.value(plain(value))
 
 
 def _kinds(path: str, kinds: dict[str, Callable[..., Any]], examples: dict[str, str]) -> Iterator[Section]:
@@ -176,7 +199,8 @@ def model_example(kind: str) -> str:
 
 def sections() -> Iterator[Section]:
     """Yield the parts of the page, in order."""
-    yield Section("", "## Top level", "", list(keys.CONFIG))
+    top = [key._replace(name="fidelity") if key.name == "fidelities" else key for key in arguments(Config)]
+    yield Section("", "## Top level", "", top)
     kind = "`kind` selects the {what}; the other keys are its arguments."
     yield Section("model", "## `[model]`", kind.format(what="family") + " [Models](../models.md) helps to choose.")
     yield from _kinds("model", dict(model_kinds()), {name: model_example(name) for name in model_kinds()})
@@ -184,7 +208,7 @@ def sections() -> Iterator[Section]:
         "fidelity",
         "## `[[fidelity]]`",
         "One table per fidelity. [Setting zeta and cost](../calibrating.md) explains how to find the values.",
-        list(keys.FIDELITY),
+        arguments(FidelityConfig),
         FIDELITY_EXAMPLE,
     )
     yield Section(
@@ -212,23 +236,24 @@ def sections() -> Iterator[Section]:
         "## `[prune]`",
         "`resample` or `top_k` bounds the number of hypotheses; [the cost of pruning](../pruning.md) has "
         "measurements. At least one key is required. `prune = false` at the top level disables pruning.",
-        [key._replace(default="none") if key.default is None else key for key in keys.PRUNE],
+        [Key(name, _PRUNE_TYPES[name], "-", meaning) for name, meaning in PRUNE_KEYS.items()],
         "[prune]\nresample = 128\nslack = 16\n",
     )
     yield Section(
         "data",
         "## `[data]`",
         "",
-        list(keys.DATA),
+        arguments(Data),
         '[data]\ntime = "timestamp"\nunit = "m/s"\ncost_unit = "mJ"\n',
     )
+    observers = f'{parameters(Settings)["observers"]} `name = "package.module:function"`.'
     yield Section(
         "serve",
         "## `[serve]`",
         "Limits of `mfbocd serve`, read from the same file. Values must not be negative. The rest of the file, if "
         "there is any, is the configuration of streams that are created without one. The [service](../service.md) "
         "explains what the limits protect.",
-        [keys.SERVE_OBSERVERS, *arguments(Limits)],
+        [Key("observers", "table of strings", "-", observers), *arguments(Limits)],
         SERVE_EXAMPLE,
     )
 

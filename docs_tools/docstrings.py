@@ -9,14 +9,15 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-_SECTION = re.compile(r"^Parameters\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^(?:Parameters|Attributes)\n-{3,}\n(.*?)(?=^\w[\w ]*\n-{3,}\n|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*) : ", re.MULTILINE)
 
 
 def parameters(thing: Callable[..., Any]) -> dict[str, str]:
     """Return the description of each parameter of a class or function.
 
-    They are taken from the numpydoc section `Parameters`, else from the string below each field of a class.
+    They are taken from the numpydoc section `Parameters` or `Attributes`, else from the string below each field of a
+    class.
 
     >>> parameters(textwrap.wrap)
     {}
@@ -26,7 +27,7 @@ def parameters(thing: Callable[..., Any]) -> dict[str, str]:
     if section is not None:
         _, *parts = _ENTRY.split(section[1])
         for names, entry in zip(parts[::2], parts[1::2], strict=True):
-            text = " ".join(entry.partition("\n")[2].split())
+            text = " ".join(entry.partition("\n")[2].split()).replace("``", "`")
             described |= dict.fromkeys((name.lstrip("*") for name in names.split(", ")), text)
     if inspect.isclass(thing):
         return fields(thing) | described

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
@@ -29,6 +30,10 @@ def toml_type(hint: Any, *, plural: bool = False) -> str:
     if origin in (Union, types.UnionType):
         found = [toml_type(one, plural=plural) for one in arguments if one is not type(None)]
         return " or ".join(dict.fromkeys(text for text in found if text))
+    if hint is dict or origin is dict or is_dataclass(hint):
+        return "tables" if plural else "table"
+    if origin is list or (origin is tuple and arguments[1:] == (...,)):
+        return f"{'arrays' if plural else 'array'} of {toml_type(arguments[0], plural=True)}"
     if origin is tuple:
         return f"{'arrays' if plural else 'array'} [{', '.join(toml_type(one) for one in arguments)}]"
     if origin is Mapping and arguments[0] is str:

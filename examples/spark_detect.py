@@ -29,7 +29,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--input", help="folder that JSON lines arrive in")
     parser.add_argument("--kafka", help="bootstrap servers, instead of --input")
     parser.add_argument("--topic", default="readings", help="of --kafka")
-    parser.add_argument("--group", action="store_true", help="one budget for all streams together")
+    parser.add_argument(
+        "--group", type=int, metavar="STREAMS", help="one budget for all streams, of which so many are expected"
+    )
     parser.add_argument("--max-ahead", type=int, help="report rows this far beyond their stream's last time")
     parser.add_argument("--files-a-batch", type=int, default=100, help="of --input")
     parser.add_argument("--forever", action="store_true", help="wait for more, instead of ending at the last row")
@@ -66,7 +68,7 @@ def main() -> None:
         raise SystemExit("give --input or --kafka, one of the two")
     config = Config.load(given.config)
     spark = session("mfbocd", given.master, spark__sql__shuffle__partitions=given.partitions)
-    group = GroupBudget(f"{given.checkpoint}/prices", config) if given.group else None
+    group = GroupBudget(f"{given.checkpoint}/prices", config, given.group) if given.group else None
     df = source(spark, given, config)
     answer = detect_stream(df, "stream", "at", None, config, group=group, max_ahead=given.max_ahead)
 

@@ -255,8 +255,8 @@ def headline(columns: Sequence[Named]) -> str:
         parts.append(f"{name}: {', '.join(outcomes)}")
         made = rows([(name, column)])
         near.append(f"{sum(row.agrees for row in made)} of {len(made)} ({name})")
-    verb = "does not beat" if failed else "beats"
-    first = f"Information-based switching {verb} the random baseline at equal spend at every level."
+    verb = "does not always beat" if failed else "always beats"
+    first = f"Information-based switching {verb} the random baseline at equal spend."
     return f"{first} {'; '.join(parts)}. Printed numbers that agree: {', '.join(near)}."
 
 

@@ -187,8 +187,13 @@ def headline(cells: Sequence[Cell]) -> str:
             outcomes.append(f"in {what} better than random on {better} of {of} and worse on {worse}")
         parts.append(f"{words}: {', '.join(outcomes)}")
     paper, ours = (_everywhere(cells, rules) for rules in (("published", "exact"), ("default",)))
-    first = f"The paper's rule {'beats' if paper else 'does not beat'} the random baseline everywhere"
-    second = f"{'and' if paper == ours else 'but'} our default {'does' if ours else 'does not'}"
+    first = f"The paper's rule {'always beats' if paper else 'does not always beat'} the random baseline"
+    second = {
+        (True, True): "and so does our default",
+        (True, False): "but our default does not",
+        (False, True): "but our default does",
+        (False, False): "and neither does our default",
+    }[paper, ours]
     return f"{first}, {second}. At equal spend, {'; '.join(parts)}."
 
 

@@ -48,7 +48,7 @@ def saved() -> list[bytes]:
                 ways, policy = WAYS[1:], mf.Always()
             detector = mf.Detector(model, ways, hazard, policy=policy, prune=prune, missing="skip", shadow=guard)
             for t in range((0, 1, 12, 40)[(i + j) % 4]):
-                detector.update(reading(model, t))
+                detector.update(reading(model, t), detector.choose())
             out.append(detector.to_bytes())
     return out
 
@@ -98,7 +98,7 @@ def used(detector: mf.Detector) -> None:
     """What anybody would do with a detector."""
     detector.choose()
     for t in range(3):
-        detector.update(reading(detector.model, t))
+        detector.update(reading(detector.model, t), detector.choose())
     detector.wait(2)
     if detector.model.observe is not None:
         detector.gains()

@@ -66,12 +66,44 @@ def test_the_default_is_ordinary_bocd_or_a_budget() -> None:
     assert make(policy=mf.Always("imu")).choose() is IMU
 
 
-def test_update_takes_a_fidelity_its_name_or_nothing() -> None:
-    results = [make(policy=mf.Always()).update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40), None)]
+def test_update_takes_a_fidelity_or_its_name() -> None:
+    results = [make(policy=mf.Always()).update(1.0, f) for f in (GPS, "gps", mf.Fidelity("gps", 1.0, 40))]
     assert len(set(results)) == 1
     assert results[0].fidelity == "gps"
     for x in (1, True, np.float32(1.0), np.int8(1), np.array(1.0)):
         assert make().update(x, "gps") == results[0]
+
+
+def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> None:
+    detector = make(policy=mf.Always("gps"), missing="skip")
+    with pytest.raises(ValueError, match="fidelity must be one of imu, gps: with several fidelities, give the one"):
+        detector.update(1.0)
+    detector.gains()  # shows the choice and makes none
+    with pytest.raises(ValueError, match="fidelity must be one of"):
+        detector.update(1.0)
+    assert detector.ticks == 0
+    chosen = detector.choose()
+    assert detector.update(1.0).fidelity == chosen.name == "gps"
+    with pytest.raises(ValueError, match="fidelity must be one of"):  # that was the choice for another tick
+        detector.update(1.0)
+    detector.choose()
+    assert detector.update(1.0, "imu").fidelity == "imu"
+    assert detector.update(None).fidelity is None
+    detector.choose()
+    detector.reset()
+    with pytest.raises(ValueError, match="fidelity must be one of"):
+        detector.update(1.0)
+    assert mf.Detector(mf.Gaussian(0, 9, 1)).update(1.0).fidelity == "full"
+
+
+def test_a_hazard_in_the_place_of_fidelities_is_named() -> None:
+    said = r"fidelities must be Fidelity objects, not 0.01: did you mean hazard=0.01\?"
+    with pytest.raises(TypeError, match=said):
+        mf.Detector(mf.Gaussian(), 0.01)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=said):
+        mf.Fleet(2, mf.Gaussian(), 0.01)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="fidelities must be Fidelity objects, not <object"):
+        mf.Detector(mf.Gaussian(), object())  # type: ignore[arg-type]
 
 
 # --- alarms ---------------------------------------------------------------------------------------------------
@@ -416,7 +448,7 @@ def test_after_a_reset_only_the_money_is_remembered() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(3.0), seed=3)
     rng = np.random.default_rng(1)
     for x in rng.normal(size=200):
-        detector.update(float(x))
+        detector.update(float(x), detector.choose())
     learnt, spent = detector.policy.state(), detector.spent
     detector.reset()
     assert detector.ticks == 0
@@ -433,7 +465,7 @@ def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(share=0.3), seed=3)
     rng = np.random.default_rng(2)
     for x in rng.normal(size=300):
-        detector.update(float(x))
+        detector.update(float(x), detector.choose())
     before = detector.to_bytes()
     other = detector.with_fidelities([*ways, mf.Fidelity("middle", 0.6, 3.0)])
     assert detector.to_bytes() == before

@@ -121,7 +121,7 @@ def test_bad_input_is_named_and_changes_nothing(x, fidelity, said: str) -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="n must be a whole number of at least 0, not -1"):
         mf.Fleet(-1, mf.Gaussian())
-    with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="threads must be a whole number of at least 1, not 0"):
         mf.Fleet(2, mf.Gaussian(), threads=0)
     with pytest.raises(IndexError, match=r"stream must lie in \[0, 2\), not 2"):
         mf.Fleet(2, mf.Gaussian()).extract(2)

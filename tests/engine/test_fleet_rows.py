@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ class Twins:
             assert fleet.to_bytes(name) == d.to_bytes()
             assert fleet.extract(i).to_bytes() == d.to_bytes()
             gain = d.policy.gain
-            weighed = [] if gain is None else expected_gains(d.filter, d.policy.zeta, gain).tolist()
+            weighed = [] if gain is None else expected_gains(d._filter, d.policy.zeta, gain).tolist()
             assert decision.gains[i].tolist() == weighed
             price = getattr(d.policy, "price", None)
             assert (None if decision.price is None else decision.price[i]) == price
@@ -182,3 +183,194 @@ def test_a_stream_is_a_detector(
     case: Case, prune: str, policy: str, missing: str, skip: bool, seed: int, n: int, actions: list[str]
 ) -> None:
     follow(case, prune, policy, missing, skip, seed, n, actions)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    case=st.sampled_from(SLOW),
+    prune=st.sampled_from(list(PRUNES)),
+    policy=st.sampled_from(["always", "random", "cap", "default"]),
+    missing=st.sampled_from(["raise", "skip"]),
+    seed=st.integers(0, 2**32 - 1),
+    actions=st.lists(st.sampled_from(ACTIONS), max_size=8),
+)
+def test_a_stream_of_a_family_without_kernels_is_a_detector(
+    case: Case, prune: str, policy: str, missing: str, seed: int, actions: list[str]
+) -> None:
+    follow(case, prune, policy, missing, False, seed, 3, actions)
+
+
+def test_many_streams_and_long_ones() -> None:
+    """Memory for streams and hypotheses doubles several times, and is given back."""
+    rng = np.random.default_rng(3)
+    options: dict[str, Any] = {"fidelities": FIDELITIES, "hazard": 0.05, "prune": None, "missing": "raise"}
+    twins = Twins(QUICK[0], rng, 2, **options)
+    for _ in range(200):
+        twins.update()
+    for _ in range(60):
+        twins.add()
+    for _ in range(20):
+        twins.update()
+    twins.check()
+    assert twins.fleet._rows.capacity >= 62
+    assert twins.fleet._rows.cap >= 128
+    for name in twins.fleet.names[2:]:
+        twins.fleet.remove(name)
+        del twins.alone[name]
+    assert twins.fleet._rows.capacity <= 16
+    twins.update()
+    twins.check()
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_names_stay_with_their_streams() -> None:
+    fleet = mf.Fleet(4, mf.Gaussian(0, 9, 1), seed=7)
+    assert fleet.names == ["0", "1", "2", "3"]
+    fleet.update([10.0, 11.0, 12.0, 13.0])
+    means = dict(zip(fleet.names, fleet.mean.tolist(), strict=True))
+    fleet.remove([1])
+    assert fleet.names == ["0", "3", "2"]  # the last one took the place
+    assert dict(zip(fleet.names, fleet.mean.tolist(), strict=True)) == {k: means[k] for k in ("0", "3", "2")}
+    assert fleet.seeds.tolist() == [7, 10, 9]
+    assert fleet.add() == 3
+    assert fleet.add("x", seed=99) == 4
+    assert fleet.add() == 5
+    assert fleet.names == ["0", "3", "2", "4", "x", "6"]
+    assert fleet.seeds.tolist() == [7, 10, 9, 11, 99, 13]
+    assert fleet.run_length("3").length.tolist() == [0]
+    fleet.add("8")
+    fleet.add()
+    assert fleet.names[-2:] == ["8", "9"]  # 8 is taken
+    named = mf.Fleet(2, mf.Gaussian(), names=["b", "a"])
+    assert named.update([0.5], streams=["a"]).streams.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "said"),
+    [
+        (
+            lambda f: f.update([0.0, 1.0], streams=["b", "b"]),
+            ValueError,
+            "streams must be different, but 'b' appears",
+        ),
+        (lambda f: f.update([0.0, 1.0], streams=["b", 1]), ValueError, "streams must be different, but 'b' appears"),
+        (lambda f: f.update([0.0], streams=["z"]), KeyError, "the fleet has no stream 'z'"),
+        (lambda f: f.update([0.0], streams=[3]), IndexError, r"stream must lie in \[0, 3\), not 3"),
+        (lambda f: f.update([0.0], streams=np.array([-1])), IndexError, r"stream must lie in \[0, 3\), not -1"),
+        (lambda f: f.update([0.0], streams=[True]), TypeError, "by name or index, not True"),
+        (lambda f: f.update([0.0], streams="a"), TypeError, "streams must be a list of names or indices, not 'a'"),
+        (lambda f: f.update([0.0, np.nan], streams=["c", "b"]), ValueError, "stream b: x is nan"),
+        (lambda f: f.update([0.0, np.inf], streams=["c", "a"]), ValueError, "stream a: x must be finite"),
+        (
+            lambda f: f.update([0.0], streams=["a", "b"]),
+            ValueError,
+            r"per stream, shape \(2,\), not \(1,\)",
+        ),
+        (lambda f: f.update([0.0], [2], streams=["b"]), ValueError, r"stream b: fidelity index must lie in \[0, 2\)"),
+        (lambda f: f.update([0.0], ["sonar"], streams=["b"]), ValueError, "fidelity must be one of low, high"),
+        (lambda f: f.step([0.0], streams=["a"]), TypeError, "has no observe"),
+        (lambda f: f.step([0.0], streams=["a", "b"]), ValueError, "one raw input for each of 2 streams, not 1"),
+        (lambda f: f.remove(["a", "z"]), KeyError, "the fleet has no stream 'z'"),
+        (lambda f: f.remove(["a", "a"]), ValueError, "appears twice"),
+        (lambda f: f.add("a"), ValueError, "the fleet already has a stream 'a'"),
+        (lambda f: f.add(""), TypeError, "must be a non-empty string"),
+        (lambda f: f.add(3), TypeError, "must be a non-empty string"),
+        (lambda f: f.add("d", seed=-1), ValueError, "seed must lie in"),
+        (lambda f: f.add("d", scale=0.0), ValueError, r"Fleet\.scale must be positive"),
+        (lambda f: f.insert(f.extract("b"), "a"), ValueError, "the fleet already has a stream 'a'"),
+        (lambda f: f.insert(b"nonsense", "d"), ValueError, "not a saved detector"),
+        (lambda f: f.insert(f.extract(0), "d", scale=2.0), ValueError, "another model than the fleet"),
+        (lambda f: f.extract("z"), KeyError, "the fleet has no stream 'z'"),
+        (lambda f: f.to_bytes(5), IndexError, "stream must lie in"),
+    ],
+)
+def test_bad_input_names_the_stream_and_changes_nothing(act: Any, error: type[Exception], said: str) -> None:
+    fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES, names=["a", "b", "c"], policy=mf.Always("low"))
+    fleet.update([0.0, 0.1, 0.2])
+    before = fleet.to_bytes()
+    with pytest.raises(error, match=said):
+        act(fleet)
+    assert fleet.to_bytes() == before
+
+
+def test_bad_names() -> None:
+    with pytest.raises(ValueError, match="names must name all 3 streams, not 2"):
+        mf.Fleet(3, mf.Gaussian(), names=["a", "b"])
+    with pytest.raises(ValueError, match="names must be different, but 'a' appears twice"):
+        mf.Fleet(2, mf.Gaussian(), names=["a", "a"])
+    with pytest.raises(TypeError, match="must be a non-empty string, not 1"):
+        mf.Fleet(2, mf.Gaussian(), names=["a", 1])  # type: ignore[list-item]
+
+
+class Strict(mf.Gaussian):
+    """Fails at a tick: through Python, where a model can."""
+
+    observe = advance = gains = None
+
+    def log_predictive(self, stats: Any, x: float, zeta: float) -> Any:
+        if x > 5.0:
+            raise ArithmeticError("too large")
+        return super().log_predictive(stats, x, zeta)
+
+
+def test_a_model_that_fails_for_one_stream_changes_none() -> None:
+    fleet = mf.Fleet(3, Strict(0, 9, 1), FIDELITIES, share_policy=False)
+    fleet.update([0.1, 0.2, 0.3])
+    before = fleet.to_bytes_each()
+    with pytest.raises(ArithmeticError, match="too large"):
+        fleet.update([0.5, 0.6, 7.0], streams=[2, 0, 1])
+    assert fleet.to_bytes_each() == before
+    fleet.update([0.5, 0.6, 0.7])
+    assert fleet.ticks.tolist() == [2, 2, 2]
+
+
+# --- observers ------------------------------------------------------------------------------------------------------
+
+
+def test_step_reads_the_chosen_fidelity_and_no_other() -> None:
+    asked: list[tuple[str, float]] = []
+
+    def reads(name: str) -> Any:
+        return lambda raw: asked.append((name, raw)) or raw + 0.25
+
+    ways = [
+        mf.Fidelity("skip", 0.0, 0.0),
+        mf.Fidelity("low", 0.1, lambda raw: 1.0 + raw % 0.5, reads("low")),
+        mf.Fidelity("high", 1.0, 9.0, reads("high")),
+    ]
+    options: dict[str, Any] = {"hazard": 0.05, "policy": mf.Soft(0.02, price=0.01, gain="joint")}
+    fleet = mf.Fleet(4, mf.Gaussian(0, 9, 1), ways, **options, share_policy=False)
+    alone = [mf.Detector(mf.Gaussian(0, 9, 1), ways, **options, seed=i) for i in range(4)]
+    rng = np.random.default_rng(0)
+    seen: set[str] = set()
+    for t in range(60):
+        some = [i for i in range(4) if (i + t) % 3]
+        raws = rng.normal(size=len(some)).tolist()
+        asked.clear()
+        step = fleet.step(raws, streams=some)
+        mine = list(asked)
+        asked.clear()
+        assert step.steps() == [alone[i].step(raw) for i, raw in zip(some, raws, strict=True)]
+        assert mine == asked
+        seen |= {ways[j].name for j in step.choice.tolist()}
+    assert seen == {"skip", "low", "high"}
+    assert fleet.to_bytes_each() == [d.to_bytes() for d in alone]
+
+
+def test_an_observer_that_fails_or_remembers_changes_nothing() -> None:
+    def broken(raw: float) -> float:
+        if raw > 1.0:
+            raise OSError("no answer")
+        return raw
+
+    fleet = mf.Fleet(2, mf.Gaussian(0, 9, 1), mf.Fidelity("full", 1.0, 1.0, broken))
+    before = fleet.to_bytes()
+    with pytest.raises(OSError, match="no answer"):
+        fleet.step([0.5, 2.0])
+    assert fleet.to_bytes() == before
+    broken.warmup = 3  # type: ignore[attr-defined]
+    with pytest.raises(TypeError, match="remembers earlier inputs"):
+        fleet.step([0.5, 0.5])

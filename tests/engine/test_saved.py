@@ -84,7 +84,7 @@ def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
     matrix = np.zeros((3, streams[0]._filter.state.size))
     for t in range(25):
         for i, detector in enumerate(streams[: 1 + t % 3]):
-            detector.update(float(t % 7 + i))
+            detector.update(float(t % 7 + i), detector.choose())
     for row, detector in zip(matrix, streams, strict=True):
         row[:] = detector._filter.state
         data = serializer(serializer.numbers(detector.spent, detector.policy.state()), row)
@@ -101,7 +101,7 @@ def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
     for t in range(8):
         assert serializer.write(detector) == detector.to_bytes()
         assert load(detector.to_bytes()).policy.state() == detector.policy.state()
-        detector.update(float(t))
+        detector.update(float(t), detector.choose())
 
 
 def test_numbers_that_are_not_finite_are_not_saved() -> None:

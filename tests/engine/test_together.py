@@ -274,7 +274,7 @@ def test_detectors_made_alike_share_what_no_tick_changes() -> None:
     def make(policy: Policy, hazard: float = 0.02) -> mf.Detector:
         detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
         for x in np.random.default_rng(4).normal(size=30).tolist():
-            detector.update(x)
+            detector.update(x, detector.choose())
         return detector
 
     maker = Loader(mf.Detector.from_bytes, most=3)
@@ -285,9 +285,10 @@ def test_detectors_made_alike_share_what_no_tick_changes() -> None:
         assert one.model is other.model
         assert one._by_name is other._by_name
         assert one.to_bytes() == other.to_bytes() == saved
-        steps = [one.update(x) for x in (0.4, 3.0, 3.1)]
+        steps = [one.update(x, one.choose()) for x in (0.4, 3.0, 3.1)]
         assert other.to_bytes() == saved
-        assert [detector.update(x) for x in (0.4, 3.0, 3.1)] == steps == [other.update(x) for x in (0.4, 3.0, 3.1)]
+        assert steps == [detector.update(x, detector.choose()) for x in (0.4, 3.0, 3.1)]
+        assert steps == [other.update(x, other.choose()) for x in (0.4, 3.0, 3.1)]
         assert one.to_bytes() == other.to_bytes() == detector.to_bytes()
     guarded = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, shadow=5).to_bytes()
     one, other = maker(guarded), maker(guarded)

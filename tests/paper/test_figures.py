@@ -15,6 +15,8 @@ from paper import numerical, operations, published
 from paper.framework import Options, write
 from paper.targets import costs, load, margin, mf_posterior, mi_illustration
 
+from .helpers import missing
+
 pytestmark = pytest.mark.slow
 
 
@@ -205,6 +207,7 @@ def test_the_illustration_shows_both_engines_and_resumes(tmp_path: Path) -> None
     options = _options(tmp_path / "a", trials=3)
     result = mi_illustration.mi_illustration.run(options)
     write(load("mi-illustration"), result, options)
+    assert missing(load("mi-illustration"), result) == []
     rows = _csv(tmp_path / "a" / "mi-illustration.csv")
     assert {(r["switching"], r["measure"], r["engine"]) for r in rows} >= {
         (s, m, e) for s in ("random", "information rate") for m in ("MSE", "L1") for e in numerical.ENGINES
@@ -219,7 +222,7 @@ def test_the_illustration_shows_both_engines_and_resumes(tmp_path: Path) -> None
     assert found["information rate", "low fidelity, %", "library"] == pytest.approx(
         100 * sum(s["rate"]["low"] for s in naive) / 3, rel=1e-6
     )
-    for stem, _ in result.figures:
+    for stem in (picture.stem for picture in result.figures):
         assert (tmp_path / "a" / f"{stem}.png").stat().st_size > 20_000
         assert (tmp_path / "a" / f"{stem}.pdf").stat().st_size > 5_000
     part = tmp_path / "a" / ".parts" / "library-1.json"
@@ -233,7 +236,7 @@ def test_the_illustration_shows_both_engines_and_resumes(tmp_path: Path) -> None
 def test_as_published_is_that_engine_alone(tmp_path: Path) -> None:
     result = mi_illustration.mi_illustration.run(_options(tmp_path, trials=2, as_published=True))
     assert {row.engine for row in result.rows} == {"as published"}
-    assert [stem for stem, _ in result.figures] == ["mi-illustration-as-published"]
+    assert [picture.stem for picture in result.figures] == ["mi-illustration-as-published"]
     assert result.headline.startswith("As published: ")
 
 
@@ -254,6 +257,7 @@ def test_the_margin_page_shows_which_rule_switches_more(tmp_path: Path) -> None:
     options = _options(tmp_path, trials=2)
     result = margin.margin.run(options)
     write(load("margin"), result, options)
+    assert missing(load("margin"), result) == []
     rows = {(r["rule"], r["measure"], r["engine"]): float(r["ours"]) for r in _csv(tmp_path / "margin.csv")}
     for engine in numerical.ENGINES:
         switching = [rows[rule, "ticks that switch, %", engine] for rule in margin.RULES.values()]

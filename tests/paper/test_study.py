@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import mfbocd as mf
 from mfbocd import calibrate
 from mfbocd.trace import metrics
+from paper.framework import Options
 from paper.streams.families import FAMILIES
 from paper.streams.follow import follow
 from paper.streams.tuning import at_levels, policies_for
-from paper.targets.frontier import SHARES, at_share, random_runs
+from paper.targets.frontier import SHARES, at_share, frontier, random_runs
+
+from .helpers import missing
 
 pytestmark = pytest.mark.slow
 
@@ -129,3 +134,12 @@ def test_the_default_beats_random_choice_of_equal_spend(name: str) -> None:
     gap = other.mse - scores.mse
     assert gap.mean() > 4 * gap.std(ddof=1) / np.sqrt(gap.size)
     assert scores.mse.mean() < 0.75 * other.mse.mean()
+
+
+def test_the_page_of_the_frontier_is_that_of_the_target(tmp_path: Path) -> None:
+    family = {"family": ("gaussian-half",)}
+    result = frontier.run(Options(tmp_path, trials=3, quick=True, jobs=1, progress=False, given=family))
+    # a quick run has fewer rules, so the head of the first table is shorter
+    assert [line[:10] for line in missing(frontier, result)] == ["| stream |"]
+    with pytest.raises(ValueError, match=r"family must be one of gaussian-half, .* not 'nonsense'"):
+        frontier.run(Options(tmp_path, given={"family": ("nonsense",)}))

@@ -67,8 +67,8 @@ MEMBERS = {
     "log_evidence interval parameter map_run_length ticks hazard_posterior wait reset with_fidelities "
     "model fidelities hazard policy pruning alarm seed missing on_error shadow",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
-    "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing threads "
-    "share_policy",
+    "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
+    "threads share_policy",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
@@ -87,8 +87,8 @@ MEMBERS = {
 """All members of each public class, also those that only instances have; `count` and `index` are a tuple's."""
 
 POLICY = (
-    "affords batch_key bind choose cost costs fidelities for_one_stream gain initialize is_net_gain learns pick "
-    "pick_one priced record_cost record_costs restore schedule shared spec state streams validate zeta"
+    "affords bind choose cost costs fidelities for_one_stream gain initialize learns pick pick_one priced "
+    "record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
 )
 POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Always": (mf.Always, "name"),
@@ -97,14 +97,17 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Margin": (lambda: mf.Margin(0.1), "delta"),
     "Soft": (lambda: mf.Soft(0.1), "temperature weights price"),
     "Net": (lambda: mf.Net(0.1), "price"),
-    "Budget": (lambda: mf.Budget(share=0.5), "per_tick share cap price debt log_price recent round ticks"),
+    "Budget": (
+        lambda: mf.Budget(share=0.5),
+        "per_tick share cap price debt log_price recent round ticks learn numeric prices resized target",
+    ),
 }
 """How each policy is made, and what it has beyond the members of every policy."""
 
 MODEL = (
-    "advance check check_zetas columns dimension gains log_predictive nearest new_regime observe ordered outside "
-    "parameter parameter_gain params partial possible predictive predictive_cdf prior run_length_gain sample skip "
-    "sound spec update variance_gain"
+    "advance check check_zetas columns cost_bound dimension gains log_predictive nearest new_regime observe "
+    "operations ordered outside parameter parameter_gain params partial possible predictive predictive_cdf prior "
+    "rescaled run_length_gain sample skip sound spec update variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),

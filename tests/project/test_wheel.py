@@ -40,6 +40,7 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     assert {name for name in held if ".dist-info/" not in name} == there
     assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= held
     assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in held)
+    assert not [name for name in held if name.startswith(("paper/", "tests/", "benchmarks/"))]
 
 
 def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
@@ -51,3 +52,4 @@ def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
         held = {name.partition("/")[2] for name in packed.getnames()}
     tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
     assert tracked - held == set()
+    assert {"paper/__main__.py", "paper/targets/frontier.py", "docs/paper.md"} <= held

@@ -152,7 +152,13 @@ class Filter:
         return observe(self.model, self._state, self.setup, x, zeta)
 
     def make_room(self, ticks: int) -> None:
-        """Make `ticks` more hypotheses fit, at least doubling the capacity of an unbounded state if they do not."""
+        """Make `ticks` more hypotheses fit, at least doubling the capacity of an unbounded state if they do not.
+
+        Parameters
+        ----------
+        ticks : int
+            How many ticks are about to be applied.
+        """
         if self._free < 0:
             return
         if self._free < ticks:
@@ -164,7 +170,13 @@ class Filter:
         self._free -= ticks
 
     def adopt(self, state: Array) -> None:
-        """Continue from another state of the same configuration."""
+        """Continue from another state of the same configuration.
+
+        Parameters
+        ----------
+        state : ndarray
+            The state, which this filter will change.
+        """
         self.state = state
         self._free = min(self._free, 0)
 
@@ -223,14 +235,36 @@ class Filter:
         return np.asarray(table(self.state)[-many:] @ weight / weight.sum())
 
     def p_changed(self, within: int) -> float:
-        """Return P(a regime began in the last `within` ticks); the start of the stream does not count as a change."""
+        """Return P(a regime began in the last `within` ticks); the start of the stream does not count as a change.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         whole("", "within", within, 1)
         weight, birth = table(self.state)[:2]
         recent = birth > max(self.state[layout.TICK] - within, 0.0)
         return float(weight[recent].sum() / weight.sum()) if weight.size else 0.0
 
     def start(self, level: float) -> Start:
-        """Return when the current regime began, with an equal-tailed credible interval of at least `level`."""
+        """Return when the current regime began.
+
+        Parameters
+        ----------
+        level : float
+            Least probability of the credible interval, which has equal tails.
+
+        Returns
+        -------
+        Start
+            The most probable tick, the interval, and P(that tick).
+        """
         weight, birth = table(self.state)[:2]
         share = weight / weight.sum()
         below = np.cumsum(share)
@@ -242,7 +276,15 @@ class Filter:
         return Start(int(birth[top]), int(birth[min(low, last)]), int(birth[min(high, last)]), float(share[top]))
 
     def predicted(self) -> tuple[Array, Array]:
-        """Return the weights P(r_{t+1}) and the statistics; the hypothesis of a change at t + 1 is the last."""
+        """Return the prediction of the coming tick's run length.
+
+        Returns
+        -------
+        weight : ndarray
+            P(r_{t+1}), (K + 1,); the hypothesis of a change at t + 1 is the last.
+        stats : ndarray
+            The statistics of these hypotheses, (columns, K + 1).
+        """
         weight = table(self.state)[layout.WEIGHT]
         live = self.stats
         new = self.model.new_regime(live)[:, None]
@@ -254,12 +296,29 @@ class Filter:
         return np.append(share * (1.0 - h), share @ h), stats
 
     def predictive(self, zeta: float) -> tuple[Any, Any]:
-        """Return mean and variance of x_{t+1} read at zeta (`bocd_predictive`); arrays if x has several numbers."""
+        """Return mean and variance of the coming reading (`bocd_predictive`).
+
+        Parameters
+        ----------
+        zeta : float
+            The fidelity that x_{t+1} is read at.
+
+        Returns
+        -------
+        tuple
+            Mean and variance; arrays if a reading has several numbers.
+        """
         weight, stats = self.predicted()
         return mixed(weight, *self.model.predictive(stats, zeta))
 
     def parameter(self) -> tuple[Any, Any]:
-        """Return mean and variance of the current regime's parameter theta_t; arrays if there are several."""
+        """Return mean and variance of the current regime's parameter theta_t.
+
+        Returns
+        -------
+        tuple
+            Mean and variance; arrays if there are several parameters.
+        """
         if self.ticks == 0:
             mean, var = self.model.parameter(self._prior)
             return (float(mean), float(var)) if np.ndim(mean) == 0 else (mean, var)
@@ -267,7 +326,20 @@ class Filter:
         return mixed(weight / weight.sum(), *self.model.parameter(self.stats))
 
     def quantile(self, level: float, zeta: float) -> Any:
-        """Return the x that x_{t+1}, read at fidelity zeta, does not exceed with probability `level`; per number."""
+        """Return the value that the coming reading does not exceed with a given probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability.
+        zeta : float
+            The fidelity that x_{t+1} is read at.
+
+        Returns
+        -------
+        float or ndarray
+            The quantile; one per number if a reading has several.
+        """
         weight, stats = self.predicted()
 
         def below(x: Array) -> Array:

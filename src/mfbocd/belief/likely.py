@@ -38,9 +38,7 @@ def likely_run_lengths(states: Array, rows: NDArray[np.int64], least: float, mos
     width = int(count.max())
     first = layout.HEAD + layout.WEIGHT * cap
     weight = states[rows, first : first + width][:, ::-1]  # newest first, so that run lengths rise
-    kept = weight >= least * total[:, None]
-    if least <= 0.0:  # memory beyond the last hypothesis has weight 0
-        kept &= np.arange(width - 1, -1, -1) < count[:, None]
+    kept = (weight >= least * total[:, None]) & (np.arange(width - 1, -1, -1) < count[:, None])
     for k in np.flatnonzero(kept.sum(axis=1) > most).tolist():
         which = np.flatnonzero(kept[k])
         kept[k] = False

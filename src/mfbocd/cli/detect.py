@@ -202,14 +202,14 @@ def _run(
             "reads one column per fidelity; `mfbocd drive` accepts lists of numbers"
         )
     writer = StepWriter(file, config, detector, timed=bool(config.data.time), alarms=alarms, live=table.live)
-    watch = Recorder(detector) if plot or report else None
+    recorder = Recorder(detector) if plot or report else None
     times: list[Time] = []
     interrupted = False
     shown = not quiet and not (file is sys.stdout and sys.stdout.isatty())
     try:
         with progress(table, shown=shown) as redraw:
             for chunk in chunks:
-                for time in _advance(chunk, config, detector, writer, watch):
+                for time in _advance(chunk, config, detector, writer, recorder):
                     times.append(time)
                 redraw()
     except KeyboardInterrupt:
@@ -219,13 +219,13 @@ def _run(
     if detector.ticks == 0 and not interrupted:
         raise ValueError(f"{table.name} has no rows")
     status(writer.summary(), quiet=quiet)
-    if watch is not None and watch.steps:
-        _plot(config, watch, times, detector.ticks, table.name, plot, report, quiet)
+    if recorder is not None and recorder.steps:
+        _plot(config, recorder, times, detector.ticks, table.name, plot, report, quiet)
     if interrupted:
         raise click.exceptions.Exit(130)
 
 
-def _advance(chunk: Chunk, config: Config, detector: Detector, writer: StepWriter, watch: Any) -> Iterator[Time]:
+def _advance(chunk: Chunk, config: Config, detector: Detector, writer: StepWriter, recorder: Any) -> Iterator[Time]:
     """Process the rows of a chunk; yield the timestamps of those recorded for a plot."""
     from ..io.tables import TableError
 
@@ -239,9 +239,9 @@ def _advance(chunk: Chunk, config: Config, detector: Detector, writer: StepWrite
             raise TableError(
                 f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
             )
-        recorded = watch is not None and detector.ticks < MAX_PLOTTED
+        recorded = recorder is not None and detector.ticks < MAX_PLOTTED
         if recorded:
-            watch.before_tick()
+            recorder.before_tick()
         try:
             step = detector.update(x, fidelity)
         except (TypeError, ValueError) as error:
@@ -249,7 +249,7 @@ def _advance(chunk: Chunk, config: Config, detector: Detector, writer: StepWrite
         time = chunk.label(i, stamps) if stamps else None
         writer.write(step, time)
         if recorded:
-            watch.after_tick(step)
+            recorder.after_tick(step)
             yield time
 
 
@@ -270,7 +270,7 @@ def _check_outputs(plot: Path | None, report: Path | None) -> None:
 
 def _plot(
     config: Config,
-    watch: Any,
+    recorder: Any,
     times: list[Time],
     ticks: int,
     name: str,
@@ -278,7 +278,7 @@ def _plot(
     report: Path | None,
     quiet: bool,
 ) -> None:
-    trace = watch.trace()
+    trace = recorder.trace()
     if len(trace) < ticks:
         status(f"The plot shows the first {len(trace)} of {ticks} ticks.", quiet=quiet)
     shared: dict[str, Any] = {
@@ -315,11 +315,10 @@ def _timestamps(times: list[Time]) -> list[Any] | None:
 
 
 def _budget(config: Config) -> float | None:
-    """Return the average cost per tick that the policy may spend; None if it has no budget."""
-    policy = config.policy or {}
-    if policy.get("kind") != "budget":
+    """Return the average cost per tick that the config asks for; None if its policy is not a budget."""
+    from ..policy import Budget
+
+    if (config.policy or {}).get("kind") != "budget":
         return None
-    if "per_tick" in policy:
-        return float(policy["per_tick"])
-    costs = [f.cost for f in config.fidelities]
-    return min(costs) + float(policy["share"]) * (max(costs) - min(costs))
+    policy = config.detector(shared=True).policy
+    return policy.target if isinstance(policy, Budget) else None

@@ -126,7 +126,7 @@ def serve(
             )
         )
         server.on_started = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
-        with suppress(KeyboardInterrupt):  # raised again after an orderly end
+        with suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly shutdown
             server.run(sockets=[socket])
         if not server.started:
             raise click.ClickException("the service could not start; see the messages above")

@@ -90,5 +90,5 @@ def import_(file: IO[str], db: str) -> None:
     with handle_errors(), _open(db) as store:
         from ..service.transfer import import_streams
 
-        taken = import_streams(store, file)
-        status(f"Imported {len(taken)} {'stream' if len(taken) == 1 else 'streams'}.")
+        imported = import_streams(store, file)
+        status(f"Imported {len(imported)} {'stream' if len(imported) == 1 else 'streams'}.")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs.arguments import probability, whole
 from ..models import Bernoulli
 from ._held_out import Bits
 from ._stream import Array, Ticks
@@ -68,10 +69,7 @@ def draw(label: Bits, model: Bernoulli, hazard: float, ticks: int, seed: int) ->
     >>> bool((np.array([0.0, 1.0, 1.0])[drawn.item] == drawn.truth).all())
     True
     """
-    if not 0.0 < hazard < 1.0:
-        raise ValueError(f"hazard must lie in (0, 1), not {hazard!r}")
-    if ticks < 1:
-        raise ValueError(f"ticks must be at least 1, not {ticks!r}")
+    hazard, ticks = probability("", "hazard", hazard), whole("", "ticks", ticks, 1)
     rng = np.random.default_rng(seed)
     begins = rng.random(ticks) < hazard
     begins[0] = False

@@ -1,8 +1,8 @@
-"""One thread at a time: a second one gets an error, and never waits.
+"""One thread at a time: a second one gets an error instead of waiting.
 
 Kernels run without the GIL on memory whose size they do not check, so two threads in one detector or fleet could
-write past its end or lose ticks. A lock that is only tried costs some 0.1 us. The thread that has it may take it
-again: observers and costs may ask the detector that called them.
+write past its end or lose ticks. Trying a lock costs some 0.1 us. The thread that holds it may acquire it again:
+observers and costs may call the detector that called them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def in_use(thing: Any) -> RuntimeError:
-    """The error for the second thread."""
+    """Return the error that the second thread gets."""
     kind = type(thing).__name__.lower()
     return RuntimeError(
         f"this {kind} is in use by another thread: give each thread a {kind} of its own, or guard it with a lock"
@@ -28,7 +28,7 @@ def in_use(thing: Any) -> RuntimeError:
 
 
 def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method of what has a `_lock` an error while another thread is in one."""
+    """Make a method raise an error while another thread is in a method of the same object, which has a `_lock`."""
 
     @wraps(method)
     def guarded(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -45,7 +45,7 @@ def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P],
 
 @contextmanager
 def using(thing: Any) -> Iterator[None]:
-    """As `alone`, for several calls."""
+    """Do the same as `alone` for a block of calls."""
     if not thing._lock.acquire(False):
         raise in_use(thing)
     try:
@@ -55,13 +55,13 @@ def using(thing: Any) -> Iterator[None]:
 
 
 class OneThread:
-    """Mix-in for what only one thread at a time may use: it has a `_lock`, which copies and pickles leave out."""
+    """Mix-in for objects that only one thread at a time may use; copies and pickles do not share the `_lock`."""
 
     _transient: ClassVar[frozenset[str]] = frozenset({"_lock"})
-    """Attributes that a copy makes anew (`_renew`)."""
+    """Attributes that are not copied but created by `_renew`."""
 
     def _renew(self) -> None:
-        """Make what belongs to one process and one object alone."""
+        """Create what belongs to this object and process alone."""
         self._lock = RLock()
 
     def __getstate__(self) -> dict[str, Any]:

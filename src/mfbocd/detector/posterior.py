@@ -86,10 +86,10 @@ class Posterior(OneThread):
         --------
         >>> from mfbocd import Detector, Gaussian
         >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
-        >>> for x in (0.0, 0.1, -0.2, 7.0, 7.2):
+        >>> for x in (0.0, 0.1, -0.2, 3.0, 3.2):
         ...     step = detector.update(x)
-        >>> round(detector.p_changed(within=3), 3), round(detector.p_changed(within=1), 3)
-        (1.0, 0.002)
+        >>> round(detector.p_changed(within=1), 3), round(detector.p_changed(within=3), 3)
+        (0.016, 0.43)
         """
         return self._filter.p_changed(within)
 

@@ -82,6 +82,18 @@ class Serializer:
         learnt : mapping
             `Policy.state()`: numbers, and lists of numbers. The constant part has their names, types and lengths, so
             it holds for other values until a list has another length.
+
+        Returns
+        -------
+        list of float
+            `spent`, then the numbers of `learnt` in order.
+
+        Raises
+        ------
+        TypeError
+            If something learnt is not a number or a list of numbers.
+        ValueError
+            If an int is too large to be exact as a float.
         """
         kinds: dict[str, str | int] = {}
         values = [spent]
@@ -116,6 +128,11 @@ class Serializer:
             The cost spent and what the policy has learnt, as `numbers` returns them.
         state : ndarray, 1-d, float64
             The stream's state (`_kernels.layout`), such as a row of a fleet's matrix.
+
+        Returns
+        -------
+        bytes
+            What `from_bytes` and `Loader` read.
 
         Raises
         ------
@@ -267,7 +284,7 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     ----------
     like : Detector
         A detector of the saved configuration. It is not changed; the state has at least the capacity of its own.
-    facts, arrays
+    facts, arrays : mapping
         As `belief.serialization.unpack` returns them.
     """
     kind = facts["policy"]["kind"]
@@ -306,7 +323,7 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
     ----------
     detector : Detector
         A detector of the saved configuration, before its first tick.
-    facts, arrays
+    facts, arrays : mapping
         As `belief.serialization.unpack` returns them.
     """
     saved = read_saved(detector, facts, arrays)

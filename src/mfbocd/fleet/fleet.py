@@ -18,6 +18,7 @@ from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..detector.detector import Detector
 from ..detector.lock import alone
 from ..detector.step import Alarm, Missing, report_fields, seed_of
+from ..inputs.arguments import whole
 from ..models import Model
 from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of
 from ..policy.own import OwnPolicies
@@ -32,34 +33,50 @@ from .workers import Workers
 class Fleet(StreamSet):
     """Many streams with the same model, fidelities, hazard and policy, in one matrix.
 
-    Every stream has its own clock: an update may be of all streams or of some. Streams have names, and can be added,
-    removed, extracted as a `Detector` and inserted. With ``share_policy=False`` stream i is what
-    ``Detector(..., seed=seed + i)`` would be, to the bit (on one type of CPU with one set of library versions:
-    docs/scale.md, "The same bits"), in whatever order and mixture streams are updated.
-
-    One thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
+    Every stream has its own clock: an update may be for all streams or for some. Streams have names; they can be
+    added, removed, extracted as a `Detector` and inserted.
 
     Parameters
     ----------
     n : int
-        How many streams to begin with; may be 0.
-    model, fidelities, hazard, prune, alarm, missing
-        As of `Detector`.
+        Initial number of streams, at least 0.
+    model : Model
+        The model of every stream, as in `Detector`.
+    fidelities : sequence of Fidelity or Fidelity, optional
+        The ways to observe, as in `Detector`.
+    hazard : float, Hazard, sequence of float or callable, default 1 / 250
+        Probability of a change per tick, as in `Detector`.
     policy : Policy or SharedBudget, optional
-        How fidelities are chosen; by default as in `Detector`. With a `SharedBudget`, this fleet is part of a larger
-        group: how many streams the group has is then the caller's to set.
+        How fidelities are chosen; by default as in `Detector`. With a `SharedBudget` this fleet is part of a larger
+        group; the caller then sets the number of streams of the group.
+    prune : Threshold, TopK, Resample, sequence of those or None, optional
+        How the number of hypotheses is limited, as in `Detector`.
+    alarm : Alarm, float or None, optional
+        When an alarm is raised, as in `Detector`.
     seed : int, default 0
         Stream i has the seed ``seed + i``.
+    missing : {'raise', 'skip'}, default 'raise'
+        What a missing reading (None or NaN) does, as in `Detector`.
     threads : int, optional
-        Threads that share an update; by default as many as there are CPUs.
+        Number of threads that share an update; by default the number of CPUs.
     names : sequence of str, optional
-        One per stream, all different; by default "0", "1" and so on.
-    offset, scale : float or sequence of float, default 0 and 1
-        Units of the streams, one for all or one per stream: the model sees ``(x - offset) / scale``, and everything
-        reported is in the units of the readings. Only for families of location and scale (`Model.rescaled`).
+        Names of the streams, all different; by default "0", "1" and so on.
+    offset : float or sequence of float, default 0.0
+        Offset of the readings, one for all streams or one each: the model sees ``(x - offset) / scale``, and
+        everything reported is in the units of the readings. Only for location-scale families (`Model.rescaled`).
+    scale : float or sequence of float, default 1.0
+        Scale of the readings, one for all streams or one each.
     share_policy : bool, default True
-        Whether one policy with one price serves all streams. A `Budget` is then what all streams may cost per tick
-        together (`SharedBudget`), and goes where it gains most. False gives every stream a policy of its own.
+        Whether all streams share one policy with one price. A `Budget` is then the cost per tick of all streams
+        together (`SharedBudget`) and is spent where the gain is largest. False gives every stream its own policy.
+
+    Notes
+    -----
+    With ``share_policy=False``, stream i is identical to ``Detector(..., seed=seed + i)``, to the bit (on one type of
+    CPU with one set of library versions: docs/scale.md, "The same bits"), in whatever order and combination streams
+    are updated.
+
+    Only one thread at a time may use a fleet, which has threads of its own; a second one gets a RuntimeError.
 
     Examples
     --------
@@ -94,12 +111,9 @@ class Fleet(StreamSet):
         scale: float | Sequence[float] | Array = 1.0,
         share_policy: bool = True,
     ) -> None:
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise ValueError(f"n must be a whole number of at least 0, not {n!r}")
-        if n >= 2**53:
-            raise ValueError("n must be below 2**53: a fleet is memory")
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads must be at least 1, not {threads!r}")
+        n = whole("", "n", n, 0)
+        if threads is not None:
+            threads = whole("", "threads", threads, 1)
         self._renew()
         self._broken: str | None = None
         given = policy.policy if isinstance(policy, SharedBudget) else policy
@@ -114,10 +128,10 @@ class Fleet(StreamSet):
         self.model, self.missing, self.share_policy = model, missing, bool(share_policy)
         self.fidelities = self._like.fidelities
         self.threads = threads or (os.cpu_count() or 1)
-        seed_of(self._like.seed + max(int(n), 1) - 1)
-        self._rows = Rows(model, self._filter.state, int(n), self._like.seed)
-        self._names = Names(int(n), names)
-        self._added = int(n)  # streams there ever were: the next default name and seed
+        seed_of(self._like.seed + max(n, 1) - 1)
+        self._rows = Rows(model, self._filter.state, n, self._like.seed)
+        self._names = Names(n, names)
+        self._added = n  # streams there ever were: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._own: OwnPolicies | None = None
@@ -129,16 +143,16 @@ class Fleet(StreamSet):
                 raise ValueError("a SharedBudget is one policy of many streams: share_policy=False contradicts it")
             self._shared = policy
         elif not share_policy:
-            self._own = OwnPolicies(self._like.policy, int(n))
+            self._own = OwnPolicies(self._like.policy, n)
         elif isinstance(self._like.policy, Budget):
             budget = policy if isinstance(policy, Budget) else policy_of(None, self.fidelities)
             assert isinstance(budget, Budget)
-            self._shared = SharedBudget(budget, self.fidelities, self._filter, max(int(n), 1), lockstep=True)
+            self._shared = SharedBudget(budget, self.fidelities, self._filter, max(n, 1), lockstep=True)
             self._follows = True
         else:
-            self._policy = policy_of(policy, self.fidelities).bind(self.fidelities, max(int(n), 1))
+            self._policy = policy_of(policy, self.fidelities).bind(self.fidelities, max(n, 1))
             self._policy.initialize(self._filter)
-        for row, units in enumerate(units_of(int(n), offset, scale)):
+        for row, units in enumerate(units_of(n, offset, scale)):
             if units != (0.0, 1.0):
                 self._rows.set(row, self._fresh_state(units), int(self._rows.seed[row]), 0.0, units)
 
@@ -154,20 +168,22 @@ class Fleet(StreamSet):
 
     @alone
     def choose(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Choices:
-        """Return the index of the fidelity each stream should read next; asking changes nothing.
+        """Choose the fidelity that each stream should read next; this changes nothing.
+
+        If streams share a `Budget`, a choice for all streams gives the budget to those with the largest gain per unit
+        of cost. In a choice for some streams, each gets the largest net gain at the current price.
 
         Parameters
         ----------
         raws : sequence, optional
-            The raw inputs, one per stream asked about, where a cost is a function of them.
+            The raw input of each stream; needed where a cost is a function of it.
         streams : sequence of str or int, optional
-            Names or indices of the streams asked about; all by default.
+            Names or indices of the streams; all by default.
 
         Returns
         -------
-        array of int, shape (m,)
-            Where a `Budget` is shared and all streams are asked about, the budget goes to those that gain most per
-            unit of cost; of some streams, each takes the largest net gain at the present price.
+        ndarray of int
+            Index of each fidelity, shape (m,).
         """
         rows = self._names.rows(streams)
         return self._decide(rows, self._costs(raws, len(rows)))[0]
@@ -178,13 +194,15 @@ class Fleet(StreamSet):
 
         Parameters
         ----------
-        raws, streams
-            As of `choose`.
+        raws : sequence, optional
+            The raw input of each stream; needed where a cost is a function of it.
+        streams : sequence of str or int, optional
+            Names or indices of the streams; all by default.
 
         Returns
         -------
         Decision
-            The gains are those the policy weighs.
+            Choices, the gains that the policy uses, and the prices.
         """
         rows = self._names.rows(streams)
         choice, gains = self._decide(rows, self._costs(raws, len(rows)))
@@ -214,18 +232,19 @@ class Fleet(StreamSet):
 
     @alone
     def gains(self, gain: Gain = "joint", *, streams: Streams | None = None) -> Array:
-        """Return the expected gain of reading each stream at each fidelity (`Detector.gains`).
+        """Return the expected gain of reading each stream at each fidelity, as `Detector.gains`.
 
         Parameters
         ----------
-        gain : {"joint", "run_length", "variance"}, default "joint"
-            What is counted.
+        gain : {'joint', 'run_length', 'variance'}, default 'joint'
+            Which gain.
         streams : sequence of str or int, optional
-            Names or indices of the streams asked about; all by default.
+            Names or indices of the streams; all by default.
 
         Returns
         -------
-        array of float, shape (m, J)
+        ndarray
+            Shape (m, J).
         """
         return self._gains(self._names.rows(streams), checked_gain("Fleet", gain))
 
@@ -248,19 +267,19 @@ class Fleet(StreamSet):
         streams: Streams | None = None,
         raws: Sequence[Any] | None = None,
     ) -> FleetStep:
-        """Advance streams by one tick each with what was read.
+        """Advance streams by one tick each.
 
         Parameters
         ----------
-        x : array_like, shape (m,) or (m, d)
-            One reading per stream; NaN or None where it is missing, with ``missing="skip"``.
+        x : array_like
+            One reading per stream, shape (m,) or (m, d); NaN or None where it is missing, with ``missing="skip"``.
         fidelity : str, Fidelity or sequence, optional
-            At which fidelity was read: one for all streams, or a name or index for each. By default the fidelity that
-            `choose` returns, which is computed again: give it where there are several.
+            The fidelity of the readings: one for all streams, or a name or index for each. By default that of
+            `choose`, which is computed again; pass it where there are several fidelities.
         streams : sequence of str or int, optional
             Names or indices of the streams that were read, all different; all streams by default.
         raws : sequence, optional
-            The raw inputs, one per stream, where a cost is a function of them.
+            The raw input of each stream; needed where a cost is a function of it.
 
         Returns
         -------
@@ -270,9 +289,9 @@ class Fleet(StreamSet):
         Raises
         ------
         TypeError, ValueError, KeyError, IndexError
-            For bad input. The message names the stream; no stream is changed.
+            For invalid input. The message names the stream; no stream is changed.
         RuntimeError
-            If an earlier update broke off within a kernel: the states are then undefined.
+            If an earlier update was interrupted within a kernel: the states are then undefined.
         """
         rows = self._ready(streams)
         values = readings_of(self, x, rows)
@@ -282,24 +301,25 @@ class Fleet(StreamSet):
 
     @alone
     def step(self, raws: Sequence[Any], *, streams: Streams | None = None) -> FleetStep:
-        """Choose a fidelity for each stream, observe its raw input with it and with no other, and update.
+        """Choose a fidelity for each stream, observe its raw input at that fidelity only, and update.
 
         Parameters
         ----------
         raws : sequence
-            One raw input per stream. A fidelity without `observe` takes the raw input itself as the reading, which
-            makes sense only if it is the only one; a skip (zeta 0) reads nothing.
+            One raw input per stream. A fidelity without `observe` uses the raw input as the reading, which makes
+            sense only if it is the only fidelity; a skip (zeta 0) reads nothing.
         streams : sequence of str or int, optional
             Names or indices of the streams; all by default.
 
         Returns
         -------
         FleetStep
+            In the order of `streams`.
 
         Raises
         ------
         TypeError
-            If a chosen fidelity has no `observe`, or one that remembers earlier inputs, which are of other streams.
+            If a chosen fidelity has no `observe`, or one that stores earlier inputs, which would be of other streams.
         """
         rows = self._ready(streams)
         if len(raws) != len(rows):
@@ -348,18 +368,24 @@ class Fleet(StreamSet):
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
-        own.spent[rows] += cost
-        if self._own is not None:
-            self._own.record(rows, cost)
-        elif self._shared is not None:
-            self._shared.record(float(np.sum(cost)) if m != 1 else float(cost[0]), m)
-        elif self._policy.learns and m:
-            self._policy.record_cost(cost)
+        self._pay(rows, cost)
         reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self._means(rows)
         names = tuple(self._index)
         return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
+
+    def _pay(self, rows: Choices, cost: Array) -> None:
+        """Count what readings cost, and let the policy learn from it."""
+        with np.errstate(over="ignore"):  # a sum that is infinite cannot be saved: that is soon enough
+            self._rows.spent[rows] += cost
+            total = float(cost.sum())
+        if self._own is not None:
+            self._own.record(rows, cost)
+        elif self._shared is not None:
+            self._shared.record(total, len(rows))
+        elif self._policy.learns and len(rows):
+            self._policy.record_cost(cost)
 
     def _run(self, rows: Choices, x: Array, zeta: Array, report: Array) -> None:
         """Let the kernel, or the methods of the model, move the states: x and zeta (1, m), `report` is filled."""

@@ -16,7 +16,34 @@ from ..policy import Choices
 
 @dataclass(slots=True)
 class FleetStep:
-    """One tick of each of m streams of a fleet: arrays of length m, in the order the readings were given in.
+    """One tick of each of m streams of a fleet, as arrays of length m in the order of the readings.
+
+    Attributes
+    ----------
+    streams : ndarray of int
+        Index of each stream in the fleet, at the time of the update.
+    tick : ndarray of int
+        Index of the tick in the stream's own clock; 0 for the first.
+    choice : ndarray of int
+        Index of the fidelity that was read.
+    x : ndarray
+        The readings, shape (m,) or (m, d); NaN if missing.
+    cost : ndarray
+        Cost of each reading.
+    mean : ndarray
+        E[x_{t+1}] after this tick, shape (m,) or (m, d).
+    run_length : ndarray of int
+        Most probable run length r_t: ticks since the first of the current regime.
+    p_change : ndarray
+        P(change within the alarm's window).
+    alarm : ndarray of bool
+        Whether an alarm was raised.
+    changed_at : ndarray of int
+        At an alarm, the most probable first tick of the new regime; else -1.
+    confidence : ndarray
+        At an alarm, P(a regime began after the last alarm, within the window); else NaN.
+    fidelities : tuple of str
+        Names of the fidelities, which `choice` indexes.
 
     Examples
     --------
@@ -29,33 +56,29 @@ class FleetStep:
     """
 
     streams: NDArray[np.int64]
-    """Index of each stream in the fleet, at the time of the update."""
     tick: NDArray[np.int64]
-    """Index of the tick in the stream's own clock; 0 for the first."""
     choice: Choices
-    """Index of the fidelity read."""
     x: Array
-    """The readings, (m,) or (m, d); NaN if missing."""
     cost: Array
     mean: Array
-    """E[x_{t+1}] after this tick, (m,) or (m, d)."""
     run_length: NDArray[np.int64]
-    """MAP of r_t: ticks since the first of the current regime."""
     p_change: Array
-    """P(change within the alarm's window)."""
     alarm: NDArray[np.bool_]
     changed_at: NDArray[np.int64]
-    """At an alarm the tick at which the new regime most probably began; else -1."""
     confidence: Array
-    """At an alarm P(a regime began after the last alarm, within the window); else NaN."""
     fidelities: tuple[str, ...]
-    """Names of the fidelities, which `choice` indexes."""
 
     def __len__(self) -> int:
         return len(self.streams)
 
     def steps(self) -> list[Step]:
-        """Return the same as one `Step` per stream, as `Detector.update` returns it."""
+        """Return the same as one `Step` per stream, as returned by `Detector.update`.
+
+        Returns
+        -------
+        list of Step
+            In the same order.
+        """
         fired = self.alarm.tolist()
         when: Any = repeat(None)
         sure: Any = repeat(None)
@@ -74,13 +97,22 @@ class FleetStep:
 
 
 class Decision(NamedTuple):
-    """What streams should read next, and why."""
+    """The fidelities that streams should read next, and the reasons.
+
+    Attributes
+    ----------
+    streams : ndarray of int
+        Index of each stream in the fleet.
+    choice : ndarray of int
+        Index of the fidelity to read.
+    gains : ndarray
+        Expected gain of each fidelity, shape (m, J); (m, 0) where the policy uses none, or there is only one
+        fidelity.
+    price : ndarray or None
+        Units of gain that one unit of cost must buy, shape (m,); None where the policy has no price.
+    """
 
     streams: NDArray[np.int64]
-    """Index of each stream in the fleet."""
     choice: Choices
-    """Index of the fidelity to read."""
     gains: Array
-    """Expected gain of each fidelity, (m, J); (m, 0) where the policy weighs none, or there is only one fidelity."""
     price: Array | None
-    """The gain one unit of cost must buy, (m,); None where the policy has no such price."""

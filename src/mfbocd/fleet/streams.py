@@ -1,4 +1,4 @@
-"""The streams of a fleet: what is known of each, and how they come and go."""
+"""The streams of a fleet: their state, adding and removing them, saving and loading."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Streams = Sequence[str] | Sequence[int] | NDArray[np.int64]
 
 
 class StreamSet(OneThread):
-    """Streams with one configuration: what `Fleet` can do with them except to advance them."""
+    """Streams with one configuration: everything of `Fleet` except advancing them."""
 
     _transient = frozenset({"_lock", "_serializer"})
 
@@ -72,38 +72,39 @@ class StreamSet(OneThread):
 
     @property
     def policy(self) -> Policy:
-        """The policy that all streams share, or that each stream's policy is a copy of."""
+        """The policy that all streams share, or of which each stream has a copy."""
         return self._policy if self._shared is None else self._shared.policy
 
     @property
     def names(self) -> list[str]:
-        """The name of each stream, in the order of the streams."""
+        """Name of each stream, in the order of the streams."""
         return self._names.all()
 
     @property
     def seeds(self) -> NDArray[np.int64]:
-        """The seed of each stream, (n,)."""
+        """Seed of each stream, shape (n,)."""
         return self._rows.seed[: len(self)].copy()
 
     @property
     def ticks(self) -> NDArray[np.int64]:
-        """Ticks of each stream so far, (n,)."""
+        """Number of ticks of each stream so far, shape (n,)."""
         return self._rows.ticks(slice(len(self)))
 
     @property
     def spent(self) -> float:
-        """What all readings cost together."""
-        return float(self._rows.spent[: len(self)].sum())
+        """Total cost of all readings."""
+        with np.errstate(over="ignore"):
+            return float(self._rows.spent[: len(self)].sum())
 
     @property
     def spent_by_stream(self) -> Array:
-        """What the readings of each stream cost, (n,)."""
+        """Total cost of the readings of each stream, shape (n,)."""
         return self._rows.spent[: len(self)].copy()
 
     @property
     @alone
     def mean(self) -> Array:
-        """E[x_{t+1}] of each stream, (n,); (n, d) where a reading has d numbers."""
+        """E[x_{t+1}] of each stream, shape (n,); (n, d) where a reading has d numbers."""
         return self._means(np.arange(len(self)))
 
     def _means(self, rows: Choices) -> Array:
@@ -114,12 +115,23 @@ class StreamSet(OneThread):
 
     @property
     def log_evidence(self) -> Array:
-        """log p(x_1 .. x_t) of each stream, (n,), a density in the units of its readings."""
+        """log p(x_1 .. x_t) of each stream, shape (n,), a density in the units of its readings."""
         return self._rows.states[: len(self), layout.EVIDENCE].copy()
 
     @alone
     def run_length(self, stream: str | int) -> RunLength:
-        """Return the filtered posterior of the run length of one stream, given by name or index."""
+        """Return the filtered run-length posterior of one stream.
+
+        Parameters
+        ----------
+        stream : str or int
+            Name or index of the stream.
+
+        Returns
+        -------
+        RunLength
+            The posterior.
+        """
         return self._belief(self._names.row(stream)).run_length
 
     @alone
@@ -129,11 +141,11 @@ class StreamSet(OneThread):
         Parameters
         ----------
         least : float
-            Leave out run lengths of a lower probability.
+            Smallest probability to include.
         most : int
-            At most so many per stream, the most probable.
+            Largest number of run lengths per stream; the most probable are kept.
         streams : sequence of str or int, optional
-            Names or indices of the streams asked about; all by default.
+            Names or indices of the streams; all by default.
 
         Returns
         -------
@@ -144,7 +156,20 @@ class StreamSet(OneThread):
 
     @alone
     def p_changed(self, within: int, *, streams: Streams | None = None) -> Array:
-        """Return P(a regime began in the last `within` ticks) of each stream, (m,); a stream's start is no change."""
+        """Return P(a regime began in the last `within` ticks) of each stream; the start of a stream is not a change.
+
+        Parameters
+        ----------
+        within : int
+            Number of ticks, at least 1.
+        streams : sequence of str or int, optional
+            Names or indices of the streams; all by default.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, shape (m,).
+        """
         return np.array([self._belief(row).p_changed(within) for row in self._names.rows(streams).tolist()])
 
     def _belief(self, row: int) -> Filter:
@@ -184,16 +209,18 @@ class StreamSet(OneThread):
         Parameters
         ----------
         name : str, optional
-            A new name; by default the first free number from the count of all streams there ever were.
+            A new name; by default the first free number, starting from the number of streams ever added.
         seed : int, optional
-            By default that of the constructor plus the count of all streams there ever were.
-        offset, scale : float, default 0 and 1
-            Units of its readings.
+            Seed of the stream; by default that of the constructor plus the number of streams ever added.
+        offset : float, default 0.0
+            Offset of its readings: the model sees ``(x - offset) / scale``.
+        scale : float, default 1.0
+            Scale of its readings.
 
         Returns
         -------
         int
-            Its index.
+            Index of the stream.
         """
         units = units_of(1, offset, scale)[0]
         chosen = seed_of(self._like.seed + self._added if seed is None else seed)
@@ -209,10 +236,15 @@ class StreamSet(OneThread):
 
     @alone
     def remove(self, streams: Streams | str | int) -> None:
-        """Remove streams, given by name or index.
+        """Remove streams.
 
-        The last stream takes the index of the one removed, so that indices found before may be of other streams
-        afterwards; names are not.
+        The last stream takes the index of a removed one, so indices may refer to other streams afterwards; names do
+        not change.
+
+        Parameters
+        ----------
+        streams : str, int or sequence of those
+            Names or indices of the streams.
         """
         given: Any = [streams] if isinstance(streams, (str, int, np.integer)) else streams
         rows = sorted(self._names.rows(given).tolist(), reverse=True)
@@ -230,9 +262,19 @@ class StreamSet(OneThread):
 
     @alone
     def extract(self, stream: str | int) -> Detector:
-        """Return a copy of one stream as a detector of its own, in the units of its readings.
+        """Return a copy of one stream as an independent detector, in the units of its readings.
 
-        The policy of a detector that shared a `Budget` gets an equal part of it, at the price learnt together.
+        If streams share a `Budget`, the detector gets an equal part of it, at the current price.
+
+        Parameters
+        ----------
+        stream : str or int
+            Name or index of the stream.
+
+        Returns
+        -------
+        Detector
+            The copy.
         """
         row = self._names.row(stream)
         like, own = self._like, self._rows
@@ -265,29 +307,31 @@ class StreamSet(OneThread):
         offset: float = 0.0,
         scale: float = 1.0,
     ) -> int:
-        """Add a copy of a detector, or of one that was saved, as a stream.
+        """Add a copy of a detector, or of a saved detector, as a stream.
 
         Parameters
         ----------
         detector : Detector or bytes
-            With the model, fidelities, hazard, pruning, alarm and `missing` of this fleet, and with its policy too
-            unless streams share one: then what the detector's policy has learnt is left out.
+            It must have the model, fidelities, hazard, pruning, alarm and `missing` of this fleet, and also its
+            policy unless streams share one; in that case what the detector's policy has learnt is dropped.
         name : str, optional
-            As of `add`.
+            Name of the stream; by default as in `add`.
         replace : bool, default False
-            Whether a stream of this name is replaced, which keeps its index; without it that is an error.
-        offset, scale : float, default 0 and 1
-            Units of its readings: the detector's model is the fleet's model in these units.
+            Whether to replace a stream of this name, which keeps its index. Otherwise an existing name is an error.
+        offset : float, default 0.0
+            Offset of its readings: the detector's model is that of the fleet in these units.
+        scale : float, default 1.0
+            Scale of its readings.
 
         Returns
         -------
         int
-            Its index.
+            Index of the stream.
 
         Raises
         ------
         ValueError
-            If the detector differs from the streams of this fleet; the message says in what.
+            If the detector does not match this fleet; the message names the difference.
         """
         units = units_of(1, offset, scale)[0]
         model = self.model if units == (0.0, 1.0) else self.model.rescaled(*units)
@@ -314,13 +358,18 @@ class StreamSet(OneThread):
 
     @alone
     def to_bytes(self, stream: str | int | None = None) -> bytes:
-        """Return one stream, or the whole fleet, as a small versioned binary.
+        """Save one stream or the whole fleet in a small versioned binary format.
 
         Parameters
         ----------
         stream : str or int, optional
-            Name or index of a stream, for the bytes of ``extract(stream).to_bytes()``. By default the whole fleet,
-            for `from_bytes`.
+            Name or index of a stream; the result is that of ``extract(stream).to_bytes()``. By default the whole
+            fleet is saved, for `from_bytes`.
+
+        Returns
+        -------
+        bytes
+            The saved state.
         """
         if stream is None:
             return serialization.to_bytes(self)
@@ -328,7 +377,18 @@ class StreamSet(OneThread):
 
     @alone
     def to_bytes_each(self, *, streams: Streams | None = None) -> list[bytes]:
-        """Return ``to_bytes(stream)`` of each of these streams, all by default."""
+        """Return ``to_bytes(stream)`` of each of many streams.
+
+        Parameters
+        ----------
+        streams : sequence of str or int, optional
+            Names or indices of the streams; all by default.
+
+        Returns
+        -------
+        list of bytes
+            One per stream.
+        """
         return self._serializer.dump(self, self._names.rows(streams))
 
     @classmethod
@@ -341,12 +401,33 @@ class StreamSet(OneThread):
         model: Model | None = None,
         threads: int | None = None,
     ) -> Self:
-        """Return the fleet that `to_bytes` saved whole. Functions are given again, as to `Detector.from_bytes`."""
+        """Load a whole fleet that was saved with `to_bytes`.
+
+        Functions are not saved and must be passed again.
+
+        Parameters
+        ----------
+        data : bytes
+            The saved fleet.
+        observers : mapping, optional
+            The `observe` function of each fidelity that had one, by its name.
+        costs : mapping, optional
+            The cost function of each fidelity that had one, by its name.
+        model : Model, optional
+            The model, if it contains functions.
+        threads : int, optional
+            Number of threads of the fleet; by default the number of CPUs.
+
+        Returns
+        -------
+        Fleet
+            The loaded fleet.
+        """
         return serialization.from_bytes(cls, data, observers or {}, costs or {}, model, threads)
 
 
 def units_of(n: int, offset: Any, scale: Any) -> list[tuple[float, float]]:
-    """One (offset, scale) per stream, or an error that names the field."""
+    """Return one (offset, scale) per stream, or raise an error that names the field."""
     columns = []
     for field, given, check in (("offset", offset, finite), ("scale", scale, positive)):
         values = [given] * n if np.ndim(given) == 0 else list(given)

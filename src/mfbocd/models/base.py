@@ -45,6 +45,8 @@ class Model(ABC):
         Compiled kernel for many ticks of many streams.
     gains : callable or None
         Compiled kernel for the gains of many streams.
+    operations : tuple of (float, float)
+        Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (for `cost_bound`).
 
     Notes
     -----
@@ -72,7 +74,6 @@ class Model(ABC):
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
     operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
-    """Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (`cost_bound`)."""
 
     @abstractmethod
     def prior(self) -> Array:
@@ -418,32 +419,42 @@ class Model(ABC):
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """What a hypothesis needs at most, found without building the model.
+        """Return an upper bound of the memory and time per hypothesis, without building the model.
 
         Parameters
         ----------
         arguments : mapping
-            The constructor's arguments as plain values, not yet checked. What is wrong in them may raise a
-            LookupError, TypeError, ValueError, ArithmeticError or AttributeError.
+            The constructor's arguments as plain values, not yet checked. Wrong values may raise a LookupError,
+            TypeError, ValueError, ArithmeticError or AttributeError.
+
+        Returns
+        -------
+        CostBound
+            Number of statistics, and operations per tick and per gain.
         """
         return CostBound(cls.columns, *cls.operations)
 
     def rescaled(self, offset: float, scale: float) -> Model:
         """Return the model of offset + scale * x, where this one is the model of x.
 
-        Its statistics are the same, since they are standardised: a state of the one continues in the other.
+        Both have the same statistics, because these are standardized, so a state of one can continue in the other.
 
         Parameters
         ----------
         offset : float
-            What is added to a reading.
+            Added to a reading, after scaling.
         scale : float
-            What a reading is multiplied by, positive.
+            Factor of a reading, positive.
+
+        Returns
+        -------
+        Model
+            The model in the other units.
 
         Raises
         ------
         ValueError
-            If the family is not one of location and scale.
+            If the family is not a location-scale family.
         """
         raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit to change")
 

@@ -1,4 +1,4 @@
-"""Upper bounds of what a model costs, from plain arguments, before anything of that size is allocated."""
+"""Upper bounds of the memory and time of a model, from plain arguments, before anything of that size is allocated."""
 
 from __future__ import annotations
 
@@ -14,30 +14,40 @@ HUGE = 10**12
 
 
 class CostBound(NamedTuple):
-    """What one hypothesis of a model needs at most."""
+    """Upper bounds for one hypothesis of a model.
+
+    Attributes
+    ----------
+    columns : float
+        Number of statistics.
+    tick : float
+        Operations per tick; about nanoseconds, as measured.
+    gain : float
+        Operations for the gain of one fidelity.
+    field : str
+        The argument that determines the bound.
+    """
 
     columns: float
-    """Statistics."""
     tick: float
-    """Operations per tick; about nanoseconds, as measured."""
     gain: float
-    """Operations for the gain of one fidelity."""
     field: str = "kind"
-    """The argument that decides."""
 
 
 SMALL = CostBound(4, 500, 20_000)
 
 
 def families() -> dict[str, type[Model]]:
-    """The exported model classes by name."""
+    """Return the exported model classes by name."""
     package = import_module(__package__)
     return {name: getattr(package, name) for name in package.__all__ if name != "Model"}
 
 
 def family(kind: Any) -> type[Model] | None:
-    """The model class of this name, in any case and with or without underscores; None if there is none.
+    """Return the model class of this name, in any case and with or without underscores; None if there is none.
 
+    Examples
+    --------
     >>> family("gaussian_process").__name__
     'GaussianProcess'
     """
@@ -46,10 +56,12 @@ def family(kind: Any) -> type[Model] | None:
 
 
 def cost_bound_of(table: Any) -> CostBound:
-    """The bound for a table such as ``{"kind": "gaussian", "mean": 0}``.
+    """Return the bound for a table such as ``{"kind": "gaussian", "mean": 0}``.
 
-    A table with wrong values gets a small bound: building the model reports what is wrong.
+    A table with wrong values gets a small bound: building the model reports the error.
 
+    Examples
+    --------
     >>> cost_bound_of({"kind": "categorical", "alpha": [1, 1, 1]})
     CostBound(columns=3, tick=600, gain=750, field='alpha')
     """
@@ -61,7 +73,7 @@ def cost_bound_of(table: Any) -> CostBound:
 
 
 def whole_number(arguments: Mapping[str, Any], field: str, default: int | None = None) -> int:
-    """An integer argument, clipped to 0 .. HUGE; raises TypeError if it is not an integer."""
+    """Return an integer argument, clipped to 0 .. HUGE; raise TypeError if it is not an integer."""
     value = arguments[field] if default is None else arguments.get(field, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{field} = {value!r} is not a whole number")

@@ -49,6 +49,8 @@ class Policy(ABC):
     shared : bool
         Whether the policy may serve more streams than it is bound to. Its budget may then exceed what these can
         spend.
+    rowwise : bool
+        Whether `pick` decides each stream from its own gains, costs and draw only.
     learns : bool
         Whether `record_cost` must be called after every tick.
 
@@ -74,9 +76,7 @@ class Policy(ABC):
     costs: tuple[float, ...]
     priced: bool = False
     shared: bool = False
-    """Whether it may serve more streams than it is bound to: a budget for all is then more than these can spend."""
     rowwise: ClassVar[bool] = False
-    """Whether `pick` decides every stream by its own gains, costs and draw alone."""
     learns: bool
 
     def bind(self, fidelities: Sequence[Fidelity], streams: int = 1) -> Self:
@@ -178,7 +178,20 @@ class Policy(ABC):
         return None
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices | None:
-        """Choices of streams whose coming ticks are `ticks`, (m,), if they depend on nothing observed; else None."""
+        """Return the choices of the coming tick of many streams, if they do not depend on observations.
+
+        Parameters
+        ----------
+        seeds : ndarray of int
+            Seed of each stream, shape (m,).
+        ticks : ndarray of int
+            Index of the coming tick of each stream, shape (m,).
+
+        Returns
+        -------
+        ndarray of int or None
+            Indices of shape (m,); None if the choices depend on observations.
+        """
         found = np.empty(len(seeds), dtype=np.int64)
         for tick in np.unique(ticks).tolist():
             here = ticks == tick
@@ -323,14 +336,29 @@ def largest_net(gains: Sequence[float], costs: Sequence[float], price: float) ->
 
 
 def largest_nets(gains: Array, costs: Array, price: float | Array) -> Choices:
-    """`largest_net` for many streams with gains and costs (n, J), at one price or at one each, shape (n,)."""
+    """Return `largest_net` of many streams with gains and costs (n, J), at one price or one price per stream."""
     each = price if isinstance(price, float) else price[:, None]
     found: Choices = (gains - each * costs).argmax(axis=1)
     return found
 
 
 def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
-    """One draw per stream for the coming tick, which may differ from stream to stream."""
+    """Return one uniform random number per stream for the coming tick.
+
+    A number is a hash of seed and tick, so that a replay repeats it.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Seed of each stream.
+    tick : int or ndarray of int
+        Index of the coming tick, one for all streams or one each.
+
+    Returns
+    -------
+    ndarray
+        Numbers in [0, 1), shape (streams,).
+    """
     seed = np.asarray(seeds, dtype=np.int64)
     return uniforms(seed, np.broadcast_to(np.asarray(tick, dtype=np.int64), seed.shape).copy(), _SALT)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
-from ..inputs.arguments import positive, probability
+from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net
 
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
@@ -157,7 +157,7 @@ class Budget(Policy):
 
     @property
     def target(self) -> float:
-        """The average cost per tick that is aimed at, of all streams together; NaN before `bind`."""
+        """Wanted average cost per tick of all streams together; NaN before `bind`."""
         return self._target
 
     @property
@@ -267,11 +267,29 @@ class Budget(Policy):
 
     @property
     def numeric(self) -> bool:
-        """Whether what is learnt is plain numbers: log price, debt and ticks. A cap remembers spends as well."""
+        """Whether the state is three plain numbers: log price, debt and ticks.
+
+        With a cap it also contains recent costs, and with cost functions the largest cost seen.
+        """
         return self.cap is None and not self.priced and type(self) is Budget
 
     def learn(self, numbers: Array, costs: Array) -> Array:
-        """`record_cost` of many budgets like this one, with the same operations in the same order: the same bits."""
+        """Compute `record_cost` of many budgets like this one.
+
+        The operations and their order are those of `record_cost`, so the results are identical to the bit.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+        costs : ndarray
+            What each stream paid, shape (m,).
+
+        Returns
+        -------
+        ndarray
+            The new numbers, shape (m, 3).
+        """
         log_price, debt, ticks = numbers.T
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
@@ -282,14 +300,38 @@ class Budget(Policy):
         return np.stack([log_price, debt, ticks + 1.0], axis=1)
 
     def prices(self, numbers: Array) -> Array:
-        """`price` of many budgets like this one, shape (m,)."""
+        """Compute `price` of many budgets like this one.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+
+        Returns
+        -------
+        ndarray
+            Prices, shape (m,).
+        """
         log_price, debt, _ = numbers.T
         bar = np.where(debt > self._ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
         # math.exp as in `price`: numpy's differs in the last bit
         return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
 
     def resized(self, streams: int, belief: Filter) -> Self:
-        """This budget for another number of streams: the same price, and the same debt as an amount of money."""
+        """Return this budget for another number of streams, with the same price and the same debt in units of cost.
+
+        Parameters
+        ----------
+        streams : int
+            The new number of streams.
+        belief : Filter
+            The run-length posterior of a stream before its first tick.
+
+        Returns
+        -------
+        Budget
+            A bound copy.
+        """
         other = copy.copy(self)
         other.shared = True  # checked when it was made; fewer streams spend at most what they can
         other = other.bind(self.fidelities, streams)
@@ -329,9 +371,7 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
     if not isinstance(cap, (tuple, list)) or len(cap) != 2:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
-    if isinstance(ticks, bool) or not isinstance(ticks, int) or ticks < 1:
-        raise ValueError(f"Budget.cap must look at a whole number of ticks of at least 1, not {ticks!r}")
-    return positive("Budget", "cap", amount), ticks
+    return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
 
 
 def _all(streams: int) -> str:

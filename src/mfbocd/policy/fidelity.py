@@ -102,9 +102,8 @@ def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity,
     if fidelities is None:
         return (FULL,)
     if isinstance(fidelities, (bool, int, float)):
-        raise TypeError(
-            f"fidelities must be Fidelity objects, not {fidelities!r}; did you mean hazard={fidelities!r}?"
-        )
+        hint = f"did you mean hazard={fidelities!r}?"
+        raise TypeError(f"fidelities must be Fidelity objects, not {fidelities!r}: {hint}")
     if not isinstance(fidelities, (Fidelity, Iterable)):
         raise TypeError(f"fidelities must be Fidelity objects, not {fidelities!r}")
     found = (fidelities,) if isinstance(fidelities, Fidelity) else tuple(fidelities)

@@ -55,7 +55,7 @@ class Always(Policy):
         return np.full((ticks, len(seeds)), self._index, dtype=np.int64)
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
-        """The same index everywhere."""
+        """Return the same index for every stream."""
         return np.full(len(seeds), self._index, dtype=np.int64)
 
     def spec(self) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class Random(Policy):
         return self.pick(np.empty(0), np.empty(0), np.array(drawn).reshape(ticks, len(seeds)))
 
     def scheduled(self, seeds: Choices, ticks: Choices) -> Choices:
-        """The same draws as `schedule`."""
+        """Return the same draws as `schedule`."""
         return self.pick(np.empty(0), np.empty(0), draw_uniform(seeds, ticks))
 
     def spec(self) -> dict[str, Any]:

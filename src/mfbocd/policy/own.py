@@ -1,4 +1,4 @@
-"""A policy of its own for each of many streams, without an object per stream where numbers are enough."""
+"""One policy per stream for many streams, without an object per stream where numbers are enough."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .budget import Budget
 
 
 class OwnPolicies:
-    """What the policy of each of many streams has learnt; stream i decides as a detector with that policy would.
+    """The learnt state of the policy of each of many streams; stream i decides like a detector with that policy.
 
-    A policy that learns nothing is one object for all streams. A `Budget` without a cap and with fixed costs has
-    learnt three numbers per stream, kept in an array. Of every other policy each stream has a copy.
+    A policy that does not learn is one object for all streams. A `Budget` without a cap and with fixed costs has
+    three numbers per stream, stored in an array. For any other policy, each stream has a copy.
 
     Parameters
     ----------
     policy : Policy
-        Bound to the fidelities for one stream, and initialized: what every stream begins with.
+        Bound to the fidelities for one stream, and initialized: the start of every stream.
     capacity : int
-        For how many streams there is memory.
+        Number of streams to allocate memory for.
     """
 
     def __init__(self, policy: Policy, capacity: int) -> None:
@@ -32,7 +32,7 @@ class OwnPolicies:
         self._budget = policy if isinstance(policy, Budget) and policy.numeric else None
         self._names = tuple(name for name, value in self._fresh.items() if type(value) in (int, float))
         self.numbers = np.zeros((capacity, len(self._names) if self._budget else 0))
-        """(capacity, 3) of a plain `Budget`, else (capacity, 0)."""
+        """Shape (capacity, 3) for a plain `Budget`, else (capacity, 0)."""
         self._copies: list[Policy] = []
         if self._budget is not None:
             self.numbers[:] = [self._fresh[name] for name in self._names]
@@ -41,17 +41,17 @@ class OwnPolicies:
 
     @property
     def numeric(self) -> bool:
-        """Whether all that changes is in `numbers`; so it is of a policy that learns nothing."""
+        """Whether the whole state is in `numbers`; also true of a policy that does not learn."""
         return self._budget is not None or not self.like.learns
 
     def copy(self) -> OwnPolicies:
-        """Another, independent of this one."""
+        """Return an independent copy."""
         other = copy.copy(self)
         other.numbers, other._copies = self.numbers.copy(), [copy.copy(policy) for policy in self._copies]
         return other
 
     def resize(self, capacity: int) -> None:
-        """Have memory for as many streams; those beyond the old capacity must be `reset` before use."""
+        """Allocate memory for this many streams; those beyond the old capacity must be `reset` before use."""
         kept = min(capacity, len(self.numbers))
         numbers = np.zeros((capacity, self.numbers.shape[1]))
         numbers[:kept] = self.numbers[:kept]
@@ -59,14 +59,14 @@ class OwnPolicies:
         del self._copies[capacity:]
 
     def reset(self, row: int) -> None:
-        """Let a stream begin with what the policy begins with."""
+        """Set the policy of a stream to its initial state."""
         if self._budget is not None:
             self.numbers[row] = [self._fresh[name] for name in self._names]
         elif self.like.learns:
             self._set(row, copy.copy(self.like))
 
     def move(self, source: int, target: int) -> None:
-        """Move what one stream's policy has learnt to another place."""
+        """Move the state of one stream's policy to another row."""
         self.numbers[target] = self.numbers[source]
         if self._copies:
             self._copies[target] = self._copies[source]
@@ -77,7 +77,7 @@ class OwnPolicies:
         self._copies[row] = policy
 
     def of(self, row: int) -> Policy:
-        """The policy of one stream, as an object of its own."""
+        """Return the policy of one stream as an independent object."""
         if self._copies:
             return copy.copy(self._copies[row])
         policy = copy.copy(self.like)
@@ -86,14 +86,14 @@ class OwnPolicies:
         return policy
 
     def state(self, row: int) -> dict[str, Any]:
-        """`Policy.state` of one stream."""
+        """Return `Policy.state` of one stream."""
         if self._copies:
             return self._copies[row].state()
         learnt = zip(self._names, self.numbers[row].tolist(), strict=False)
         return self._fresh | {name: type(self._fresh[name])(value) for name, value in learnt}
 
     def restore(self, row: int, state: Mapping[str, Any]) -> None:
-        """`Policy.restore` of one stream, from a state of the same policy; an error changes nothing."""
+        """Apply `Policy.restore` to one stream, with a state of the same policy; an error changes nothing."""
         policy = copy.copy(self.like)
         policy.restore(state)
         if self._budget is not None:
@@ -103,7 +103,7 @@ class OwnPolicies:
             self._set(row, policy)
 
     def prices(self, rows: Choices) -> Array | None:
-        """The gain one unit of cost must buy, shape (m,); None where the policy has no such price."""
+        """Return the price of each stream, shape (m,); None where the policy has no price."""
         if self._budget is not None:
             return self._budget.prices(self.numbers[rows])
         policies = [self._copies[row] for row in rows.tolist()] if self._copies else [self.like] * len(rows)
@@ -113,7 +113,7 @@ class OwnPolicies:
     def pick(
         self, rows: Choices, gains: Array, costs: Array, draws: Array, seeds: Choices, ticks: Choices
     ) -> Choices:
-        """Choices of these streams, shape (m,), from gains and costs (m, J) and a uniform draw each (m,)."""
+        """Return the choices of these streams, shape (m,), from gains and costs (m, J) and draws (m,)."""
         if self._budget is not None:
             return largest_nets(gains, costs, self._budget.prices(self.numbers[rows]))
         if not self._copies and self.like.rowwise:
@@ -128,7 +128,7 @@ class OwnPolicies:
         return found
 
     def record(self, rows: Choices, costs: Array) -> None:
-        """Let each of these policies learn from what its stream paid."""
+        """Update each of these policies with the cost its stream paid."""
         if self._budget is not None:
             self.numbers[rows] = self._budget.learn(self.numbers[rows], costs)
         elif self.like.learns:

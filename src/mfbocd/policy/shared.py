@@ -1,4 +1,4 @@
-"""One budget for a group of streams: one price, learnt from what all of them spend."""
+"""One budget for a group of streams, with one price learnt from the spend of all."""
 
 from __future__ import annotations
 
@@ -7,45 +7,54 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..belief.filter import Filter
+from ..inputs.arguments import whole
 from .base import Array, Choices, largest_nets
 from .budget import Budget
 from .fidelity import Fidelity
 
 MOST_ROUNDS = 32
-"""Rounds that one `record` counts for at most: all were decided at one price, whose error they show only once."""
+"""Largest number of rounds that one `record` counts: all were decided at one price and show its error only once."""
 
 
 class SharedBudget:
-    """One `Budget` for a group of streams that are read each at its own pace.
+    """One `Budget` for a group of streams, each of which is read at its own pace.
 
-    `per_tick` (or `share`) of the budget is the average cost per tick of the whole group. A tick of the group is one
-    reading of each of its streams: a round of as many readings as there are streams. The price moves once a round. A
-    `Fleet`, a group of the service and a group on Spark all count this way, so that the same configuration spends the
-    same total in each.
+    `per_tick` (or `share`) of the budget is the average cost per tick of the whole group. A tick of the group is a
+    round: as many readings as there are streams. The price changes once per round. A `Fleet`, a group of the service
+    and a group on Spark all count in this way, so the same configuration has the same total spend in each.
 
     Parameters
     ----------
     budget : Budget
-        The budget of the group. Its learnt price is not taken over; `restore` does that.
+        The budget of the group. Its learnt price is not used; `restore` does that.
     fidelities : sequence of Fidelity
-        What the streams can read.
+        The fidelities of the streams.
     belief : Filter
-        The run-length posterior of a stream before its first tick: the first price is what its model expects.
+        The run-length posterior of a stream before its first tick; the first price is predicted from its model.
     streams : int
-        How many streams the group has, at least 1. `streams` can be set later.
+        Number of streams of the group, at least 1. `streams` can be set later.
     lockstep : bool, default False
-        Whether every stream is read in every call. Only then may the budget have a cap: streams that choose ahead of
-        one another could exceed it together.
+        Whether every stream is read in every call. Only then may the budget have a cap: streams that choose
+        independently could exceed it together.
+
+    Attributes
+    ----------
+    policy : Budget
+        The budget bound to the group.
+    price : float
+        Units of gain that one unit of cost must buy now.
+    spent : float
+        Cost of the readings of the current round.
+    readings : int
+        Number of readings of the current round.
 
     Raises
     ------
     TypeError
-        If `budget` is no Budget.
+        If `budget` is not a Budget.
     ValueError
-        If the budget has a cap without `lockstep`, or cannot pay for the cheapest fidelity of every stream.
+        If the budget has a cap without `lockstep`, or is below the cost of the cheapest fidelity of every stream.
 
     Examples
     --------
@@ -81,59 +90,87 @@ class SharedBudget:
         self.lockstep = lockstep
         self.policy = type(budget)(**budget.spec())
         self.policy.shared = budget.shared
-        self.policy = self.policy.bind(fidelities, streams_of(streams))
+        self.policy = self.policy.bind(fidelities, whole("", "streams", streams, 1))
         self.policy.initialize(belief)
         self._belief = belief
         self.spent = 0.0
-        """Cost of the readings of the round under way."""
         self.readings = 0
-        """Readings of the round under way."""
         self.price: float = self.policy.price
-        """The gain one unit of cost must buy now."""
 
     def __repr__(self) -> str:
         return f"<SharedBudget of {self.streams} streams: {self.policy!r}, price {self.price:g}>"
 
     def copy(self) -> SharedBudget:
-        """Return another budget, independent of this one."""
+        """Return an independent copy.
+
+        Returns
+        -------
+        SharedBudget
+            The copy.
+        """
         other = copy.copy(self)
         other.policy = copy.copy(self.policy)
         return other
 
     @property
     def streams(self) -> int:
-        """How many streams share the budget.
+        """Number of streams that share the budget.
 
-        Setting it keeps the price, and the debt as an amount of money. A `per_tick` above what the streams can spend
-        counts as the most they can. One below the cost of the cheapest fidelity of every stream is a ValueError and
-        changes nothing.
+        Setting it keeps the price, and the debt in units of cost. A `per_tick` above what the streams can spend is
+        treated as the most they can spend. One below the cost of the cheapest fidelity of every stream raises a
+        ValueError and changes nothing.
         """
         return self.policy.streams
 
     @streams.setter
     def streams(self, streams: int) -> None:
-        if streams_of(streams) == self.streams:
+        if whole("", "streams", streams, 1) == self.streams:
             return
         self.policy = self.policy.resized(streams, self._belief)
         self.price = self.policy.price
 
     @property
     def target(self) -> float:
-        """The average cost of a round that is aimed at."""
+        """Wanted average cost of a round."""
         return self.policy.target
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
-        """Choices of some streams, shape (m,), from gains and costs (m, J).
+        """Choose a fidelity for some streams.
 
-        Of all streams at the start of a round, as `Budget.pick`, which knows what they will cost together. Of fewer,
-        each takes the largest net gain at the present price.
+        For all streams at the start of a round it is `Budget.pick`, which uses their total cost. For fewer streams,
+        each gets the largest net gain at the current price.
+
+        Parameters
+        ----------
+        gains : ndarray
+            Expected gain of each stream and fidelity, shape (m, J).
+        costs : ndarray
+            Cost of each stream and fidelity, shape (m, J).
+        draws : ndarray
+            One uniform random number per stream, shape (m,).
+
+        Returns
+        -------
+        ndarray of int
+            Indices of the chosen fidelities, shape (m,).
         """
         if len(gains) == self.streams and self.readings == 0:
             return self.policy.pick(gains, costs, draws)
         return largest_nets(gains, costs, self.price)
 
     def check(self, readings: int) -> None:
-        """Refuse readings of some streams only where the budget has a cap."""
+        """Check that readings of this many streams are allowed: with a cap, all streams must be read together.
+
+        Parameters
+        ----------
+        readings : int
+            Number of streams to be read.
+
+        Raises
+        ------
+        ValueError
+            If the budget has a cap and not all streams are read.
+        """
         if self.policy.cap is not None and (readings != self.streams or self.readings):
             raise ValueError(
                 f"Budget.cap needs a reading of all {self.streams} streams in every call, not of {readings}: streams "
@@ -141,14 +178,14 @@ class SharedBudget:
             )
 
     def record(self, cost: float, readings: int = 1) -> None:
-        """Count readings and what they cost together; every round they complete moves the price.
+        """Record readings and their total cost; every completed round changes the price.
 
         Parameters
         ----------
         cost : float
-            What the readings cost together.
+            Total cost of the readings.
         readings : int, default 1
-            How many there were. Where they complete several rounds, each counts with the average cost, and at most
+            Number of readings. Where they complete several rounds, each counts with the average cost, and at most
             `MOST_ROUNDS` of them count.
         """
         self.check(readings)
@@ -170,16 +207,27 @@ class SharedBudget:
         self.price = self.policy.price
 
     def state(self) -> dict[str, Any]:
-        """What was learnt, the round under way and the number of streams, as plain values for saving."""
+        """Return what was learnt, the current round and the number of streams, as plain values for saving.
+
+        Returns
+        -------
+        dict
+            For `restore`.
+        """
         return self.policy.state() | {"spent": self.spent, "readings": self.readings, "streams": self.streams}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved `state`; a debt of a group of another size is the same amount of money.
+        """Continue from a saved `state`; the debt of a group of another size is the same in units of cost.
+
+        Parameters
+        ----------
+        state : mapping
+            A result of `state`.
 
         Raises
         ------
         ValueError
-            If this is no state of a group's budget; nothing is changed then.
+            If it is not a state of a shared budget; nothing is changed then.
         """
         learnt = dict(state)
         try:
@@ -199,10 +247,3 @@ class SharedBudget:
         self.policy = policy if before == streams else policy.resized(streams, self._belief)
         self.spent, self.readings = float(spent), readings
         self.price = self.policy.price
-
-
-def streams_of(streams: int) -> int:
-    """A number of streams that can share a budget."""
-    if isinstance(streams, bool) or not isinstance(streams, (int, np.integer)) or streams < 1:
-        raise ValueError(f"streams must be a whole number of at least 1, not {streams!r}")
-    return int(streams)

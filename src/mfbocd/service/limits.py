@@ -19,8 +19,9 @@ class Limits:
     body: int = 1_048_576
     """Bytes of a request."""
     batch: int = 1000
-    """Commands in one request."""
+    """Streams in one batched request."""
     streams: int = 10_000
+    """Streams in the store."""
     state: int = 1_048_576
     """Largest state of a stream in bytes; a state that is not pruned grows up to this."""
     work: float = 2e9

@@ -1,122 +1,214 @@
-"""One budget for all streams: a price for each micro-batch, learnt from what those before it spent."""
+"""One budget for all streams of a query: one price per micro-batch, learned from the cost of those before it."""
 
 from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
+from ...inputs.arguments import whole
 from ...io.config import Config
-from ...policy import Budget
+from ...policy import Budget, SharedBudget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MOST = 32  # ticks a micro-batch counts for at most: a price is steered no finer than it is sent
-KEPT = 10  # prices of micro-batches that are done; Spark only ever does the last one again
+KEPT = 10
+"""Prices of finished micro-batches that are kept. Spark only ever repeats the last one."""
+
+
+class Prices(NamedTuple):
+    """The prices of the micro-batches of a query, as the workers read them."""
+
+    folder: str
+    first: float
+    """The price of micro-batch 0."""
+
+    def of(self, batch: int) -> float:
+        """Return the price of a micro-batch."""
+        return self.first if batch == 0 else float(_read(self.folder, batch)["price"])
 
 
 class GroupBudget:
-    """The config's `Budget` as one for all streams: `per_tick` is the wanted average cost of a tick of one stream.
+    """The budget of a configuration, shared by all streams of a query.
 
-    Every micro-batch has one price for all, learnt as `Budget` does from the average spend of those before it. The
-    price of each is a small file in `folder`, which the driver writes and all workers read, so that a micro-batch
-    that is done again is done at the same price. Keep it beside the query's checkpoint, one for each query.
+    `per_tick` (or `share`) is the average cost per tick of all streams together, as in a `Fleet` and in a group of
+    the service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of
+    each micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at
+    the same price.
 
+    Parameters
+    ----------
+    folder : str or Path
+        Folder that the driver and all workers can reach, one per query; keep it next to the query's checkpoint.
+    config : Config
+        Configuration of the query, with several fidelities and a budget without a cap.
+    streams : int
+        Expected number of streams, at least 1. It sets the price of the first micro-batch. From then on the
+        streams that were seen are counted.
+
+    Raises
+    ------
+    ValueError
+        If the configuration has one fidelity, no budget, a cap, or a budget that does not pay for the cheapest
+        fidelity of every stream or is more than the streams can spend.
+
+    Examples
+    --------
     >>> import tempfile
     >>> config = Config.parse({
     ...     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
     ...     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
-    ...     "policy": {"kind": "budget", "per_tick": 8},
+    ...     "policy": {"kind": "budget", "per_tick": 400},
     ... })
-    >>> group = GroupBudget(tempfile.mkdtemp(), config)
-    >>> group.settle(0, spent=4000.0, ticks=100, streams=50)  # 40 a tick: far too much
-    >>> group.now(0) < group.now(1)
+    >>> group = GroupBudget(tempfile.mkdtemp(), config, streams=50)
+    >>> group.record(0, cost=2000.0, readings=50, new_streams=50)  # a round of readings that cost 2000, not 400
+    >>> group.price(0) < group.price(1)
     True
     """
 
-    def __init__(self, folder: str | Path, config: Config) -> None:
+    def __init__(self, folder: str | Path, config: Config, streams: int) -> None:
         self.folder = str(folder)
         self.config = config
-        policy = config.detector().policy
-        if not isinstance(policy, Budget) or len(config.fidelities) < 2:
-            raise ValueError(f"a group needs a config with several fidelities and a budget, not {policy!r}")
-        if policy.cap is not None:
-            raise ValueError(
-                f"policy.cap must be left out of a group's budget, not {policy.cap!r}: spends of streams "
-                "are only known together once a micro-batch has ended"
-            )
+        self.streams = whole("GroupBudget", "streams", streams, 1)
+        self.prices = Prices(self.folder, self._initial().price)
 
     def check(self, config: Config) -> None:
-        """Refuse another config than the group's."""
+        """Raise an error if the query has another configuration than the group.
+
+        Parameters
+        ----------
+        config : Config
+            The configuration of the query.
+
+        Raises
+        ------
+        ValueError
+            If they differ.
+        """
         if config.digest() != self.config.digest():
             raise ValueError("group was made for another config than the query's")
 
-    def now(self, batch: int) -> float:
-        """The price of a micro-batch."""
-        return self.price(self.folder, batch, self._fresh())
+    def price(self, batch: int) -> float:
+        """Return the price of a micro-batch, in units of gain per unit of cost.
 
-    @staticmethod
-    def price(folder: str, batch: int, fresh: Budget) -> float:
-        """The price of a micro-batch, from the driver's file; of the first, the one the model expects."""
-        return _learnt(folder, batch, fresh).price
+        Parameters
+        ----------
+        batch : int
+            Number of the micro-batch.
 
-    def settle(self, batch: int, *, spent: float, ticks: int, streams: int) -> None:
-        """Learn from what a micro-batch spent; told the same again, the same price comes out."""
-        policy = _learnt(self.folder, batch, self._fresh())
-        if ticks:
-            for _ in range(min(max(round(ticks / streams), 1), MOST)):
-                policy.record_cost(np.array([spent / ticks]))
-        path = _path(self.folder, batch + 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(policy.state(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        Returns
+        -------
+        float
+            The price.
+
+        Raises
+        ------
+        ValueError
+            If the price of the micro-batch was never written.
+        """
+        return self.prices.of(batch)
+
+    def record(self, batch: int, *, cost: float, readings: int, new_streams: int) -> None:
+        """Set the price of the next micro-batch. Repeating the call gives the same price.
+
+        Parameters
+        ----------
+        batch : int
+            Number of the micro-batch that was finished.
+        cost : float
+            What its readings cost together.
+        readings : int
+            How many there were: ticks of all streams.
+        new_streams : int
+            Streams whose first tick was in this micro-batch.
+        """
+        budget, seen = self._initial(), 0
+        if batch > 0:
+            saved = _read(self.folder, batch)
+            seen = saved["seen"]
+            _resize(budget, max(seen, 1))
+            budget.restore(saved["budget"])
+        seen += new_streams
+        if seen:
+            _resize(budget, seen)
+        budget.record(cost, readings)
+        _write(self.folder, batch + 1, {"price": budget.price, "seen": seen, "budget": budget.state()})
         _path(self.folder, batch - KEPT).unlink(missing_ok=True)
 
     def each(self, write: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
-        """For `foreachBatch`: `write` the micro-batch, then set the price of the next."""
+        """Return a function for `foreachBatch` that writes a micro-batch and then sets the price of the next.
 
-        def settled(frame: DataFrame, batch: int) -> None:
+        Parameters
+        ----------
+        write : callable
+            Called with the frame of a micro-batch and its number.
+
+        Returns
+        -------
+        callable
+            To be passed to ``writeStream.foreachBatch``.
+        """
+
+        def write_and_record(frame: DataFrame, batch: int) -> None:
             from pyspark.sql import functions as sql
 
             frame = frame.persist()
             try:
                 write(frame, batch)
-                done = frame.where("problem IS NULL")
-                (totals,) = done.agg(sql.sum("cost"), sql.count("*"), sql.countDistinct(frame.columns[0])).collect()
-                self.settle(batch, spent=totals[0] or 0.0, ticks=totals[1], streams=totals[2])
+                first = sql.count(sql.when(sql.col("tick") == 0, True))
+                steps = frame.where("problem IS NULL")
+                ((cost, readings, new_streams),) = steps.agg(sql.sum("cost"), sql.count("*"), first).collect()
+                self.record(batch, cost=cost or 0.0, readings=readings, new_streams=new_streams)
             finally:
                 frame.unpersist()
 
-        return settled
+        return write_and_record
 
-    def _fresh(self) -> Budget:
-        policy = self.config.detector().policy
-        assert isinstance(policy, Budget)
-        return policy
+    def _initial(self) -> SharedBudget:
+        """The budget before the first micro-batch."""
+        if len(self.config.fidelities) < 2:
+            raise ValueError("a group needs a config with several fidelities")
+        detector = self.config.detector(shared=True)
+        if not isinstance(detector.policy, Budget):
+            raise ValueError(f"a group needs a config with a budget, not {detector.policy!r}")
+        budget = type(detector.policy)(**detector.policy.spec())
+        return SharedBudget(budget, detector.fidelities, detector._filter, self.streams)
+
+
+def _resize(budget: SharedBudget, streams: int) -> None:
+    """Set the number of streams. Too many for the budget are left out: all then read at the cheapest fidelity."""
+    try:
+        budget.streams = streams
+    except ValueError as error:
+        warnings.warn(f"{streams} streams share a budget for {budget.streams}: {error}", RuntimeWarning, stacklevel=3)
 
 
 def _path(folder: str, batch: int) -> Path:
     return Path(folder) / f"{batch}.json"
 
 
-def _learnt(folder: str, batch: int, fresh: Budget) -> Budget:
-    policy = fresh.bind(fresh.fidelities)
-    if batch == 0:
-        return policy
+def _read(folder: str, batch: int) -> dict[str, Any]:
     try:
-        policy.restore(json.loads(_path(folder, batch).read_text(encoding="utf-8")))
+        found: dict[str, Any] = json.loads(_path(folder, batch).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(
             f"{folder} has no price for micro-batch {batch}: use GroupBudget.each in foreachBatch, with the folder "
             "that belongs to this checkpoint, where all workers can read it"
         ) from None
-    return policy
+    return found
+
+
+def _write(folder: str, batch: int, values: dict[str, Any]) -> None:
+    """Write next to the file, sync, and rename: the file is complete or absent."""
+    path = _path(folder, batch)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        json.dump(values, file)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

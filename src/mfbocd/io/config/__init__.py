@@ -17,7 +17,7 @@ from ...fleet.fleet import Fleet
 from ...models import Model
 from ...policy import Policy, policy_of
 from ...policy.fidelity import Fidelity, checked
-from . import keys, toml
+from . import toml
 from .kinds import (
     ConfigError,
     build,
@@ -36,6 +36,8 @@ from .size import DEPTH, depth
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
 _TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
+KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
+"""Top-level keys of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Config:
         given = require_table("config", given)
         if depth(given) > DEPTH:
             raise ConfigError(_TOO_DEEP)
-        reject_unknown("", given, keys.names(keys.CONFIG))
+        reject_unknown("", given, KEYS)
         if "model" not in given:
             raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
         model = build("model", model_kinds(), given["model"])

@@ -15,9 +15,16 @@ from ...belief.hazard import Hazard, Learned
 from ...belief.pruning import Prune, Resample, Threshold, TopK
 from ...models import Model
 from ...policy import POLICIES, Policy
-from .keys import PRUNE, names
 
 T = TypeVar("T")
+
+PRUNE_KEYS = {
+    "threshold": "Drop run lengths with a probability below this number, in (0, 1).",
+    "resample": "Keep at most this many run lengths, by stratified optimal resampling; excludes top_k.",
+    "top_k": "Keep at most this many run lengths, the most probable; excludes resample.",
+    "slack": "Run lengths by which the limit is undercut when it is reached, so that pruning is needed less often.",
+}
+"""Keys of the table ``[prune]`` and their meaning."""
 
 
 class ConfigError(ValueError):
@@ -324,7 +331,7 @@ def prune_of(given: Any) -> tuple[Prune, ...] | None:
     if given is False:
         return None
     table = require_table("prune", given)
-    reject_unknown("prune", table, names(PRUNE))
+    reject_unknown("prune", table, PRUNE_KEYS)
     named = [name for name in ("resample", "top_k") if name in table]
     if len(named) > 1:
         raise ConfigError("prune must have resample or top_k, not both")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ...detector.step import Alarm
 from ...policy.fidelity import Fidelity
-from .keys import DATA, FIDELITY, names
 from .kinds import ConfigError, reject_unknown, require_table, with_key
 
 
@@ -90,7 +89,7 @@ def parse_fidelity(key: str, given: Any) -> FidelityConfig:
         If the entry is not valid.
     """
     row = require_table(key, given)
-    reject_unknown(key, row, names(FIDELITY))
+    reject_unknown(key, row, [field.name for field in fields(FidelityConfig)])
     for name in ("name", "zeta", "cost"):
         if name not in row:
             raise ConfigError(f"{key}.{name} is missing: a fidelity needs name, zeta and cost")
@@ -146,5 +145,5 @@ def parse_data(given: Any) -> Data:
         If the table is not valid.
     """
     table = require_table("data", given)
-    reject_unknown("data", table, names(DATA))
+    reject_unknown("data", table, [field.name for field in fields(Data)])
     return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})
