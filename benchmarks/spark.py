@@ -66,7 +66,7 @@ class Idle(on_spark.Follower):
         """Read, write, answer."""
         self._record.get()
         self._record.update((self.record,))
-        told = [follow.Told(key[0], row["time"], self.step, None) for row in rows]
+        told = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
         return iter([on_spark._ROW(*on_spark.values(row)) for row in told])
 
 
@@ -153,8 +153,8 @@ def engine() -> None:
         held = [a_record()]
 
         def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, held: list[Any] = held) -> None:
-            rows = [follow.Given(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
-            held[0] = worker.follow("s", rows, held[0])[1]
+            rows = [follow.InputRow(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
+            held[0] = worker.process("s", rows, held[0])[1]
 
         print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
 

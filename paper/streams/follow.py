@@ -85,7 +85,7 @@ def follow(
         means[0, t], means[1, t] = step.mean, reference.mean
         if t < first:
             continue
-        weights = [f._rows.states[:, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
+        weights = [f._rows.states[:n, layout.HEAD : layout.HEAD + t + 1] for f in (tested, high)]
         a, b = (w / w.sum(axis=1, keepdims=True) for w in weights)  # exact filters hold the same hypotheses
         l1 += np.abs(a - b).sum(axis=1)
         for i in np.flatnonzero(step.alarm):
@@ -106,7 +106,7 @@ def follow(
 
 def planned(choice: Choices) -> Chooser:
     """Choices made beforehand, (T, n)."""
-    return lambda fleet: np.asarray(choice[fleet.ticks])
+    return lambda fleet: np.asarray(choice[int(fleet.ticks[0])])
 
 
 def _each(fleet: Fleet, own: list[Policy]) -> Choices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 import os
@@ -12,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,10 +21,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from mfbocd import Net
+from mfbocd import Budget, Net
 from mfbocd.adapters import spark as on_spark
 from mfbocd.adapters.spark import java
 from mfbocd.io.config import Config
+from mfbocd.policy import SharedBudget
 
 from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, streams, told, write
 
@@ -412,29 +411,31 @@ def test_a_replay_compares_with_the_clock_of_the_first_time(spark: Any, tmp_path
 
 def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Place) -> None:
     tables = streams(40, 40, seed=8)
+    config = dataclasses.replace(CONFIG, policy={"kind": "budget", "per_tick": 40 * 8.0})
     for i in range(8):
         place.send(messages(tables, range(5 * i, 5 * i + 5)))
-    group = on_spark.GroupBudget(place.folder / "prices", CONFIG)
+    group = on_spark.GroupBudget(place.folder / "prices", config, streams=40)
 
     def answer() -> Any:
-        return on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, group=group)
+        return on_spark.detect_stream(place.source(), "stream", "at", None, config, group=group)
 
     rows = place.go(answer(), group.each)
-    prices = [group.now(batch) for batch in range(9)]
+    prices = [group.price(batch) for batch in range(9)]
     assert len(set(prices)) == 9
-    # what the driver must have learnt, from the rows alone
-    policy = CONFIG.detector().policy
+    # what the driver must have learned, from the rows alone
+    one = config.detector(shared=True)
+    assert isinstance(one.policy, Budget)
+    budget = SharedBudget(one.policy, one.fidelities, one._filter, 40)
     for batch in range(8):
-        assert policy.price == prices[batch]  # type: ignore[attr-defined]
+        assert budget.price == prices[batch]
         costs = [row["cost"] for row in rows if row["batch"] == batch]
         assert len(costs) == 200
-        for _ in range(5):
-            policy.record_cost(np.array([sum(costs) / 200]))
-    # and each stream was followed at those prices
+        budget.record(sum(costs), 200)
+    # and each stream was decided at those prices
     for key, table in tables.items():
         mine = sorted((row for row in rows if row["stream"] == key), key=lambda row: row["at"])
         observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
-        detector = CONFIG.detector(observers, seed=on_spark.stream_seed(CONFIG.seed, key))
+        detector = config.detector(observers, seed=on_spark.stream_seed(config.seed, key), shared=True)
         for at, row in enumerate(mine):
             detector.policy = Net(prices[at // 5]).bind(detector.fidelities)
             step = detector.step(table[at])
@@ -442,23 +443,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     last = place.forget_last_commit()
     shutil.rmtree(place.folder / "out" / f"batch={last}")
     assert sorted(map(repr, place.go(answer(), group.each))) == sorted(map(repr, rows))
-    assert group.now(8) == prices[8]
-
-
-def test_a_blob_of_the_version_before_goes_on(place: Place) -> None:
-    """Saved at commit b6d4264, whose blobs say nothing of a learnt hazard: 12 ticks of the readings below."""
-    rng = np.random.default_rng(5)
-    before = [[round(float(v), 2) for v in rng.normal(0, 1, 2)] for _ in range(12)]
-    after = streams(1, 8, seed=9)["s0"]
-    place.send(messages({"s0": after, "s1": after}, range(8)))
-    start = place.session.createDataFrame([("s0", bytearray(OLD))], "stream STRING, state BINARY")
-    assert b'"learned"' not in OLD
-    # its pruning was the default then
-    config = Config.parse(CONFIG.to_dict() | {"prune": {"threshold": 1e-8, "resample": 256}})
-    rows = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, config, start=start)))
-    wanted = [(at, step) for at, step in enumerate(alone("s0", before + after, config, seed=0)[12:])]
-    assert rows["s0"] == [(at, *(getattr(step, name) for name in FIELDS)) for at, step in wanted]
-    assert rows["s1"] == expected({"s1": after}, config)["s1"]
+    assert group.price(8) == prices[8]
 
 
 def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> None:
@@ -469,11 +454,11 @@ def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> Non
     place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))
     place.send(messages(tables, range(2, 4)))
     other = dataclasses.replace(CONFIG, hazard=0.01)
-    with pytest.raises(StreamingQueryException, match="followed under another config"):
+    with pytest.raises(StreamingQueryException, match="written with another config"):
         place.go(on_spark.detect_stream(place.source(), "stream", "at", None, other))
-    group = on_spark.GroupBudget(place.folder / "prices", CONFIG)
-    group.settle(0, spent=8.0, ticks=1, streams=1)
-    with pytest.raises(StreamingQueryException, match="without a group's budget and cannot go on with one"):
+    group = on_spark.GroupBudget(place.folder / "prices", CONFIG, streams=2)
+    group.record(0, cost=8.0, readings=1, new_streams=1)
+    with pytest.raises(StreamingQueryException, match="without a group's budget and cannot be continued with one"):
         place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, group=group), group.each)
     rows = place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))
     assert told(rows) == expected(tables)
@@ -489,7 +474,7 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
             on_spark.detect_batch(*given, **more)
 
     refused("key must name a column of the frame, stream, at, .*, not 'id'", df, "id", "at", None, CONFIG)
-    refused("time must not bear the name of a column of the answer, as 'tick'", df, "stream", "tick", None, CONFIG)
+    refused("time must not have the name of a column of the result, as 'tick'", df, "stream", "tick", None, CONFIG)
     refused("time must be a column of whole numbers or timestamps", df, "stream", "imu", None, CONFIG)
     refused("observers must read imu, gps from it", df, "stream", "at", "imu", CONFIG)
     refused("must say in which column 'gps' stands", df, "stream", "at", {"imu": "imu"}, CONFIG)
@@ -514,11 +499,11 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
         on_spark.detect_stream(df, "stream", "at", None, CONFIG)
     with pytest.raises(TypeError, match=r"config must be a mfbocd\.config\.Config"):
         on_spark.detect_batch(df, "stream", "at", None, CONFIG.to_dict())  # type: ignore[arg-type]
-    other = on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, seed=1))
+    other = on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, seed=1), streams=2)
     with pytest.raises(ValueError, match="group was made for another config"):
         on_spark.detect_stream(streaming, "stream", "at", None, CONFIG, group=other)
     with pytest.raises(ValueError, match="several fidelities and a budget, not Net"):
-        on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, policy={"kind": "net", "price": 0.1}))
+        on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, policy={"kind": "net", "price": 0.1}), streams=2)
     with pytest.raises(ValueError, match="start must have the columns stream and state"):
         on_spark.detect_stream(streaming, "stream", "at", None, CONFIG, start=df)
     spark.conf.unset(java.PROVIDER)
@@ -544,19 +529,3 @@ def test_java_is_looked_for_with_a_clear_word(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match="there is no java on the PATH"):
         java.check_java()
-
-
-OLD = zlib.decompress(
-    base64.b85decode(
-        "c-n1ITS!zv7+wn_*b*V55-Az1_2IbfZhL=dHoGX5nbL(?H=A~+-O01(9Ovw2YFiNWP=P)e_+Y(6Hwq#otU%iCLO!TrWRYDVGJ=XO"
-        "n0EVT-HnWfVZMKu|Np-4|EFSAY31@2S%%RpgP|Ek)ex1Dw;9zjC4{`FjKp=F5d}#oN&&nUvqeI?2}fR!h!mCS6nU*?OF}|B85FY^"
-        "qdM~X{fI^5NV1r%61)Z^KMHF)60u|ll0ZO0nkutk<6ml}@lcq?Kue>%HpYT=$m<p=dW3LLQR1>Jp&-#RVVE$mgm$S+i6Jl`Q^Fwv"
-        "LRk&hYMce3s>EToc|0zs)#7rw9826*yM#h?2c%gYX1Bv-wc9c$ya-jWZ?#E?(;yXW{s2&`N-gDFg}xCdqUV&WklFxh@T~E;!j!O("
-        "rkbdyB^Ec#Ox1zF=5Ru`Ohi9RQp7rmYBG3>@i>KQA`>1JwGAv55iL2O=~x8vBB~q`L-#<IPN|52mBF6~F{IZqO*qj~Mr{_Cm=;$X"
-        "zyb6^I46y|;Ej+b!lBqIp$H`+07o+04HoR~M4~zGLfMO^qu7vI#l8t#<a6Bim!G+j#8W?>ySDb2^SWWu(tL*ht`AA)!kY1L_swL6"
-        "XF=}l&bRqj@V|MJ@43F>Q_Ta#x4ZE=?~TCYysh}*!KcNh;WGSc+nq;+D^}ug&3XItTNU_atMkV`M+MI59<3>Ft-y<GezqSnt;fUF"
-        "_wH6TtjC+znKvymRpAAmj`yECtMU99U)~LV5B#g2xu^S>?#uX?z`QihO=CeC3)6_wSoCLJuiKW6v@M<Edz->pzClyszA2HD#%aD&"
-        "m18F>$G+nkUE7Ua+s834=&3L0`G$uMl)xUvctjL_#S?j-(|Mn;|6(@mUfj{0J<r+Rlbkax$8~o9Iox|>^)lnP)5%|B#ywNouO^@F"
-        "s_HK~F@T@F+1PpJav#3gzv1%U!+rQ=llb64Y^*<=7}g(PWoXT#OHB`P3mreUGWi70beFe8@{cDMXN_$64ewn?qW"
-    )
-)

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark")
 import mfbocd as mf
 from mfbocd import Detector
 from mfbocd.adapters.spark import CacheError, FolderCache, record, stream_seed
-from mfbocd.adapters.spark.worker import NO_TIME, Given, Job, Told, Worker
+from mfbocd.adapters.spark.worker import NO_TIME, InputRow, Job, OutputRow, Worker
 from mfbocd.belief.serialization import pack, unpack
 from mfbocd.calibrate import ShadowGuard
 from mfbocd.detector.serialization import Loader, restore
@@ -51,22 +51,22 @@ def job_of(config: Config, **more: Any) -> Job:
     return Job("token", config.to_dict(), ("imu", "gps"), {}, **more)
 
 
-def rows_of(table: list[list[float]], ticks: range) -> list[Given]:
-    return [Given(at, tuple(table[at])) for at in ticks]
+def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
+    return [InputRow(at, tuple(table[at])) for at in ticks]
 
 
 def run(
     job: Job, tables: dict[str, list[list[float]]], keys: list[str], partitions: int, start: dict[str, bytes]
-) -> tuple[dict[str, list[Told]], dict[str, bytes]]:
+) -> tuple[dict[str, list[OutputRow]], dict[str, bytes]]:
     """Three micro-batches; each partition has a worker of its own, and a micro-batch has a price if it is shared."""
     workers = [Worker(job) for _ in range(partitions)]
     records = dict(start)
-    told: dict[str, list[Told]] = {key: [] for key in keys}
+    told: dict[str, list[OutputRow]] = {key: [] for key in keys}
     for batch, ticks in enumerate((range(10), range(10, 11), range(11, 25))):
         price = 0.003 * (batch + 1) if job.shared else None
         for i, key in enumerate(keys):
             worker = workers[i % partitions]
-            rows, held = worker.follow(key, rows_of(tables[key], ticks), records.get(key), price)
+            rows, held = worker.process(key, rows_of(tables[key], ticks), records.get(key), price)
             told[key] += rows
             assert held is not None
             records[key] = held
@@ -106,45 +106,45 @@ def test_a_stream_is_as_a_detector_in_process_with_its_seed(policy: str) -> None
         observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
         detector = config.detector(observers, seed=stream_seed(5, key))
         assert [row.step for row in told[key]] == [detector.step(raw) for raw in table]
-        assert record.unpack(records[key]).blob == detector.to_bytes()
+        assert record.unpack(records[key]).state == detector.to_bytes()
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
 def test_a_record_of_a_group_does_not_go_on_without_it_nor_the_reverse(before: bool, after: bool) -> None:
     table = streams(1, 4, seed=2)["s0"]
     prices = {True: 0.01, False: None}
-    _, held = Worker(job_of(CONFIG, shared=before)).follow("s0", rows_of(table, range(2)), None, prices[before])
+    _, held = Worker(job_of(CONFIG, shared=before)).process("s0", rows_of(table, range(2)), None, prices[before])
     assert held is not None
     kept = record.unpack(held)
     assert (kept.shared, kept.policy) == (before, "Net" if before else "Budget")
     was, now = ("with", "without") if before else ("without", "with")
-    with pytest.raises(ValueError, match=f"were followed {was} a group's budget and cannot go on {now} one"):
-        Worker(job_of(CONFIG, shared=after)).follow("s0", rows_of(table, range(2, 4)), held, prices[after])
+    with pytest.raises(ValueError, match=f"was written {was} a group's budget and cannot be continued {now} one"):
+        Worker(job_of(CONFIG, shared=after)).process("s0", rows_of(table, range(2, 4)), held, prices[after])
 
 
 def test_a_record_decided_by_another_policy_is_refused() -> None:
     table = streams(1, 4, seed=2)["s0"]
     worker = Worker(job_of(CONFIG))
-    _, held = worker.follow("s0", rows_of(table, range(2)), None)
+    _, held = worker.process("s0", rows_of(table, range(2)), None)
     assert held is not None
     kept = record.unpack(held)
     assert kept.config is not None
-    other = record.pack(kept.config, False, "Random", kept.seen, kept.marks, kept.blob)
-    with pytest.raises(ValueError, match="were decided by Random, not by Budget"):
-        worker.follow("s0", rows_of(table, range(2, 4)), other)
+    other = record.pack(kept.config, False, "Random", kept.times, kept.checksums, kept.state)
+    with pytest.raises(ValueError, match="was written with the policy Random, not Budget"):
+        worker.process("s0", rows_of(table, range(2, 4)), other)
 
 
 def test_a_record_of_another_version_or_cut_short_is_refused() -> None:
     held = record.pack(CONFIG.digest(), False, "Budget", range(100), range(100), CONFIG.detector().to_bytes())
     found = record.unpack(held)
     assert found.config == CONFIG.digest()
-    assert found.seen == found.marks == tuple(range(100 - record.REMEMBERED, 100))
-    assert Detector.from_bytes(found.blob).ticks == 0
-    with pytest.raises(ValueError, match="begins with neither's mark"):
+    assert found.times == found.checksums == tuple(range(100 - record.REMEMBERED, 100))
+    assert Detector.from_bytes(found.state).ticks == 0
+    with pytest.raises(ValueError, match="neither a record of a stream nor a saved detector"):
         record.unpack(b"pickle")
-    for version in (1, 9):
+    for version in (2, 9):
         other = held[:4] + bytes([version]) + held[5:]
-        with pytest.raises(ValueError, match=f"the state has version {version}; this mfbocd reads version 2"):
+        with pytest.raises(ValueError, match=f"the state has version {version}; this mfbocd reads version 1"):
             record.unpack(other)
     for size in (5, 30, 200):
         with pytest.raises(ValueError, match=f"the state is truncated: only {size} bytes"):
@@ -158,9 +158,9 @@ def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> 
     detector = config.detector(observers, seed=1234)
     held: bytes | None = detector.to_bytes()
     worker = Worker(job_of(config))
-    told: list[Told] = []
+    told: list[OutputRow] = []
     for first in range(0, 40, 8):
-        rows, held = worker.follow("s0", rows_of(table, range(first, first + 8)), held)
+        rows, held = worker.process("s0", rows_of(table, range(first, first + 8)), held)
         told += rows
     assert [row.step for row in told] == [detector.step(raw) for raw in table]
 
@@ -181,7 +181,7 @@ def test_a_detector_from_elsewhere_that_the_config_would_not_have_made_is_refuse
     worker = Worker(job_of(CONFIG, shared=shared))
     saved = CONFIG.detector(**more).to_bytes()
     with pytest.raises(ValueError, match=f"the saved detector has another {field} than the config"):
-        worker.follow("s0", [Given(0, (0.1, 0.2))], saved, 0.01 if shared else None)
+        worker.process("s0", [InputRow(0, (0.1, 0.2))], saved, 0.01 if shared else None)
 
 
 def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> None:
@@ -203,16 +203,18 @@ def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> Non
 
 def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> None:
     worker = Worker(job_of(CONFIG))
-    told, held = worker.follow("s", [Given(0, (0.5, 0.0)), Given(0, (0.5, -0.0)), Given(0, (9.0, 9.0))], None)
+    told, held = worker.process(
+        "s", [InputRow(0, (0.5, 0.0)), InputRow(0, (0.5, -0.0)), InputRow(0, (9.0, 9.0))], None
+    )
     assert [(row.time, row.problem) for row in told] == [
         (0, None),
         (0, "conflict: another row of this time was applied"),
     ]
     assert told[0].step is not None
-    later = [Given(t, (0.1 * t, None)) for t in range(1, 6)]
-    told, held = worker.follow("s", later, held)
-    again = [Given(0, (0.5, 0.0)), Given(3, (0.1 * 3, float("nan"))), Given(4, (0.1 * 4, 1.0))]
-    told, same = worker.follow("s", [*again, Given(-1, (0.0, 0.0))], held)
+    later = [InputRow(t, (0.1 * t, None)) for t in range(1, 6)]
+    told, held = worker.process("s", later, held)
+    again = [InputRow(0, (0.5, 0.0)), InputRow(3, (0.1 * 3, float("nan"))), InputRow(4, (0.1 * 4, 1.0))]
+    told, same = worker.process("s", [*again, InputRow(-1, (0.0, 0.0))], held)
     assert same is None
     assert [(row.time, row.problem) for row in told] == [
         (-1, "late: 5 was seen before it"),
@@ -222,22 +224,27 @@ def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> 
 
 def test_the_same_numbers_in_another_form_are_the_same_row() -> None:
     worker = Worker(job_of(CONFIG))
-    _, held = worker.follow("s", [Given(0, (0.5, 0.25))], None)
+    _, held = worker.process("s", [InputRow(0, (0.5, 0.25))], None)
     for kind in (np.float64, np.longdouble, np.float32, np.array):
-        assert worker.follow("s", [Given(0, (kind(0.5), kind(0.25)))], held) == ([], None)
+        assert worker.process("s", [InputRow(0, (kind(0.5), kind(0.25)))], held) == ([], None)
 
 
 def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
     worker = Worker(job_of(CONFIG, max_ahead=100))
-    rows = [Given(0, (0.1, 0.1)), Given(1, (0.2, 0.1)), Given(10**15, (0.3, 0.1)), Given(NO_TIME, (0.3, 0.1))]
-    told, held = worker.follow("s", rows, None)
+    rows = [
+        InputRow(0, (0.1, 0.1)),
+        InputRow(1, (0.2, 0.1)),
+        InputRow(10**15, (0.3, 0.1)),
+        InputRow(NO_TIME, (0.3, 0.1)),
+    ]
+    told, held = worker.process("s", rows, None)
     assert [(row.time, row.problem) for row in told] == [
         (None, "the time is empty"),
         (0, None),
         (1, None),
         (10**15, "ahead: 999999999999999 after 1, more than max_ahead = 100"),
     ]
-    told, _ = worker.follow("s", [Given(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
+    told, _ = worker.process("s", [InputRow(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
     assert [(row.time, row.problem) for row in told] == [
         (2, None),
         (102, None),
@@ -268,7 +275,7 @@ def payloads(cache: Any, asked: list[Any], config: Config = CONFIG) -> Worker:
 
 def test_a_cache_with_no_space_stops_the_query() -> None:
     with pytest.raises(CacheError, match=r"Full.put failed for stream 's', time 3, .* No space left on device"):
-        payloads(Full(), []).follow("s", [Given(3, 0.5)], None)
+        payloads(Full(), []).process("s", [InputRow(3, 0.5)], None)
 
 
 def test_an_unusable_folder_stops_the_query_before_anything_is_paid_for(tmp_path: Path) -> None:
@@ -276,7 +283,7 @@ def test_an_unusable_folder_stops_the_query_before_anything_is_paid_for(tmp_path
     asked: list[Any] = []
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(CacheError, match=r"FolderCache.get failed for stream 's', time 0"):
-            payloads(FolderCache(folder), asked).follow("s", [Given(0, 0.5)], None)
+            payloads(FolderCache(folder), asked).process("s", [InputRow(0, 0.5)], None)
     assert asked == []
 
 
@@ -285,12 +292,12 @@ def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
     cache = FolderCache(tmp_path / "cache")
     asked: list[Any] = []
     worker = payloads(cache, asked)
-    worker.follow("s", [Given(0, 0.5)], None)
+    worker.process("s", [InputRow(0, 0.5)], None)
     assert len(asked) == 1
     (path,) = (tmp_path / "cache").rglob("*.json")
     path.write_text(text)
     with pytest.raises(CacheError, match=r"does not hold the reading of .*; delete it to read again"):
-        worker.follow("s", [Given(0, 0.5)], None)
+        worker.process("s", [InputRow(0, 0.5)], None)
     assert len(asked) == 1
 
 
@@ -306,14 +313,21 @@ def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pyt
 
 
 def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path: Path) -> None:
-    rows = [Given(0, 0.5), Given(1, "seven"), Given(2, object), Given(3, float("inf")), Given(4, None), Given(5, 1)]
+    rows = [
+        InputRow(0, 0.5),
+        InputRow(1, "seven"),
+        InputRow(2, object),
+        InputRow(3, float("inf")),
+        InputRow(4, None),
+        InputRow(5, 1),
+    ]
     asked: list[Any] = []
     cached = payloads(FolderCache(tmp_path), asked)
-    told, _ = cached.follow("s", rows, None)
-    plain, _ = payloads(None, []).follow("s", rows, None)
+    told, _ = cached.process("s", rows, None)
+    plain, _ = payloads(None, []).process("s", rows, None)
     assert told == plain
     assert [row.problem is None for row in told] == [True, False, False, False, True, True]
-    again, _ = cached.follow("s", rows, None)
+    again, _ = cached.process("s", rows, None)
     assert again == told
     paid = [raw for _, raw in asked]
     assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # what is a reading was kept

@@ -252,13 +252,13 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert done.exit_code == 0, done.output
     assert "  kind = poisson: counts: whole numbers whose variance within a level is " in done.stderr
     rate = 0.5 / x.mean()
-    assert f"  rate = {rate:.4g}: how many readings the prior is worth\n" in done.stderr
+    assert f"  rate = {rate:.4g}: number of readings that the prior is worth\n" in done.stderr
     assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr
     written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
     assert written.exit_code == 0, written.output
     text = Path("mf.toml").read_text()
-    assert "# Counts, whole numbers whose variance within a level is " in text
-    assert f"# How many readings the prior is worth.\nrate = {rate:.4g}\n" in text
+    assert "# Counts: whole numbers whose variance within a level is " in text
+    assert f"# Number of readings that the prior is worth.\nrate = {rate:.4g}\n" in text
     assert Config.load(Path("mf.toml")).model["kind"] == "poisson"
     again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])
     assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in again.stderr

@@ -239,5 +239,5 @@ def test_parquet_cannot_be_piped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path = written(tmp_path / "a.parquet")
     with path.open("rb") as file:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
-        with pytest.raises(TableError, match="standard input is Parquet, which can only be read from a file"):
+        with pytest.raises(TableError, match="standard input is Parquet, which cannot be read from a pipe"):
             open_table("-")

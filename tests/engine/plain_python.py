@@ -32,7 +32,7 @@ def said() -> dict[str, Any]:
         )
         several = model.observe is not None
         detector = mf.Detector(model, WAYS if several else WAYS[1:], hazard, prune=prune, missing="skip")
-        steps = [detector.update(x)[:9] for x in xs]
+        steps = [detector.update(x, detector.choose())[:9] for x in xs]
         detector.wait(2)
         again = mf.Detector.from_bytes(detector.to_bytes())
         trace = mf.run(mf.Detector(model, hazard=hazard, prune=prune), xs)

@@ -84,7 +84,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_for_the_process(read_
     where, mean = found.split()
     assert where == str(read_only / "mfbocd" / "__init__.py")
     assert float(mean) == pytest.approx(mf.Detector(mf.Trend(), hazard=0.1).update(0.5).mean, rel=1e-12)
-    assert warned.count("Let NUMBA_CACHE_DIR name a folder that can be") == 1  # and once only
+    assert warned.count("Set NUMBA_CACHE_DIR to a writable folder") == 1  # and once only
 
 
 def test_a_folder_for_the_cache_is_used(read_only: Path, tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from scipy import integrate, special, stats
 from scipy.special import logsumexp
 
 import mfbocd as mf
-from mfbocd._kernels.beta import beta_shares
-from mfbocd._kernels.counts import grid, reach, room
-from mfbocd._kernels.gamma_ratio import digamma_rises, half_rises, log_rises
+from mfbocd._kernels.beta import beta_cdfs
+from mfbocd._kernels.counts import grid, max_nodes, reach
+from mfbocd._kernels.gamma_ratio import digamma_differences, half_gamma_ratios, log_gamma_ratios
 from mfbocd._kernels.heavy_tails import LOGISTIC, STUDENT, tail_information
 from mfbocd.belief.gains import GAINS, expected_gains
 
@@ -84,10 +84,10 @@ def test_quotients_of_gamma_functions(d: float) -> None:
     with mpmath.workdps(50):
         rise = [mpmath.loggamma(mpmath.mpf(v) + mpmath.mpf(d)) - mpmath.loggamma(mpmath.mpf(v)) for v in s.tolist()]
         slope = [mpmath.digamma(mpmath.mpf(v) + mpmath.mpf(d)) - mpmath.digamma(mpmath.mpf(v)) for v in s.tolist()]
-    np.testing.assert_allclose(log_rises(s, d), np.array(rise, dtype=float), rtol=1e-14, atol=1e-14)
-    np.testing.assert_allclose(digamma_rises(s, d), np.array(slope, dtype=float), rtol=1e-13, atol=1e-18)
+    np.testing.assert_allclose(log_gamma_ratios(s, d), np.array(rise, dtype=float), rtol=1e-14, atol=1e-14)
+    np.testing.assert_allclose(digamma_differences(s, d), np.array(slope, dtype=float), rtol=1e-13, atol=1e-18)
     if d == 0.5:
-        np.testing.assert_allclose(half_rises(s), np.array(rise, dtype=float), rtol=1e-14, atol=1e-14)
+        np.testing.assert_allclose(half_gamma_ratios(s), np.array(rise, dtype=float), rtol=1e-14, atol=1e-14)
 
 
 def test_the_incomplete_beta_function() -> None:
@@ -95,11 +95,11 @@ def test_the_incomplete_beta_function() -> None:
     a, b = 10.0 ** rng.uniform(-2, 4, (2, 2000))
     x = rng.beta(a, b)
     a, b, x = (v[(x > 0) & (x < 1)] for v in (a, b, x))
-    np.testing.assert_allclose(beta_shares(a, b, x, 1 - x), special.betainc(a, b, x), rtol=1e-9, atol=1e-11)
-    ends = beta_shares(np.full(2, 2.0), np.full(2, 3.0), np.array([0.0, 1.0]), np.array([1.0, 0.0]))
+    np.testing.assert_allclose(beta_cdfs(a, b, x, 1 - x), special.betainc(a, b, x), rtol=1e-9, atol=1e-11)
+    ends = beta_cdfs(np.full(2, 2.0), np.full(2, 3.0), np.array([0.0, 1.0]), np.array([1.0, 0.0]))
     assert ends.tolist() == [0.0, 1.0]
     # a tail that would be lost if 1 - x were taken of a rounded x
-    far = beta_shares(np.array([0.5]), np.array([3.0]), np.array([1.0]), np.array([1e-20]))
+    far = beta_cdfs(np.array([0.5]), np.array([3.0]), np.array([1.0]), np.array([1e-20]))
     assert 1.0 - far[0] < 1e-15
 
 
@@ -107,7 +107,7 @@ def test_the_incomplete_beta_function() -> None:
     ("a", "rate"), [(1e-6, 1e-4), (0.2, 1e-4), (1.0, 1e-3), (30.0, 0.4), (4000.0, 0.9), (1e5, 1e3), (2.0, 50.0)]
 )
 def test_a_sum_over_counts_takes_few_terms(a: float, rate: float) -> None:
-    x, share = np.empty(room()), np.empty(room())
+    x, share = np.empty(max_nodes()), np.empty(max_nodes())
     mean, sd = a / rate, math.sqrt(a / rate * (1 + 1 / rate))
     ends = reach(mean, sd, 0.0, 1 / math.log1p(rate), 2.0**53)
     bend = np.array([max(sd, 1 / math.log1p(rate))])

@@ -350,7 +350,7 @@ import numpy as np
 ways = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
 detector = mf.Detector(mf.Exponential(2.9, 1.4), ways, 0.03, policy=mf.Random())  # no gains: less to compile
 for x in np.random.default_rng(0).exponential(size=150).tolist():
-    detector.update(x)
+    detector.update(x, detector.choose())
 print(detector.to_bytes().hex())
 """
 

@@ -162,10 +162,11 @@ def test_a_product_from_tables_nested_and_saved() -> None:
     assert same.spec() == model.spec()
     detector = mf.Detector(model, WAYS, 0.05, policy=mf.Net(0.01))
     for x in ([1.0, 0.0, 1.0, 1.0, 2.0], [0.0, 0.5, 1.0, 0.0, 2.0]):
-        detector.update(x)
+        detector.update(x, detector.choose())
     twin = mf.Detector.from_bytes(detector.to_bytes())
     assert twin.model.spec() == model.spec()
-    assert twin.update([1.0, 0.0, 1.0, 1.0, 1.0]) == detector.update([1.0, 0.0, 1.0, 1.0, 1.0])
+    x = [1.0, 0.0, 1.0, 1.0, 1.0]
+    assert twin.update(x, twin.choose()) == detector.update(x, detector.choose())
     low, high = detector.interval(0.9)
     assert set(low[3:]) | set(high[3:]) <= {0.0, 1.0, 2.0}
     assert detector.parameter[0].shape == (1 + 2 + 1 + 3,)

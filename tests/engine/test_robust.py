@@ -273,22 +273,23 @@ def test_labels_are_saved_bought_and_read_by_name() -> None:
     ways = [mf.Fidelity("net", 0.3, 1.0), mf.Fidelity("person", 1.0, 8.0)]
     for gain in GAINS:
         detector = mf.Detector(mf.Confusion(SKEWED), ways, 1 / 50, policy=mf.Budget(3.0, gain=gain))
-        chosen = [detector.update(float(t % 3 == 0)).fidelity for t in range(40)]
+        chosen = [detector.update(float(t % 3 == 0), detector.choose()).fidelity for t in range(40)]
         assert set(chosen) == {"net", "person"}
         twin = mf.Detector.from_bytes(detector.to_bytes())
         assert twin.to_bytes() == detector.to_bytes()
-        assert [twin.update(1.0) for _ in range(5)] == [detector.update(1.0) for _ in range(5)]
+        for _ in range(5):
+            assert twin.update(1.0, twin.choose()) == detector.update(1.0, detector.choose())
 
 
 def test_a_grid_is_loaded_with_its_functions() -> None:
     make = lambda: mf.Grid(r.RATES, r.classifier, [0, 1], r.BELIEF)  # noqa: E731
     detector = mf.Detector(make(), FIDELITIES, 0.1, policy=mf.Always("low"))
     for t in range(20):
-        detector.update(float(t % 2))
+        detector.update(float(t % 2), "low")
     with pytest.raises(ValueError, match="Grid, which holds functions: pass model="):
         mf.Detector.from_bytes(detector.to_bytes())
     twin = mf.Detector.from_bytes(detector.to_bytes(), model=make())
-    assert twin.update(1.0) == detector.update(1.0)
+    assert twin.update(1.0, "low") == detector.update(1.0, "low")
 
 
 def test_a_way_of_looking_that_was_not_told_is_named() -> None:

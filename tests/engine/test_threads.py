@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from mfbocd._kernels.work_queue import done, take
+from mfbocd._kernels.work_queue import mark_done, take_block
 from mfbocd.fleet.together import Mover, Seat
 from mfbocd.fleet.workers import Workers
 
@@ -195,16 +195,16 @@ class Fails:
     def __call__(self, states: Any, board: Any) -> None:
         worker = threading.current_thread().name == "mfbocd-fleet"
         if (self.who == "worker") == worker:
-            low, high = take(board, len(states))
+            low, high = take_block(board, len(states))
             assert high > low
             self.taken.set()
             raise MemoryError("no room")
         assert self.taken.wait(60)  # it has its part: who goes on now waits for that
         while True:
-            low, high = take(board, len(states))
+            low, high = take_block(board, len(states))
             if low == high:
                 return
-            done(board, high - low)
+            mark_done(board, high - low)
 
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
@@ -287,15 +287,15 @@ def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, 
     xs = np.random.default_rng(1).normal(size=(40, model.dimension))
     given = [float(x[0]) if model.dimension == 1 else x for x in xs]
     for x in given[:20]:
-        detector.update(x)
+        detector.update(x, detector.choose())
     assert detector._filter.address  # where the original lies: it must not be where the copy does
     before = detector.to_bytes()
     other = COPIES[how](detector)
     assert other.to_bytes() == before
-    steps = [other.update(x) for x in given[20:]]
+    steps = [other.update(x, other.choose()) for x in given[20:]]
     other.shadow["low"].observe(0.0, 9.0)
     assert detector.to_bytes() == before
-    assert [detector.update(x) for x in given[20:]] == steps
+    assert [detector.update(x, detector.choose()) for x in given[20:]] == steps
     detector.shadow["low"].observe(0.0, 9.0)
     assert detector.to_bytes() == other.to_bytes()
     assert other._filter.address != detector._filter.address

@@ -151,7 +151,7 @@ def test_uncorrelated_columns_are_a_product_of_gaussians() -> None:
     rng = np.random.default_rng(5)
     for t in range(40):
         x = rng.normal([1.0, -2.0 + 2.0 * (t > 30)], 1.0)
-        a, b = one.update(x), two.update(x)
+        a, b = one.update(x, one.choose()), two.update(x, two.choose())
         np.testing.assert_allclose(a.mean, b.mean, rtol=1e-10)
     np.testing.assert_allclose(one.run_length.weight, two.run_length.weight, atol=1e-11)
     assert one.log_evidence == pytest.approx(two.log_evidence, rel=1e-11)
@@ -378,7 +378,7 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
     detector = mf.Detector(model, WAYS, 0.01, policy=mf.Always("high"), prune=mf.TopK(64))
     alarms = []
     for x in table:
-        step = detector.update(x)
+        step = detector.update(x, "high")
         assert np.isfinite(step.mean).all()
         assert np.isfinite(detector._filter.stats).all()
         alarms += [step.changed_at] if step.alarm else []

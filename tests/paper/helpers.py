@@ -12,8 +12,14 @@ import pytest
 from paper.framework import Options, Result, Target
 from paper.framework.page import split
 
-DOCS = Path(__file__).parents[2] / "docs"
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+DATA = ROOT.parent / "shared" / "data"
+
+
+def environment() -> dict[str, str]:
+    """Of a program that imports `paper`, which is not installed."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
 def large_file(*names: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,19 +13,15 @@ from paper.streams.families import FAMILIES
 from paper.targets import NAMES
 
 from ..parts import PATIENCE
+from .helpers import environment
 
 pytestmark = pytest.mark.slow
 
 
-ROOT = Path(__file__).parents[2]
-
-
 def paper(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "paper", *arguments]
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": paths}
     return subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from paper.framework import ClusterError, cluster, finish
 
-from .test_command import ROOT, paper
+from .helpers import ROOT
+from .test_command import paper
 
 pytestmark = pytest.mark.slow
 

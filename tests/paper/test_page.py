@@ -37,6 +37,7 @@ from paper.framework import (
 from paper.targets import NAMES, load
 
 from ..parts import PATIENCE
+from .helpers import environment
 
 pytestmark = pytest.mark.slow
 
@@ -264,7 +265,7 @@ def test_a_run_killed_midway_resumes_where_it_was(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     out, log = tmp_path / "parts", tmp_path / "log"
-    killed = subprocess.Popen([sys.executable, str(script), str(out), str(log), "600"])
+    killed = subprocess.Popen([sys.executable, str(script), str(out), str(log), "600"], env=environment())
     try:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and not (log.exists() and "begun 2" in log.read_text()):
@@ -285,7 +286,8 @@ def test_a_run_killed_midway_resumes_where_it_was(tmp_path: Path) -> None:
 
 def _finished(script: Path, out: Path, log: Path) -> str:
     arguments = [sys.executable, str(script), str(out), str(log), "0"]
-    return subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+    done = subprocess.run(arguments, env=environment(), capture_output=True, text=True, check=True, timeout=PATIENCE)
+    return done.stdout
 
 
 def test_parts_spread_over_processes_are_the_same(tmp_path: Path) -> None:

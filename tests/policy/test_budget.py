@@ -245,14 +245,13 @@ def config_of(per_tick: float, ratio: float = 40.0) -> dict[str, Any]:
     }
 
 
-def test_a_group_on_spark_refuses_what_a_fleet_may_spend(tmp_path: Path) -> None:
-    """There `per_tick` is what one stream's tick costs: a fleet's amount would always read the expensive one."""
+def test_a_group_on_spark_refuses_more_than_its_streams_can_spend(tmp_path: Path) -> None:
     pytest.importorskip("pyspark")
     from mfbocd.adapters.spark import GroupBudget
 
-    with pytest.raises(ValueError, match=r"per_tick must be at most 40, what a reading .* costs, not 322\.0"):
-        GroupBudget(tmp_path, Config.parse(config_of(322.0)))
-    assert GroupBudget(tmp_path, Config.parse(config_of(40.0))).now(0) >= 0.0
+    with pytest.raises(ValueError, match=r"per_tick must be at most 320, what a reading .* costs, not 322\.0"):
+        GroupBudget(tmp_path, Config.parse(config_of(322.0)), streams=8)
+    assert GroupBudget(tmp_path, Config.parse(config_of(320.0)), streams=8).price(0) >= 0.0
 
 
 def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_soft_samples_in_proportion(policy: mf.Soft, score: list[float]) -> None
 def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
     def chosen(seed: int) -> list[str]:
         detector = detector_of(mf.Soft(1e9), seed=seed)
-        return [str(detector.update(0.1).fidelity) for _ in range(60)]
+        return [str(detector.update(0.1, detector.choose()).fidelity) for _ in range(60)]
 
     assert chosen(1) == chosen(1)
     assert chosen(1) != chosen(2)
@@ -721,7 +721,7 @@ def test_choose_asks_the_raw_what_it_costs_and_update_pays_it() -> None:
     dear = (told["network"] - told["low"]) / 0.02 + 1.0  # at this cost both are equally good
     assert detector.choose(0.99 * dear / 4).name == "network"
     assert detector.choose(1.01 * dear / 4).name == "low"
-    step = detector.update(0.3, raw=2.0)
+    step = detector.update(0.3, detector.choose(2.0), raw=2.0)
     assert (step.fidelity, step.cost, detector.spent) == ("network", 8.0, 8.0)
     assert detector.update(0.3, "low", raw=2.0).cost == 1.0
     assert detector.update(0.3, "network", raw=5.0).cost == 20.0
@@ -773,7 +773,7 @@ def test_saving_with_costs_that_are_functions() -> None:
 def test_a_function_that_gives_no_cost_is_named_and_changes_nothing(cost) -> None:  # type: ignore[no-untyped-def]
     ways = [LOW, mf.Fidelity("network", 1.0, lambda raw: raw)]
     detector = detector_of(mf.Net(0.02), ways)
-    detector.update(0.1, raw=3.0)
+    detector.update(0.1, detector.choose(3.0), raw=3.0)
     before = detector.to_bytes()
     for call in (lambda: detector.choose(cost), lambda: detector.update(0.2, "network", raw=cost)):
         with pytest.raises((TypeError, ValueError), match=r"Fidelity\.cost must be"):

@@ -1,4 +1,4 @@
-"""The incomplete beta function: distribution functions of Student's t, the beta prime and the negative binomial."""
+"""The incomplete beta function, for the CDFs of Student's t, the beta prime and the negative binomial."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel
-from .gamma_ratio import log_rise
+from .gamma_ratio import log_gamma_ratio
 
 _EPS = 4e-16
-_TINY = 1e-300  # Lentz's method: stands in for a zero denominator
+_TINY = 1e-300  # replaces a zero denominator (Lentz's method)
 
 
 @kernel
 def _below(a: float, b: float, x: float, y: float) -> float:
     """I_x(a, b) with y = 1 - x, for x at most about the mean a / (a + b), where the continued fraction is short."""
     small, large = min(a, b), max(a, b)
-    front = log_rise(large, small) - math.lgamma(small) + a * math.log(x) + b * math.log(y)
+    front = log_gamma_ratio(large, small) - math.lgamma(small) + a * math.log(x) + b * math.log(y)
     value, c, d = _TINY, _TINY, 0.0
     for i in range(100_000):
         m = i // 2
@@ -39,10 +39,10 @@ def _below(a: float, b: float, x: float, y: float) -> float:
 
 
 @kernel
-def beta_share(a: float, b: float, x: float, y: float) -> float:
-    """The regularised incomplete beta function I_x(a, b): P(Beta(a, b) <= x), with y = 1 - x given.
+def beta_cdf(a: float, b: float, x: float, y: float) -> float:
+    """The regularized incomplete beta function I_x(a, b) = P(Beta(a, b) <= x), with y = 1 - x.
 
-    Both are given so that neither tail is lost where the other argument rounds to one.
+    Both x and y are arguments so that neither tail is lost where the other rounds to one.
     """
     if x <= 0.0:
         return 0.0
@@ -54,11 +54,11 @@ def beta_share(a: float, b: float, x: float, y: float) -> float:
 
 
 @kernel
-def beta_shares(
+def beta_cdfs(
     a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """`beta_share` of each element of four one-dimensional arrays."""
+    """`beta_cdf` of each element of four one-dimensional arrays."""
     out = np.empty(a.size)
     for i in range(a.size):
-        out[i] = beta_share(a[i], b[i], x[i], y[i])
+        out[i] = beta_cdf(a[i], b[i], x[i], y[i])
     return out

@@ -1,6 +1,6 @@
-"""Cholesky factors of many hypotheses at once: packed row by row, the hypotheses along the last axis.
+"""Cholesky factors of many hypotheses at once: packed row by row, hypotheses along the last axis.
 
-Every inner loop runs over the hypotheses, which lie next to each other in memory, so that it vectorises.
+Every inner loop runs over the hypotheses, which are contiguous in memory, so that it vectorises.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from .pointer import Array
 
 
 @kernel
-def add(factor: Array, vector: Array) -> None:
-    """L L^T + v v^T for each hypothesis, in place: `factor` (d (d + 1) / 2, K), `vector` (d, K), used up.
+def rank_one_update(factor: Array, vector: Array) -> None:
+    """Replace L by the factor of L L^T + v v^T for each hypothesis, in place.
 
-    One Givens rotation a column: unlike the form that divides by L_jj, it loses nothing where v is huge beside L.
+    `factor` has shape (d (d + 1) / 2, K); `vector` has shape (d, K) and is overwritten. One Givens rotation per
+    column: unlike the form that divides by L_jj, it stays accurate where v is much larger than L.
     """
     d, n = vector.shape
     cosine = np.empty(n)
@@ -40,8 +41,8 @@ def add(factor: Array, vector: Array) -> None:
 
 
 @kernel
-def squared(factor: Array, vector: Array) -> Array:
-    """|L^-1 v|^2 of each hypothesis, shape (K,); `vector` is used up."""
+def solve_squared(factor: Array, vector: Array) -> Array:
+    """|L^-1 v|^2 of each hypothesis, shape (K,); `vector` is overwritten by L^-1 v."""
     d, n = vector.shape
     out = np.zeros(n)
     for j in range(d):
@@ -70,7 +71,7 @@ def log_determinant(factor: Array, d: int) -> Array:
 
 
 @kernel
-def full(factor: Array, d: int) -> Array:
+def unpack(factor: Array, d: int) -> Array:
     """The lower triangular matrices, shape (K, d, d)."""
     out = np.zeros((factor.shape[1], d, d))
     for i in range(d):

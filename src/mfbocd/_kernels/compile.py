@@ -67,8 +67,8 @@ def _compile(function: F, fastmath: set[str], sources: int = 0) -> F:
                 raise
             _uncached = True
             warnings.warn(
-                "mfbocd is compiled anew by every process, which takes long: neither its folder nor the home folder "
-                "can be written. Let NUMBA_CACHE_DIR name a folder that can be",
+                "mfbocd compiles its kernels again in every process, which is slow: neither its folder nor the home "
+                "folder is writable. Set NUMBA_CACHE_DIR to a writable folder",
                 RuntimeWarning,
                 stacklevel=2,
             )

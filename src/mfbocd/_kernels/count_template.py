@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .compile import bind
-from .counts import grid, information, log_sum, room
+from .counts import grid, information, log_sum, max_nodes
 from .layout import COUNT, EVIDENCE, FIRST, HAZARDS, JOINT, MAP_INDEX, MEAN, RUN_LENGTH, STATS, TINY, VARIANCE, WEIGHT
 from .pointer import Array, Pointer
 from .scalar import bits_of, exp
-from .weights import begin, column, expect, finish_tick, hazards, lanes, predict, reweigh, scratch, skip_tick
+from .weights import begin, column, expect, finish_tick, hazards, padded_count, predict, reweigh, scratch, skip_tick
 
 _LIGHT = 1e-11  # hypotheses below this weight are left out of gains in nats
 
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
         """KL of the parameter after x from the parameter before."""
 
     def variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share: Array) -> float:
-        """Expected reduction of the parameter's variance; `x` and `share` are work arrays of `room()` numbers."""
+        """Expected reduction of the parameter's variance; the arrays are work space of `max_nodes()` numbers."""
 
 
 def sums(a: float, b: float, last: float, zeta: float, stop: float, deep: bool, x: Array, share: Array) -> Four:
     """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`.
 
-    `x` and `share` are work arrays of `room()` numbers.
+    `x` and `share` are work arrays of `max_nodes()` numbers.
     """
     centre, sd, low, high = bell(a, b, last, zeta)
     n = grid(np.array([low]), np.array([high]), np.array([sd]), last, stop, x, share)
@@ -92,8 +92,8 @@ def sums(a: float, b: float, last: float, zeta: float, stop: float, deep: bool, 
 def all_sums(a: Array, b: Array, last: float, zeta: float, stop: float, deep: bool) -> Array:
     """`sums` of each element of two one-dimensional arrays, shape (4, K)."""
     out = np.empty((4, a.size))
-    x = np.empty(room())
-    share = np.empty(room())
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
     for i in range(a.size):
         out[0, i], out[1, i], out[2, i], out[3, i] = sums(a[i], b[i], last, zeta, stop, deep, x, share)
     return out
@@ -114,8 +114,8 @@ def norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> None
     """log of the sum over x of the tempered predictive, for each of n hypotheses."""
     first = column(state, STATS)
     second = column(state, STATS + 1)
-    x = np.empty(room())
-    share = np.empty(room())
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
     for i in range(n):
         norm[i] = sums(first[i], second[i], last, zeta, last, False, x, share)[0]
 
@@ -133,11 +133,11 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     moment = 0.0
     if zeta == 0.0:
         total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
+        for i in range(padded_count(state)):
             moment += weight[i] * mean(first[i], second[i])
     else:
         same = constant(x, last, zeta)
-        norm = np.zeros(lanes(state))
+        norm = np.zeros(padded_count(state))
         if zeta < 1.0 and setup[FIRST + 3] == 0.0:
             norms(state, n, last, zeta, norm)
         more_a, more_b = steps(x, last, zeta)
@@ -151,7 +151,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         if plain:
             total = 0.0
             top = 0
-            for i in range(lanes(state)):
+            for i in range(padded_count(state)):
                 a = first[i]
                 b = second[i]
                 w = scale * weight[i] * exp(min(same + value(a, b, x, last, zeta) - norm[i], 690.0))
@@ -202,8 +202,8 @@ def mixture_information(weight: Array, a: Array, b: Array, last: float, zeta: fl
     sd = np.empty(m)
     for i in range(m):
         _, sd[i], low[i], high[i] = bell(a[i], b[i], last, zeta)
-    x = np.empty(room())
-    share = np.empty(room())
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
     n = grid(low, high, sd, last, last, x, share)
     logs = np.empty((m, n))
     if needs_full(x[n - 1], last):
@@ -231,8 +231,8 @@ def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     weight = scratch(n)
     a = scratch(n)
     b = scratch(n)
-    x = np.empty(room())
-    share = np.empty(room())
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
     predict(state, setup, weight)
     inner = 0.0
     for i in range(n):

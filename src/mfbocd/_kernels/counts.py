@@ -1,9 +1,9 @@
-"""Sums over 0, 1, 2, ..., `last` of what is smooth in the count, in some tens of terms however large the counts.
+"""Sums over the counts 0 .. last of functions that are smooth in the count, in some tens of terms at any size.
 
-A stretch of counts is cut into blocks of 2^k of them, and a block summed by Gauss's formula for sums (the nodes are
-zeros of a discrete Chebyshev polynomial), which is exact for polynomials of degree 2 NODES - 1. A block is at most
-2.5 standard deviations of the narrowest summand long, and no longer than its distance from either end of the
-range, where log-gamma functions have their poles. Short blocks are summed count by count.
+The range of counts is cut into blocks of 2^k counts. A block is summed by Gaussian quadrature for sums (the nodes are
+zeros of a discrete Chebyshev polynomial), which is exact for polynomials of degree 2 NODES - 1. A block spans at most
+2.5 standard deviations of the narrowest summand, and at most its distance from either end of the range, where
+log-gamma functions have their poles. Short blocks are summed count by count.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .pointer import Array
 from .scalar import exp, log
 
 NODES = 10
-_LEAST = 5  # blocks of 2^5 counts and more have nodes
+_LEAST = 5  # blocks of at least 2^5 counts are summed by quadrature
 _SIZES = 49  # up to 2^53
 _WIDTHS = 2.5  # standard deviations a block may cover
-_MOST = 1 << 16  # nodes: a bound nothing comes near
+_MOST = 1 << 16  # nodes; far more than ever needed
 
 
 def _formula(size: float) -> tuple[Array, Array]:
@@ -36,10 +36,10 @@ _TABLE = np.array([_formula(2.0 ** (_LEAST + k)) for k in range(_SIZES)])
 
 @scalar
 def reach(mean: float, sd: float, left: float, right: float, last: float) -> tuple[float, float]:
-    """First and last count that matter to a summand with such a bell: less than 1e-15 of it lies outside.
+    """First and last count that matter to a bell-shaped summand: less than 1e-15 of its mass lies outside.
 
-    It falls no slower than a normal together with exponentials of scales `left` and `right` on its two sides; the
-    dozen counts beyond are for bells narrower than one count.
+    The summand must fall at least as fast as a normal together with exponentials of scales `left` and `right` on its
+    two sides. The additional dozen counts are for bells narrower than one count.
     """
     low = math.floor(mean - 10.0 * sd - 40.0 * left - 12.0)
     high = math.ceil(mean + 10.0 * sd + 40.0 * right + 12.0)
@@ -48,9 +48,10 @@ def reach(mean: float, sd: float, left: float, right: float, last: float) -> tup
 
 @kernel
 def grid(low: Array, high: Array, sd: Array, last: float, stop: float, x: Array, share: Array) -> int:
-    """Nodes and weights that sum any mixture of bells, with these reaches, over 0 .. min(last, stop); how many.
+    """Fill in nodes `x` and weights `share` for sums of any mixture of bells over 0 .. min(last, stop).
 
-    `x` and `share` must have room for `room()` of them.
+    Returns the number of nodes. `low`, `high` (`reach`) and `sd` describe the bells; `x` and `share` must have
+    `max_nodes()` elements.
     """
     m = low.size
     start = np.inf
@@ -93,14 +94,14 @@ def grid(low: Array, high: Array, sd: Array, last: float, stop: float, x: Array,
 
 
 @scalar
-def room() -> int:
-    """Nodes a grid may have."""
+def max_nodes() -> int:
+    """The largest number of nodes of a grid."""
     return _MOST + NODES
 
 
 @kernel
 def information(weight: Array, value: Array, share: Array) -> float:
-    """I(component; x) in nats from each component's unnormalised log probabilities, value[i, j], at the nodes."""
+    """I(component; x) in nats from the unnormalized log probabilities value[i, j] of component i at node j."""
     m, n = value.shape
     kept = 0.0
     for i in range(m):

@@ -13,7 +13,7 @@ Coefficients = tuple[float, float, float, float, float, float]
 
 @scalar
 def coefficients(zeta: float) -> Coefficients:
-    """Of log(Gamma(z + zeta) / Gamma(z)) = zeta log y - sum_k c_k y^-2k, with y = z + (zeta - 1) / 2.
+    """The c_k in log(Gamma(z + zeta) / Gamma(z)) = zeta log y - sum_k c_k y^-2k, with y = z + (zeta - 1) / 2.
 
     c_k = B_{2k+1}((1 + zeta) / 2) / (k (2k + 1)), Bernoulli polynomials: Stirling's series about the
     midpoint, where every odd power cancels. With v = zeta^2 they factor as below.
@@ -31,8 +31,8 @@ def coefficients(zeta: float) -> Coefficients:
 
 
 @scalar
-def ten(z: float) -> float:
-    """z (z + 1) ... (z + 9), in pairs from both ends: written out, since a loop here would not vectorise."""
+def rising_ten(z: float) -> float:
+    """The rising factorial z (z + 1) ... (z + 9), in pairs from both ends; a loop here would not vectorise."""
     t = z * (z + 9.0)
     return t * (t + 8.0) * (t + 14.0) * (t + 18.0) * (t + 20.0)
 
@@ -43,8 +43,8 @@ def quotient(u: float, v: float, zeta: float, c: Coefficients) -> float:
 
     Both arguments are shifted up by ten, where six terms of the series leave an error below 1e-15.
     """
-    top = ten(u) * ten(v + zeta)
-    bottom = ten(u + zeta) * ten(v)
+    top = rising_ten(u) * rising_ten(v + zeta)
+    bottom = rising_ten(u + zeta) * rising_ten(v)
     yu = u + (9.5 + 0.5 * zeta)
     yv = v + (9.5 + 0.5 * zeta)
     inverse = 1.0 / (yu * yv)

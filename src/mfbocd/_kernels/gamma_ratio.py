@@ -1,4 +1,4 @@
-"""Quotients of gamma functions whose arguments differ by any amount, and differences of their derivatives."""
+"""Ratios of gamma functions whose arguments differ by any amount, and differences of their derivatives."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .compile import kernel, scalar
-from .gamma import digamma, ten
+from .gamma import digamma, rising_ten
 from .scalar import log
 
-# Of log(Gamma(s + 1/2) / Gamma(s)) = log(y) / 2 - sum_k c_k y^-2k, y = s - 1/4: `gamma.coefficients` at 1/2.
+# c_k of log(Gamma(s + 1/2) / Gamma(s)) = log(y) / 2 - sum_k c_k y^-2k, y = s - 1/4: `gamma.coefficients` at 1/2.
 _H1 = -1 / 64
 _H2 = 5 / 2048
 _H3 = -61 / 49152
@@ -22,20 +22,21 @@ _H6 = 2702765 / 402653184
 
 @scalar
 def log1p(t: float) -> float:
-    """log(1 + t) for t >= 0, to full precision however small t is."""
+    """log(1 + t) for t >= 0, to full precision also for small t."""
     u = 1.0 + t
-    # What rounding u lost, divided by u: beyond 2 it is below rounding, before it u changes nothing that counts.
+    # Add the rounding error of u. It should be divided by u; below 2 that changes nothing that matters, and beyond 2
+    # the error itself is below rounding.
     return log(u) + (t - (u - 1.0) if u < 2.0 else 0.0)
 
 
 @scalar
-def half_rise(s: float) -> tuple[float, float]:
+def half_gamma_ratio(s: float) -> tuple[float, float]:
     """(f, e) with Gamma(s + 1/2) / Gamma(s) = sqrt(f) exp(e), for s in (0, 1e15]; no logarithm is needed.
 
     Shifted up by ten, where six terms of the series leave an error below 1e-15.
     """
     y = s + 9.75
-    q = ten(s) / ten(s + 0.5)
+    q = rising_ten(s) / rising_ten(s + 0.5)
     return y * q * q, half_series(1.0 / (y * y))
 
 
@@ -47,7 +48,7 @@ def half_series(v: float) -> float:
 
 @scalar
 def _tail(y: float) -> float:
-    """What Stirling's formula lacks of log Gamma(y), y >= 10; error below 1e-15."""
+    """The remainder of Stirling's formula for log Gamma(y), y >= 10; error below 1e-15."""
     r = 1.0 / y
     v = r * r
     series = 1 / 12 - v * (1 / 360 - v * (1 / 1260 - v * (1 / 1680 - v * (1 / 1188 - v * (691 / 360360)))))
@@ -55,15 +56,15 @@ def _tail(y: float) -> float:
 
 
 @scalar
-def log_rise(s: float, d: float) -> float:
+def log_gamma_ratio(s: float, d: float) -> float:
     """log(Gamma(s + d) / Gamma(s)) for s in (0, 1e25], d in [0, 1e25]: relative error near 1e-15, 0 at d = 0."""
     y = s + 10.0
     stirling = (y - 0.5) * log1p(d / y) + d * (log(y + d) - 1.0)
-    return stirling + (_tail(y + d) - _tail(y)) + log(ten(s) / ten(s + d))
+    return stirling + (_tail(y + d) - _tail(y)) + log(rising_ten(s) / rising_ten(s + d))
 
 
 @scalar
-def digamma_rise(s: float, d: float) -> float:
+def digamma_difference(s: float, d: float) -> float:
     """psi(s + d) - psi(s) for s > 0 and d >= 0, without cancellation where s is large: relative error below 1e-14."""
     low = 0.0
     for j in range(8):
@@ -73,7 +74,7 @@ def digamma_rise(s: float, d: float) -> float:
     gap = d / (y * z)  # 1 / y - 1 / z, without the cancellation
     r = 1.0 / y
     q = 1.0 / z
-    # x^-2k differences factor as gap times a sum, but are small beside the first terms
+    # x^-2k differences factor as gap times a sum, but are small compared with the first terms
     u = r * r
     v = q * q
     su = u * (1 / 12 - u * (1 / 120 - u * (1 / 252 - u * (1 / 240 - u * (1 / 132 - u * (691 / 32760))))))
@@ -83,7 +84,7 @@ def digamma_rise(s: float, d: float) -> float:
 
 @scalar
 def excess(t: float) -> float:
-    """t - log(1 + t) for t > -1, never negative: relative error near 1e-15 however small t is."""
+    """t - log(1 + t) for t > -1, never negative: relative error near 1e-15 also for small t."""
     if abs(t) >= 0.25:
         return t - math.log1p(t)
     # log(1 + t) = 2 (u + u^3 / 3 + ..) with u = t / (2 + t), and t - 2 u = t u: nothing large cancels
@@ -94,7 +95,7 @@ def excess(t: float) -> float:
 
 
 @scalar
-def stirling_rest(y: float) -> float:
+def stirling_remainder(y: float) -> float:
     """log Gamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2 for y > 0."""
     if y >= 10.0:
         return _tail(y)
@@ -102,7 +103,7 @@ def stirling_rest(y: float) -> float:
 
 
 @scalar
-def digamma_rest(y: float) -> float:
+def digamma_remainder(y: float) -> float:
     """log(y) - 1 / (2 y) - psi(y) for y > 0."""
     if y < 10.0:
         return math.log(y) - 0.5 / y - digamma(y)
@@ -120,10 +121,10 @@ def _entropy_tail(y: float) -> float:
 
 @scalar
 def scale_gain(a: float, d: float) -> float:
-    """f(a) - f(a + d) with f(s) = log Gamma(s) + s - s psi(s): never negative, rises with d, no cancellation.
+    """f(a) - f(a + d) with f(s) = log Gamma(s) + s - s psi(s): never negative, increasing in d, no cancellation.
 
-    It is what a reading tells, in nats, of a scale (or rate) with a Gamma posterior of shape a that it adds d to:
-    by how much the entropy of the scale's logarithm is expected to fall, whatever the unit.
+    This is the information, in nats, of a reading that adds d to the shape a of the Gamma posterior of a scale (or
+    rate): the expected decrease of the entropy of the scale's logarithm, independent of the unit.
     """
     if d == 0.0:
         return 0.0
@@ -131,36 +132,36 @@ def scale_gain(a: float, d: float) -> float:
         return 0.5 * log1p(d / a) + (_entropy_tail(a) - _entropy_tail(a + d))
     # f(s) = f(s + 10) + 10 psi(s + 10) - sum_j j / (s + j) - log(s (s + 1) .. (s + 9))
     y = a + 10.0
-    shift = log(ten(a + d) / ten(a)) - 10.0 * digamma_rise(y, d)
+    shift = log(rising_ten(a + d) / rising_ten(a)) - 10.0 * digamma_difference(y, d)
     for j in range(1, 10):
         shift -= j * d / ((a + j) * (a + j + d))
     return max(0.5 * log1p(d / y) + (_entropy_tail(y) - _entropy_tail(y + d)) + shift, 0.0)
 
 
 @kernel
-def log_rises(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
-    """`log_rise` of each element of a one-dimensional array."""
+def log_gamma_ratios(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
+    """`log_gamma_ratio` of each element of a one-dimensional array."""
     out = np.empty(s.size)
     for i in range(s.size):
-        out[i] = log_rise(s[i], d)
+        out[i] = log_gamma_ratio(s[i], d)
     return out
 
 
 @kernel
-def digamma_rises(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
-    """`digamma_rise` of each element of a one-dimensional array."""
+def digamma_differences(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
+    """`digamma_difference` of each element of a one-dimensional array."""
     out = np.empty(s.size)
     for i in range(s.size):
-        out[i] = digamma_rise(s[i], d)
+        out[i] = digamma_difference(s[i], d)
     return out
 
 
 @kernel
-def half_rises(s: NDArray[np.float64]) -> NDArray[np.float64]:
+def half_gamma_ratios(s: NDArray[np.float64]) -> NDArray[np.float64]:
     """log(Gamma(s + 1/2) / Gamma(s)) of each element of a one-dimensional array."""
     out = np.empty(s.size)
     for i in range(s.size):
-        f, e = half_rise(s[i])
+        f, e = half_gamma_ratio(s[i])
         out[i] = 0.5 * log(f) + e
     return out
 

@@ -1,16 +1,16 @@
 """The information of a mixture whose components have heavy tails, to 1e-7 nats at any scale and offset.
 
-Two kinds of component, told apart by `kind`, in one column each of weight, centre, width and `tail`:
+Two kinds of component, selected by `kind`, with one array each for weight, centre, width and `tail`:
 
 - STUDENT: Student's t at `centre` of scale `width` with `tail` degrees of freedom;
 - LOGISTIC: the logarithm of a beta prime (Gamma, exponential readings): t = log x - centre has the density
   e^(width t) / (1 + e^t)^(width + tail) / B(width, tail), exponential on both sides.
 
-I = sum_l w_l int p_l log(p_l / p) is integrated by Gauss and Legendre over panels. A panel is as long as the
-nearest component allows: a share of the distance to its complex poles (which a Student's t has at width sqrt(tail)
-above its centre, a logistic at pi), of its own width, and of the length over which it falls by e^5. So a panel
-grows with the distance from every centre and a tail of a million widths costs a dozen of them. p_l and p
-are integrated on the same nodes, so that what equal components are wrong by cancels.
+I = sum_l w_l int p_l log(p_l / p) is integrated by Gauss-Legendre quadrature over panels. The length of a panel is
+limited by the nearest component: a fraction of the distance to its complex poles (at width sqrt(tail) above the
+centre for a Student's t, at pi for a logistic), of its width, and of the length over which it falls by e^5. So panels
+grow with the distance from every centre, and a tail of a million widths costs a dozen of them. p_l and p are
+integrated on the same nodes, so that the errors of equal components cancel.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .pointer import Array, pointer
 from .scalar import exp, log
 
 STUDENT, LOGISTIC = 0, 1
-LIGHT = 1e-12  # components below this are left out: a thousand of them are worth 3e-8 nats
-LOST = 30.0  # -log of the tail of a component (times its weight) left out on either side; a thousand: 3e-9 nats
-TOWARDS, AWAY = 0.67, 1.5  # shares of the distance to a pole that a panel takes on its way to it, and from it
+LIGHT = 1e-12  # lighter components are left out: a thousand of them are worth 3e-8 nats
+LOST = 30.0  # -log of the tail (times the weight) left out on either side; a thousand of them: 3e-9 nats
+TOWARDS, AWAY = 0.67, 1.5  # length of a panel as a fraction of the distance to a pole, before it and after it
 STEEP = 5.0  # a component falls by at most e^STEEP over a panel
 NODES = 8
 _NODE, _SHARE = np.polynomial.legendre.leggauss(NODES)
-_MOST = 1 << 15  # panels: a bound nothing comes near
+_MOST = 1 << 15  # panels; far more than ever needed
 
 
 @scalar
@@ -57,14 +57,14 @@ def _core(kind: int, width: float, tail: float) -> float:
 
 @scalar
 def _reach(kind: int, weight: float, width: float, tail: float, side: float) -> float:
-    """Distance from the mode beyond which (side -1: left, 1: right) nothing of the component counts."""
+    """Distance from the mode beyond which (side -1: left, 1: right) the component is negligible."""
     lost = LOST + math.log(weight)
     if kind == STUDENT:
         # the tail is about (1 + r^2 / (tail width^2))^(-tail / 2); 1e130 widths are as good as infinity
         return width * math.sqrt(tail * math.expm1(min(2.0 * lost / tail, 600.0)))
     near, rate = (tail, width) if side < 0.0 else (width, tail)
-    # Falls like a normal near the mode and like e^(-rate r) further out: never slower than both together. But much
-    # faster, as e^-(e^r), where `near` is small and `rate` large: Newton's method, for the log density is concave.
+    # Falls like a normal near the mode and like e^(-rate r) further out, never slower than both together, but much
+    # faster, like e^-(e^r), where `near` is small and `rate` large. Newton's method: the log density is concave.
     most = math.sqrt(2.0 * lost * (1.0 / width + 1.0 / tail)) + lost / rate
     r = min(most, math.log1p(lost / near + 8.0))
     share = near / (near + rate)
@@ -91,8 +91,8 @@ def _panels(
     right: Array,
     edge: Array,
 ) -> int:
-    """Each component's reach and the ends of the panels, ascending; returns how many panels there are."""
-    # Neighbours that are much alike ask for the same panels: `like` holds one for each group, and its reach.
+    """Fill in the reach of each component and the ends of the panels, ascending; returns the number of panels."""
+    # Similar neighbours need the same panels: `like` holds one component per group, and the group's reach.
     like = np.empty((m, 6))
     groups = 0
     for i in range(m):
@@ -136,7 +136,7 @@ def _panels(
                 # its slope may grow like e^r over the panel
                 while _steepness(kind, away + length, wide, heavy) * length > 1.5 * STEEP:
                     length *= 0.8
-        x = x + max(length, 1e-15 * abs(x))  # at an offset of 1e15 widths nothing finer can be told apart
+        x = x + max(length, 1e-15 * abs(x))  # at an offset of 1e15 widths nothing finer is representable
         n += 1
         edge[n] = x
     return n
@@ -155,7 +155,7 @@ def _spread(edge: Array, n: int, x: Array, dx: Array) -> None:
 
 @kernel
 def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail: Array) -> float:
-    """I(component; x) in nats, never negative; the arrays are used up."""
+    """I(component; x) in nats, never negative; overwrites the arrays."""
     m = 0
     kept = 0.0
     for i in range(weight.size):
@@ -180,7 +180,7 @@ def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail
         # a reach ends at the end of a panel; `min` is for a reach that rounding puts beyond the last
         low = np.searchsorted(edge[:panels], left[i]) * NODES
         many = min(np.searchsorted(edge[: panels + 1], right[i]), panels) * NODES - low
-        # pointers: an index that might be negative would keep the loops from vectorising
+        # pointers: an index that might be negative would prevent vectorisation
         at = pointer(x, low)
         share = pointer(dx, low)
         density = pointer(mixed, low)

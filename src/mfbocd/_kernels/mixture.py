@@ -1,11 +1,11 @@
 """The entropy of a mixture of normals in one dimension, to 1e-7 nats at any scale.
 
-Three steps. Components that lie next to each other and hardly differ are merged by their moments. The rest are sorted
-by width and added class by class, widest first: with g the density so far and p that with the next class,
-f(p) - f(g), f(p) = p log p, vanishes away from the class and is smooth on its scale. So each class is integrated by a
-trapezoid of a step that suits it, over the union of its components' reach, and a component a thousand times wider
-than the others (a vague prior) costs nothing. A trapezoid of a smooth function that vanishes at both ends converges
-faster than any power of the step.
+Neighbouring components that hardly differ are merged by their moments. The rest are sorted by width and added class
+by class, widest first: with g the density so far and p the density including the next class, f(p) - f(g), where
+f(p) = p log p, vanishes away from the class and is smooth on its scale. So each class is integrated by the
+trapezoidal rule with its own step over the union of its components' ranges, and a component a thousand times wider
+than the others (a vague prior) adds no cost. For a smooth function that vanishes at both ends the trapezoidal rule
+converges faster than any power of the step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .compile import kernel, scalar
 from .pointer import Array
 from .scalar import exp, log
 
-LIGHT = 1e-12  # components below this are left out: a thousand of them are worth 3e-8 nats
-NEAR = 0.015  # in standard deviations: merging closer ones by moments errs by some 1e-7 nats
-SLIGHT = 0.01  # pairs lighter than this may lie further apart: what merging errs is proportional to their weight
+LIGHT = 1e-12  # lighter components are left out: a thousand of them are worth 3e-8 nats
+NEAR = 0.015  # in standard deviations: the error of merging closer components is some 1e-7 nats
+SLIGHT = 0.01  # lighter pairs may be further apart: the error of merging is proportional to their weight
 REACH = 7.0  # standard deviations integrated on either side
 STEP = 0.4  # of the narrowest standard deviation in the class
 LOG_2PI_E = math.log(2.0 * math.pi * math.e)
@@ -31,8 +31,8 @@ _ROOT_2PI = math.sqrt(2.0 * math.pi)
 def _alike(pair: float, distance: float, difference: float) -> bool:
     """Whether two components may be merged, by their squared distance and the difference of their variances.
 
-    What merging changes begins with the third power of the distance and the second of the difference, times
-    `pair`, w1 w2 / (w1 + w2).
+    The error of merging is of third order in the distance and of second order in the difference, times
+    `pair` = w1 w2 / (w1 + w2).
     """
     near = distance < NEAR * NEAR or (
         distance < 1.0 and pair * pair * distance * distance * distance < SLIGHT * SLIGHT * NEAR**6
@@ -43,9 +43,9 @@ def _alike(pair: float, distance: float, difference: float) -> bool:
 
 @kernel
 def merge(weight: Array, mean: Array, variance: Array) -> int:
-    """Merge neighbours that hardly differ, in place, keeping weight, mean and variance; returns how many are left."""
+    """Merge neighbours that hardly differ, in place, keeping weight, mean and variance; returns the number left."""
     m = 0
-    inverse = 0.0  # of the variance the last component began with: a division for each would be half the time
+    inverse = 0.0  # 1 / variance of the last component when it was added; dividing for each would double the time
     for i in range(weight.size):
         w = weight[i]
         if w < LIGHT:
@@ -70,7 +70,7 @@ def merge(weight: Array, mean: Array, variance: Array) -> int:
 
 @kernel
 def _sort(key: Array, a: Array, b: Array, low: int, high: int) -> None:
-    """Sort three columns by the first, ascending, between two rows: few, so by insertion."""
+    """Sort three columns by the first, ascending, between two rows; insertion sort, since they are few."""
     for i in range(low + 1, high):
         k, x, y = key[i], a[i], b[i]
         j = i - 1
@@ -88,12 +88,12 @@ def _stretch(weight: Array, mean: Array, width: Array, old: int, new: int, left:
         narrowest = min(narrowest, width[i])
     points = int((right - left) / (STEP * narrowest)) + 2
     step = (right - left) / (points - 1)
-    lanes = (points + 7) // 8 * 8  # whole vectors; the points past the right end are not summed
-    g = np.zeros(lanes)
-    p = np.zeros(lanes)
+    padded = (points + 7) // 8 * 8  # whole vectors; the points past the right end are not summed
+    g = np.zeros(padded)
+    p = np.zeros(padded)
     for i in range(new):
         scale = 1.0 / width[i]
-        # far components are nothing here: skip them before they cost an exponential a point
+        # distant components are negligible here: skip them before they cost an exponential per point
         gap = max(left - mean[i], mean[i] - right) * scale
         if gap > 40.0:
             continue
@@ -101,11 +101,11 @@ def _stretch(weight: Array, mean: Array, width: Array, old: int, new: int, left:
         start = (left - mean[i]) * scale
         slope = step * scale
         if i < old:
-            for j in range(lanes):
+            for j in range(padded):
                 z = start + slope * j
                 g[j] += height * exp(-0.5 * z * z)
         else:
-            for j in range(lanes):
+            for j in range(padded):
                 z = start + slope * j
                 p[j] += height * exp(-0.5 * z * z)
     total = 0.0
@@ -118,7 +118,7 @@ def _stretch(weight: Array, mean: Array, width: Array, old: int, new: int, left:
 
 @kernel
 def mixture_entropy(weight: Array, mean: Array, variance: Array) -> float:
-    """-int p log p of the mixture; the arrays are used up."""
+    """-int p log p of the mixture; overwrites the arrays."""
     m = merge(weight, mean, variance)
     for i in range(m):
         variance[i] = -math.sqrt(variance[i])  # the width, negated so that ascending is widest first
@@ -132,7 +132,7 @@ def mixture_entropy(weight: Array, mean: Array, variance: Array) -> float:
         new = old + 1
         while new < m and width[new] > 0.5 * width[old]:
             new += 1
-        # within the class by position, so that overlapping reaches chain into stretches
+        # within the class by position, so that overlapping ranges join into one interval
         _sort(mean, weight, width, old, new)
         i = old
         while i < new:
@@ -160,11 +160,11 @@ def kept_weight(weight: Array) -> float:
 
 @kernel
 def information(weight: Array, mean: Array, variance: Array) -> float:
-    """I(component; x) = h(mixture) - sum_l w_l h(N_l), in nats, never negative; the arrays are used up."""
+    """I(component; x) = h(mixture) - sum_l w_l h(N_l), in nats, never negative; overwrites the arrays."""
     within = 0.0
     for i in range(weight.size):
         w = weight[i] if weight[i] >= LIGHT else 0.0
         within += w * 0.5 * (LOG_2PI_E + log(variance[i]))
     total = kept_weight(weight)
-    # what was left out is missing from both sides: the rest are a mixture of their own
+    # the components left out are missing from both terms: the rest are a mixture of their own
     return max((mixture_entropy(weight, mean, variance) - within) / total + math.log(total), 0.0)

@@ -1,4 +1,4 @@
-"""Gains that do not fall as zeta rises."""
+"""Gains that do not decrease as zeta increases."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from .pointer import Array
 
 
 @kernel
-def never_falling(zeta: Array, gains: Array) -> None:
+def make_monotone(zeta: Array, gains: Array) -> None:
     """Raise each gain to the largest of those at the same or a lower zeta, in place.
 
-    A reading at a higher fidelity can always be used as one at a lower, so it is worth no less. Of a reading with a
-    probability model of its own this holds as it is. A tempered likelihood that is normalised for each run length is
-    no such model: two hypotheses may predict alike at zeta = 1 and apart at 1/2, and only below is that made good.
+    A reading at a higher fidelity can always be used as one at a lower fidelity, so it is worth no less. For readings
+    with a probability model of their own this holds without this function. A tempered likelihood that is normalized
+    for each run length is no such model: two hypotheses may predict the same at zeta = 1 and differ at 1/2.
     """
     for j in range(zeta.size):
         best = gains[j]
         for k in range(zeta.size):
-            # those already raised are no larger than what they stand for
+            # gains that were already raised are no larger than the maximum they stand for
             if zeta[k] <= zeta[j]:
                 best = max(best, gains[k])
         gains[j] = best

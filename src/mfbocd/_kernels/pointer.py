@@ -1,8 +1,8 @@
 """Bare pointers into an array.
 
 A slice of an array carries a reference count, which costs an atomic increment and decrement: some fifty of them
-were two thirds of a tick's time. A pointer costs nothing, has no length and no bounds, and keeps nothing alive:
-take one only of an array the caller of the kernel holds.
+took two thirds of a tick's time. A pointer costs nothing, has no length and no bounds, and does not keep its array
+alive: take one only of an array that the caller of the kernel keeps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .compile import COMPILED
 
 Array = NDArray[np.float64]
 Pointer = NDArray[np.float64]
-"""What `pointer` returns, to the type checker: it is indexed like an array."""
+"""The type of `pointer` for the type checker: it is indexed like an array."""
 
 if TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Keeping the hypotheses few: a threshold, the heaviest, or stratified optimal resampling (MATH section 3)."""
+"""Pruning of hypotheses: by a threshold, top-K, or stratified optimal resampling (MATH section 3)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .pointer import Array, Pointer, pointer, shift
 from .random import uniform
 from .scalar import bits_of
 
-_SALT = 1  # keeps these draws apart from a policy's at the same tick
+_SALT = 1  # makes these draws independent of a policy's at the same tick
 
 
 @kernel
 def keep_heaviest(weight: Pointer, n: int, k: int) -> None:
-    """Set all but the k largest of n weights to zero; of equal ones the youngest stay."""
+    """Set all but the k largest of n weights to zero; among equal weights the youngest stay."""
     # Bisect for a cut with k weights above it. Non-negative floats order like their bits, and counting
-    # vectorises: some fifteen passes at once are quicker than one selection that branches on every weight.
+    # vectorises: some fifteen passes are faster than one selection that branches on every weight.
     low = -1  # more than k lie above it
     high = 0x7FF0000000000000  # at most k do
     above = 0
@@ -70,7 +70,7 @@ def resample(weight: Pointer, n: int, k: int, u: float) -> None:
                 above += 1
             else:
                 rest += weight[i]
-        if above <= heavy or above >= k:  # less only by rounding, where many weights equal c
+        if above <= heavy or above >= k:  # fewer only by rounding, where many weights equal c
             break
         heavy = above
         c = rest / (k - above)
@@ -87,7 +87,7 @@ def resample(weight: Pointer, n: int, k: int, u: float) -> None:
 
 @kernel
 def prune(state: Pointer, setup: Pointer) -> None:
-    """Drop hypotheses as `setup` says, close the gaps in every column, and set the next LIMIT."""
+    """Drop hypotheses as configured in `setup`, close the gaps in every column, and set the next LIMIT."""
     n = int(state[COUNT])
     cap = int(state[CAP])
     weight = shift(state, HEAD)
@@ -141,16 +141,16 @@ def prune(state: Pointer, setup: Pointer) -> None:
     state[LIMIT] = limit
 
 
-# --- for the tests: arrays in -----------------------------------------------------------------------------------
+# --- for arrays, used by tests ----------------------------------------------------------------------------------
 
 
 @kernel
 def keep_heaviest_of(weight: Array, k: int) -> None:
-    """`keep_heaviest` of an array."""
+    """`keep_heaviest` for an array."""
     keep_heaviest(pointer(weight, 0), weight.size, k)
 
 
 @kernel
 def resample_of(weight: Array, k: int, u: float) -> None:
-    """`resample` of an array."""
+    """`resample` for an array."""
     resample(pointer(weight, 0), weight.size, k, u)

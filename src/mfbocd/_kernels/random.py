@@ -1,4 +1,4 @@
-"""Random numbers that need no state: a hash of (seed, tick, salt), so a replay draws the same ones."""
+"""Random numbers without state: a hash of (seed, tick, salt), so that a replay draws the same numbers."""
 
 from __future__ import annotations
 

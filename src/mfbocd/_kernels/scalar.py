@@ -1,7 +1,7 @@
-"""Elementary functions the compiler can vectorise.
+"""Elementary functions that the compiler can vectorise.
 
-numba's wheels call the C library's ``exp`` and ``log`` one value at a time; these polynomials inline into
-the loop over hypotheses and run four or eight at once. Relative error below 1e-15 (``tests/test_scalar.py``).
+numba calls the C library's ``exp`` and ``log`` for one value at a time. These polynomials are inlined into the loop
+over hypotheses and run four or eight at once. Relative error below 1e-15 (``tests/engine/test_scalar.py``).
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from .compile import bind
 from .layout import ALARM, CHANGE, CHANGED_AT, CONFIDENCE, MEAN, RUN
-from .order import never_falling
+from .order import make_monotone
 from .pointer import Array, Pointer, pointer
-from .work_queue import Board, done, take
+from .work_queue import WorkQueue, mark_done, take_block
 
 Rows = NDArray[np.int64]
 Report = tuple[float, float, float, float, float, float]
@@ -44,13 +44,13 @@ def observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
-def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, report: Array, board: Board) -> None:
+def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, report: Array, queue: WorkQueue) -> None:
     """Advance row rows[k] of `states` by the readings x[:, k] at zeta[:, k], for each k.
 
     x and zeta have shape (T, m), report has shape (T, FIELDS, m) and is filled. Rows must be valid and distinct:
-    nothing checks them, and threads that share `board` advance different k at the same time.
+    nothing checks them, and threads that share `queue` advance different k at the same time.
     """
-    low, high = take(board, rows.size)
+    low, high = take_block(queue, rows.size)
     while low < high:
         for k in range(low, high):
             s = pointer(states, rows[k] * states.shape[1])
@@ -58,8 +58,8 @@ def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, repo
                 tick(s, pointer(setup, 0), x[t, k], zeta[t, k])
                 for j in range(report.shape[1]):
                     report[t, j, k] = s[MEAN + j]
-        done(board, high - low)
-        low, high = take(board, rows.size)
+        mark_done(queue, high - low)
+        low, high = take_block(queue, rows.size)
 
 
 def _gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: Pointer) -> None:
@@ -67,16 +67,16 @@ def _gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: P
         out[j] = gain(state, setup, zeta[j], kind)
 
 
-def gains(states: Array, setup: Array, rows: Rows, zeta: Array, kind: int, out: Array, board: Board) -> None:
+def gains(states: Array, setup: Array, rows: Rows, zeta: Array, kind: int, out: Array, queue: WorkQueue) -> None:
     """Fill out[k, j] with the gain of row rows[k] of `states` at zeta[j]; `out` has shape (m, J)."""
-    low, high = take(board, rows.size)
+    low, high = take_block(queue, rows.size)
     while low < high:
         for k in range(low, high):
             state = pointer(states, rows[k] * states.shape[1])
             gain_of_each(state, pointer(setup, 0), zeta, kind, pointer(out, k * zeta.size))
-            never_falling(zeta, out[k])
-        done(board, high - low)
-        low, high = take(board, rows.size)
+            make_monotone(zeta, out[k])
+        mark_done(queue, high - low)
+        low, high = take_block(queue, rows.size)
 
 
 # --- bound to a family ---------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ class FamilyKernels(NamedTuple):
     """The compiled kernels of one family; their arguments are those of the templates of the same names."""
 
     observe: Callable[[Array, Array, Any, float], Report]
-    advance: Callable[[Array, Array, Rows, Array, Array, Array, Board], None]
-    gains: Callable[[Array, Array, Rows, Array, int, Array, Board], None]
+    advance: Callable[[Array, Array, Rows, Array, Array, Array, WorkQueue], None]
+    gains: Callable[[Array, Array, Rows, Array, int, Array, WorkQueue], None]
 
 
 def family_kernels(

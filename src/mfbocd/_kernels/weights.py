@@ -1,6 +1,6 @@
-"""The model-free half of a tick: open a hypothesis, reweigh in log space, finish_tick and report.
+"""The part of a tick that does not depend on the model: new hypothesis, weights, pruning, alarm.
 
-`state` and `setup` are pointers here (`pointer`), except in the last section, which Python calls.
+`state` and `setup` are pointers (`pointer`), except in the last section, which Python calls.
 """
 
 from __future__ import annotations
@@ -43,38 +43,38 @@ from .scalar import bits_of, bits_to_float, exp
 
 @kernel
 def column(state: Pointer, which: int) -> Pointer:
-    """The rows of one column, oldest hypothesis first."""
+    """One column of the state: a number per hypothesis, oldest first."""
     return shift(state, HEAD + which * int(state[CAP]))
 
 
 @kernel
-def lanes(state: Pointer) -> int:
-    """Rows to loop over: the live ones rounded up, so that the loop runs wholly vectorised."""
+def padded_count(state: Pointer) -> int:
+    """The number of hypotheses rounded up to a multiple of LANES, so that loops over it are fully vectorised."""
     return (int(state[COUNT]) + LANES - 1) // LANES * LANES
 
 
 @kernel
 def scratch(n: int) -> Array:
-    """An array of n numbers, in memory at least LANES from any other.
+    """An array of n numbers, at least LANES numbers away from any other array in memory.
 
-    A loop that stores to one array while it sums another is vectorised only where they lie that far apart: between
-    smaller arrays the order of the sum, so its last bit, would depend on where they happen to lie.
+    A loop that stores to one array while it sums another is vectorised only if they are that far apart. With smaller
+    arrays the order of the sum, and so its last bit, would depend on their addresses.
     """
     return np.empty(max(n, LANES))[:n]
 
 
 @kernel
 def hazards(setup: Pointer) -> Pointer:
-    """The hazard by run length; longer runs keep the last value."""
+    """The hazard by run length; longer runs use the last value."""
     return shift(setup, FIRST + int(setup[PARAMS]))
 
 
 @kernel
 def begin(state: Pointer, setup: Pointer) -> float:
-    """Let one tick pass and open the hypothesis that a regime starts now (`mbocd_recursive_rl_estimation`).
+    """Advance the clock and add the hypothesis that a regime starts now (`mbocd_recursive_rl_estimation`).
 
-    Returns the factor that turns the weight column into the predicted p(r_t | past): it is applied in the
-    loop that multiplies by the predictive, so normalising costs nothing.
+    Returns the factor that turns the weight column into the predicted p(r_t | past). It is applied in the loop that
+    multiplies by the predictive, so normalizing costs nothing.
     """
     n = int(state[COUNT])
     tick = state[TICK] + 1.0
@@ -95,12 +95,12 @@ def begin(state: Pointer, setup: Pointer) -> float:
         h = hazard[0]
         weight[n] = total * h / (1.0 - h)
         return (1.0 - h) / total
-    born = 0.0
+    new_weight = 0.0
     for i in range(n):
         h = hazard[min(int(tick - 1.0 - birth[i]), last)]
-        born += h * weight[i]
+        new_weight += h * weight[i]
         weight[i] *= 1.0 - h
-    weight[n] = born
+    weight[n] = new_weight
     return 1.0 / total
 
 
@@ -112,10 +112,10 @@ def candidate(state: Pointer, setup: Pointer, j: int) -> Pointer:
 
 @kernel
 def _begin_learning(state: Pointer, setup: Pointer, n: int) -> float:
-    """`begin` where the hazard is one of several: each hypothesis weighs them by how long it has lived.
+    """`begin` for a learned hazard: each hypothesis has its own posterior over the candidates.
 
-    Statistics do not depend on the hazard, so that one filter for each candidate would differ in its weights
-    alone: this is their mixture, exactly.
+    Statistics do not depend on the hazard, so one filter per candidate would differ in its weights only. This is
+    exactly the mixture of those filters.
     """
     many = int(setup[LEARNED])
     hazard = hazards(setup)
@@ -126,7 +126,7 @@ def _begin_learning(state: Pointer, setup: Pointer, n: int) -> float:
             candidate(state, setup, j)[0] = hazard[many + j]
         return 1.0
     stay = np.zeros(n)
-    born = 0.0
+    new_weight = 0.0
     for j in range(many):
         share = candidate(state, setup, j)
         h = hazard[j]
@@ -135,15 +135,15 @@ def _begin_learning(state: Pointer, setup: Pointer, n: int) -> float:
             ended += weight[i] * share[i]
             stay[i] += (1.0 - h) * share[i]
         share[n] = h * ended
-        born += h * ended
+        new_weight += h * ended
     for j in range(many):
         share = candidate(state, setup, j)
         for i in range(n):
             share[i] *= (1.0 - hazard[j]) / stay[i]
-        share[n] /= born
+        share[n] /= new_weight
     for i in range(n):
         weight[i] *= stay[i]
-    weight[n] = born
+    weight[n] = new_weight
     return 1.0 / state[TOTAL]
 
 
@@ -162,11 +162,11 @@ def ending(state: Pointer, setup: Pointer, i: int) -> float:
 
 @kernel
 def skip_tick(state: Pointer, scale: float) -> tuple[float, int]:
-    """Weights of a tick with no observation: only the hazard acts. Returns (total, bits of the largest)."""
+    """The weights of a tick without an observation: only the hazard acts. Returns (total, bits of the largest)."""
     weight = column(state, WEIGHT)
     total = 0.0
     top = 0
-    for i in range(lanes(state)):
+    for i in range(padded_count(state)):
         w = weight[i] * scale
         weight[i] = w
         total += w
@@ -176,9 +176,9 @@ def skip_tick(state: Pointer, scale: float) -> tuple[float, int]:
 
 @kernel
 def reweigh(state: Pointer, scale: float, log_predictive: Array) -> tuple[float, float, int]:
-    """Multiply the predicted weights by predictives given as logarithms, however small.
+    """Multiply the predicted weights by predictives given as logarithms, without underflow.
 
-    Returns (total, log of the factor taken out, bits of the largest weight).
+    Returns (total, log of the factor divided out, bits of the largest weight).
     """
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
@@ -190,7 +190,7 @@ def reweigh(state: Pointer, scale: float, log_predictive: Array) -> tuple[float,
     for i in range(n):
         w = exp(max(log_predictive[i] - highest, -700.0))
         weight[i] = w if w > TINY else 0.0
-    # A loop of its own: beside stores its order would depend on where the caller's array lies (`scratch`).
+    # A separate loop: combined with stores, its order would depend on the address of the caller's array (`scratch`).
     total = 0.0
     top = 0
     for i in range(n):
@@ -200,20 +200,20 @@ def reweigh(state: Pointer, scale: float, log_predictive: Array) -> tuple[float,
 
 
 @kernel
-def born_after(state: Pointer, tick: float, most: int) -> float:
-    """Total weight of the hypotheses born after `tick`, of which there are at most `most`."""
+def weight_after(state: Pointer, tick: float, most: int) -> float:
+    """Total weight of the hypotheses that started after `tick`, of which there are at most `most`."""
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
     start = max(int(state[COUNT]) - most, 0) // LANES * LANES
     total = 0.0
-    for i in range(lanes(state) - start):
+    for i in range(padded_count(state) - start):
         total += weight[start + i] if birth[start + i] > tick else 0.0
     return total
 
 
 @kernel
 def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
-    """Prune when it is time, find the MAP run length, judge the alarm. True when hypotheses were dropped."""
+    """Prune if due, find the MAP run length, decide about an alarm. Returns whether hypotheses were pruned."""
     state[TOTAL] = total
     pruned = state[COUNT] > state[LIMIT]
     if pruned:
@@ -221,7 +221,7 @@ def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
-    # The MAP hypothesis rarely changes: look where it was before searching for it.
+    # The MAP hypothesis rarely changes: check the previous one before searching.
     where = int(state[MAP_INDEX])
     if not pruned and weight[where] != bits_to_float(top):
         where = 0
@@ -233,14 +233,14 @@ def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
     state[RUN] = tick - birth[where]
 
     total = state[TOTAL]
-    oldest = max(tick - setup[WITHIN], 0.0)  # births after this are changes within the window; 0 is the start
-    recent = born_after(state, oldest, int(setup[WITHIN]))
-    # One change is one alarm: only what was born after the last alarm counts towards the next.
+    oldest = max(tick - setup[WITHIN], 0.0)  # later starts are changes within the window; 0 is the stream's start
+    recent = weight_after(state, oldest, int(setup[WITHIN]))
+    # One alarm per change: only regimes that started after the last alarm count towards the next.
     fired = state[FIRED]
-    fresh = recent if fired <= oldest else born_after(state, fired, int(setup[WITHIN]))
+    after_alarm = recent if fired <= oldest else weight_after(state, fired, int(setup[WITHIN]))
     state[CHANGE] = min(recent / total, 1.0)
     state[ALARM] = 0.0
-    if fresh >= setup[THRESHOLD] * total:
+    if after_alarm >= setup[THRESHOLD] * total:
         best = n - 1
         i = n - 1
         while i >= 0 and birth[i] > max(oldest, fired):
@@ -250,13 +250,13 @@ def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
         state[ALARM] = 1.0
         state[FIRED] = tick
         state[CHANGED_AT] = birth[best]
-        state[CONFIDENCE] = min(fresh / total, 1.0)
+        state[CONFIDENCE] = min(after_alarm / total, 1.0)
     return pruned
 
 
 @kernel
 def expect(state: Pointer, setup: Pointer, values: Array, prior: float) -> float:
-    """E over the predicted r_{t+1} of one value a hypothesis, and the prior's for the one still unborn."""
+    """E over the predicted r_{t+1} of one value per hypothesis, with the prior's for a regime that starts then."""
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     total = 0.0
@@ -273,39 +273,39 @@ def expect(state: Pointer, setup: Pointer, values: Array, prior: float) -> float
 
 @kernel
 def predict(state: Pointer, setup: Pointer, weight: Array) -> None:
-    """P(r_{t+1} = l | x_1..x_t) for the COUNT hypotheses alive and, last, the one a change would open."""
+    """P(r_{t+1} = l | x_1..x_t) for the COUNT hypotheses and, last, for a regime that starts at the next tick."""
     n = int(state[COUNT])
     old = column(state, WEIGHT)
     if n == 0:
         weight[0] = 1.0
         return
-    born = 0.0
+    new_weight = 0.0
     scale = 1.0 / state[TOTAL]
     if setup[HAZARDS] == 1.0:
         h = hazards(setup)[0]
-        born = h
+        new_weight = h
         for i in range(n):
             weight[i] = (1.0 - h) * scale * old[i]
     else:
         for i in range(n):
             h = ending(state, setup, i)
-            born += h * scale * old[i]
+            new_weight += h * scale * old[i]
             weight[i] = (1.0 - h) * scale * old[i]
-    weight[n] = born
+    weight[n] = new_weight
 
 
-# --- the same for models that are not compiled: arrays in -----------------------------------------------------
+# --- the same for arrays, for models that are not compiled ---------------------------------------------------
 
 
 @kernel
 def begin_tick(state: Array, setup: Array) -> float:
-    """`begin` of arrays."""
+    """`begin` for arrays."""
     return begin(pointer(state, 0), pointer(setup, 0))
 
 
 @kernel
 def end_tick(state: Array, setup: Array, scale: float, log_predictive: Array) -> float:
-    """`reweigh` and `finish_tick` of arrays; returns what the tick adds to the log evidence."""
+    """`reweigh` and `finish_tick` for arrays; returns the tick's contribution to the log evidence."""
     base = pointer(state, 0)
     total, factor, top = reweigh(base, scale, log_predictive)
     finish_tick(base, pointer(setup, 0), total, top)
@@ -323,5 +323,5 @@ def endings(state: Array, setup: Array) -> Array:
 
 @kernel
 def expectation(state: Array, setup: Array, values: Array, prior: float) -> float:
-    """`expect` of arrays."""
+    """`expect` for arrays."""
     return expect(pointer(state, 0), pointer(setup, 0), values, prior)

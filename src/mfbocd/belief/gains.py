@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from .._kernels.order import never_falling
+from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
 from .filter import Filter
 
@@ -112,7 +112,7 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     weight, stats = belief.predicted()
     gains = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
     if belief.model.ordered:
-        never_falling(zeta, gains)
+        make_monotone(zeta, gains)
     return gains
 
 

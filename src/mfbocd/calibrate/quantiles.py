@@ -85,7 +85,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
     >>> round(beta_cdf(2, 3, 0.4), 6)
     0.5248
     """
-    return float(beta.beta_share(float(a), float(b), float(x), 1.0 - x))
+    return float(beta.beta_cdf(float(a), float(b), float(x), 1.0 - x))
 
 
 def gamma_cdf(a: float, x: float) -> float:

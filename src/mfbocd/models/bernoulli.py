@@ -25,18 +25,18 @@ from .._kernels.layout import (
 from .._kernels.pointer import Pointer
 from .._kernels.scalar import bits_of, log
 from .._kernels.template import family_kernels
-from .._kernels.weights import begin, column, expect, finish_tick, hazards, lanes, predict, scratch
+from .._kernels.weights import begin, column, expect, finish_tick, hazards, padded_count, predict, scratch
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
 
 @kernel
 def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    """One tick: `Bernoulli.log_predictive` and `Bernoulli.update` for every hypothesis, in two passes."""
+    """One tick: `Bernoulli.log_predictive` and `Bernoulli.update` for every hypothesis, in one pass or two."""
     alpha, beta, paper = setup[FIRST], setup[FIRST + 1], setup[FIRST + 2] == 1.0
     scale = begin(state, setup)
     newest = int(state[COUNT]) - 1
-    n = lanes(state)
+    n = padded_count(state)
     weight = column(state, WEIGHT)
     a = column(state, STATS)
     b = column(state, STATS + 1)

@@ -13,12 +13,12 @@ from .._kernels.compile import bind, kernel, scalar
 from .._kernels.count_template import count_kernels, sums
 from .._kernels.counts import reach
 from .._kernels.gamma import digamma
-from .._kernels.gamma_ratio import digamma_rest, excess, log_rise, stirling_rest
+from .._kernels.gamma_ratio import digamma_remainder, excess, log_gamma_ratio, stirling_remainder
 from .._kernels.template import family_kernels
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
-_LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of x log x cancel before they are rounded
+_LARGE = 1e6  # total of trials, the prior's included, beyond which terms of x log x are cancelled before rounding
 
 
 # --- formulas, as `count_template` declares them -----------------------------------------------------------------
@@ -27,19 +27,21 @@ _LARGE = 1e6  # trials, the prior's and those of all readings: beyond, terms of 
 @scalar
 def _value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
     """log of B(a + zeta x, b + zeta (trials - x)) / B(a, b): the predictive but for the binomial coefficient."""
-    return log_rise(a, zeta * x) + log_rise(b, zeta * (trials - x)) - log_rise(a + b, zeta * trials)
+    return (
+        log_gamma_ratio(a, zeta * x) + log_gamma_ratio(b, zeta * (trials - x)) - log_gamma_ratio(a + b, zeta * trials)
+    )
 
 
 @scalar
-def _ways(x: float, trials: float) -> float:
+def _log_binomial(x: float, trials: float) -> float:
     """log of the binomial coefficient, at real x."""
-    return log_rise(1.0, trials) - log_rise(1.0, x) - log_rise(1.0, trials - x)
+    return log_gamma_ratio(1.0, trials) - log_gamma_ratio(1.0, x) - log_gamma_ratio(1.0, trials - x)
 
 
 @scalar
 def _constant(x: float, trials: float, zeta: float) -> float:
     """The term of the log predictive that is the same for all hypotheses."""
-    return zeta * _ways(x, trials)
+    return zeta * _log_binomial(x, trials)
 
 
 @scalar
@@ -71,11 +73,11 @@ def _unit(trials: float) -> float:
 def _full_value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
     """log of the predictive, binomial coefficient included, also where terms of x log x would cancel.
 
-    They leave what the means before, after and of the reading lie apart (see `Poisson`).
+    They leave the distances between the means before and after the reading and the reading itself (see `Poisson`).
     """
     y = trials - x
     if a + b + zeta * trials <= _LARGE or x < 1.0 or y < 1.0:
-        return _value(a, b, x, trials, zeta) + zeta * _ways(x, trials)
+        return _value(a, b, x, trials, zeta) + zeta * _log_binomial(x, trials)
     s, t, n = zeta * x, zeta * y, a + b
     later = n + zeta * trials
     moved = (s * b - t * a) / later
@@ -83,22 +85,27 @@ def _full_value(a: float, b: float, x: float, trials: float, zeta: float) -> flo
     apart = a * excess(moved / a) + b * excess(-moved / b) + zeta * (x * excess(away / x) + y * excess(-away / y))
     half = math.log(a / (a + s)) + math.log(b / (b + t)) - math.log(n / later)
     half += zeta * (math.log(trials / x / y) - math.log(2.0 * math.pi))
-    rest = stirling_rest(a + s) - stirling_rest(a) + stirling_rest(b + t) - stirling_rest(b)
-    rest += stirling_rest(n) - stirling_rest(later)
-    rest += zeta * (stirling_rest(trials) - stirling_rest(x) - stirling_rest(y))
+    rest = stirling_remainder(a + s) - stirling_remainder(a) + stirling_remainder(b + t) - stirling_remainder(b)
+    rest += stirling_remainder(n) - stirling_remainder(later)
+    rest += zeta * (stirling_remainder(trials) - stirling_remainder(x) - stirling_remainder(y))
     return rest - apart + 0.5 * half
 
 
 @scalar
 def _rest(a: float, step: float) -> float:
-    """Of step psi(a + step) - log(Gamma(a + step) / Gamma(a)): all but a excess(step / a)."""
+    """step psi(a + step) - log(Gamma(a + step) / Gamma(a)) - a excess(step / a), without cancellation."""
     later = a + step
-    return 0.5 * excess(-step / later) + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
+    return (
+        0.5 * excess(-step / later)
+        + stirling_remainder(a)
+        - stirling_remainder(later)
+        - step * digamma_remainder(later)
+    )
 
 
 @scalar
 def _bell(a: float, b: float, trials: float, zeta: float) -> tuple[float, float, float, float]:
-    """About where the tempered predictive lies: its mean, the length over which it bends, and its reach."""
+    """Approximate mean of the tempered predictive, the length over which it bends, and the counts that matter."""
     extra = 0.5 * (1.0 - zeta)
     n = a + b + 2.0 * extra
     p = (a + extra) / n
@@ -107,7 +114,7 @@ def _bell(a: float, b: float, trials: float, zeta: float) -> tuple[float, float,
     sd = math.sqrt(var)
     left, right = var / (trials - mean), var / mean
     low, high = reach(mean, sd, left, right, trials)
-    return mean, max(sd, left, right), low, high  # a tail is the longer where nearly all of it lies at an end
+    return mean, max(sd, left, right), low, high  # a tail is longer where nearly all mass lies at an end
 
 
 @scalar
@@ -145,7 +152,7 @@ def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, sha
     _, mean, var, _ = _sums(a, b, trials, zeta, trials, False, x, share)
     n = a + b
     m = n + zeta * trials
-    after = (a + zeta * mean) * (b + zeta * (trials - mean)) - zeta * zeta * var  # of the product of the new two
+    after = (a + zeta * mean) * (b + zeta * (trials - mean)) - zeta * zeta * var  # E of the new a times the new b
     return a * b / (n * n * (n + 1.0)) - after / (m * m * (m + 1.0))
 
 

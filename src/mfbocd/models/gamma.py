@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.beta import beta_shares
+from .._kernels.beta import beta_cdfs
 from .._kernels.compile import kernel, scalar
-from .._kernels.gamma_ratio import log1p, log_rise, log_rises, scale_gain, scale_gains
+from .._kernels.gamma_ratio import log1p, log_gamma_ratio, log_gamma_ratios, scale_gain, scale_gains
 from .._kernels.heavy_tails import LOGISTIC, tail_information
 from .._kernels.layout import (
     COUNT,
@@ -34,7 +34,7 @@ from .._kernels.weights import (
     expect,
     finish_tick,
     hazards,
-    lanes,
+    padded_count,
     predict,
     reweigh,
     scratch,
@@ -43,7 +43,7 @@ from .._kernels.weights import (
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
-_FAR = 1e100  # prior rates; readings beyond count as this large, or as this small
+_FAR = 1e100  # in prior rates; larger readings count as this large, those below _NEAR as _NEAR
 _NEAR = 1e-100
 
 
@@ -55,7 +55,7 @@ def _power(known: float, zeta: float) -> float:
 
 @scalar
 def _constant(y: float, known: float, zeta: float, paper: bool) -> float:
-    """What of the log predictive of y, a reading in prior rates, is the same for every hypothesis."""
+    """The part of the log predictive of y, a reading in prior rates, that is the same for all hypotheses."""
     if paper:
         return zeta * (known - 1.0) * math.log(y) - zeta * math.lgamma(known)
     power = _power(known, zeta)
@@ -65,15 +65,15 @@ def _constant(y: float, known: float, zeta: float, paper: bool) -> float:
 
 @scalar
 def _value(a: float, b: float, y: float, zeta: float, power: float) -> float:
-    """log of the rest of it."""
-    return log_rise(a, power) - power * log(b) - (a + power) * log1p(zeta * y / b)
+    """The rest of the log predictive."""
+    return log_gamma_ratio(a, power) - power * log(b) - (a + power) * log1p(zeta * y / b)
 
 
 @kernel
 def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     """One tick: `Gamma.log_predictive` and `Gamma.update` for every hypothesis, in one pass."""
     known, prior_shape, rate = setup[FIRST], setup[FIRST + 1], setup[FIRST + 2]
-    paper = setup[FIRST + 3] == 1.0 and zeta < 1.0  # at zeta = 1 they are one
+    paper = setup[FIRST + 3] == 1.0 and zeta < 1.0  # at zeta = 1 they are equal
     scale = begin(state, setup)
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
@@ -84,7 +84,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     moment = 0.0
     if zeta == 0.0:
         total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
+        for i in range(padded_count(state)):
             moment += weight[i] * (rates[i] / (shapes[i] - 1.0))
     else:
         y = min(max(x / rate, _NEAR), _FAR)
@@ -92,7 +92,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         count = zeta * known
         power = _power(known, zeta)
         same = _constant(y, known, zeta, paper)
-        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        # If one term of the sum is representable the sum is, and logarithms are not needed.
         plain = False
         for i in (n - 1, int(state[MAP_INDEX])):
             value = same + _value(shapes[i], rates[i], y, zeta, power)
@@ -103,7 +103,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             top = 0
             if power == 1.0:
                 scale *= math.exp(same)
-                for i in range(lanes(state)):
+                for i in range(padded_count(state)):
                     a = shapes[i]
                     b = rates[i]
                     r = 1.0 / b
@@ -118,7 +118,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                     moment += w * (b1 / (a1 - 1.0))
                     top = max(top, bits_of(w))
             else:
-                for i in range(lanes(state)):
+                for i in range(padded_count(state)):
                     a = shapes[i]
                     b = rates[i]
                     w = scale * weight[i] * exp(min(same + _value(a, b, y, zeta, power), 690.0))
@@ -291,7 +291,7 @@ class Gamma(Model):
         y = self._standard(x)
         paper = self.kind == "paper" and zeta < 1.0
         power = _power(self.known, zeta)
-        rise = log_rises(np.ravel(a), power).reshape(a.shape)
+        rise = log_gamma_ratios(np.ravel(a), power).reshape(a.shape)
         value = rise - power * np.log(b) - (a + power) * np.log1p(zeta * y / b)
         same = _constant(y, self.known, zeta, paper) - (zeta if paper else 1.0) * math.log(self.rate)
         return np.asarray(same + value)
@@ -320,7 +320,7 @@ class Gamma(Model):
         u = np.ravel(zeta * self._standard(x) / b)
         q = np.ravel(a)
         p = np.full_like(q, zeta * self.known)
-        return beta_shares(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
+        return beta_cdfs(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""

@@ -31,7 +31,7 @@ from .._kernels.weights import (
     expect,
     finish_tick,
     hazards,
-    lanes,
+    padded_count,
     predict,
     reweigh,
     scratch,
@@ -40,7 +40,7 @@ from .._kernels.weights import (
 from ..inputs.arguments import finite, positive
 from .base import Array, Model
 
-_FAR = 1e140  # standard deviations from the prior mean; squares of readings further off would overflow
+_FAR = 1e140  # standard deviations from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 
@@ -52,7 +52,7 @@ def _standard(x: float, mean: float, sd: float) -> float:
 
 @scalar
 def _representable(weight: float, count: float, mean: float, y: float, zeta: float) -> bool:
-    """Whether weight * N(y | mean, 1/k) is surely above TINY: 1e-25 e^-400 is."""
+    """Whether weight * N(y | mean, 1/k) is certainly above TINY, as 1e-25 e^-400 is."""
     k = zeta * count / (count + zeta)
     return weight * k > 1e-25 and k * (y - mean) * (y - mean) < 800.0
 
@@ -71,11 +71,11 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     moment = 0.0
     if zeta == 0.0:
         total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
+        for i in range(padded_count(state)):
             moment += weight[i] * means[i]
     else:
         y = _standard(x, prior_mean, sd)
-        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        # If one term of the sum is representable the sum is, and logarithms are not needed.
         plain = _representable(scale * weight[n - 1], prior_count, 0.0, y, zeta)
         if not plain:
             i = int(state[MAP_INDEX])
@@ -84,7 +84,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             total = 0.0
             top = 0
             scale /= _ROOT_2PI
-            for i in range(lanes(state)):
+            for i in range(padded_count(state)):
                 r = 1.0 / (counts[i] + zeta)
                 k = zeta * counts[i] * r
                 d = y - means[i]
@@ -124,7 +124,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 
 @kernel
 def _mixture(state: Pointer, setup: Pointer, zeta: float, weight: Array, mean: Array, variance: Array) -> None:
-    """The predictive of a reading at zeta, a normal for each hypothesis and the one a change would open."""
+    """The predictive of a reading at zeta: a normal for each hypothesis and for a regime that starts then."""
     n = int(state[COUNT])
     counts = column(state, STATS)
     means = column(state, STATS + 1)
@@ -159,9 +159,9 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
 
 @kernel
 def _joint(state: Pointer, setup: Pointer, zeta: Array, out: Pointer) -> None:
-    """I(r, theta; x) = h(x) - h(x | theta) at each zeta; the noise is the same whatever r and theta are.
+    """I(r, theta; x) = h(x) - h(x | theta) at each zeta; the noise does not depend on r and theta.
 
-    Components too alike to be told apart at the highest zeta are so at any: they are merged once for all.
+    Components that cannot be distinguished at the highest zeta cannot be at any: they are merged once.
     """
     best = 0.0
     for j in range(zeta.size):

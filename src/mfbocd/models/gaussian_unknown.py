@@ -7,10 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.beta import beta_shares
+from .._kernels.beta import beta_cdfs
 from .._kernels.compile import kernel, scalar
-from .._kernels.gamma import ten
-from .._kernels.gamma_ratio import half_rise, half_rises, half_series, log1p, log_rise, log_rises, scale_gain
+from .._kernels.gamma import rising_ten
+from .._kernels.gamma_ratio import (
+    half_gamma_ratio,
+    half_gamma_ratios,
+    half_series,
+    log1p,
+    log_gamma_ratio,
+    log_gamma_ratios,
+    scale_gain,
+)
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.layout import (
     COUNT,
@@ -35,7 +43,7 @@ from .._kernels.weights import (
     expect,
     finish_tick,
     hazards,
-    lanes,
+    padded_count,
     predict,
     reweigh,
     scratch,
@@ -44,7 +52,7 @@ from .._kernels.weights import (
 from ..inputs.arguments import finite, positive
 from .base import Array, Model, Predictive, predictive_of
 
-_FAR = 1e100  # prior scales from the prior mean; squares of readings further off would overflow
+_FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -55,15 +63,15 @@ def _standard(x: float, mean: float, unit: float) -> float:
 
 @scalar
 def _normalized(lift: float, pull: float, shape: float, scale: float, zeta: float) -> float:
-    """log of Student's t: `lift` is what the reading adds to the scale, `pull` zeta count / (count + zeta)."""
-    f, e = half_rise(shape + 0.5 * (zeta - 1.0))
+    """log of Student's t: `lift` is the amount the reading adds to the scale, `pull` zeta count / (count + zeta)."""
+    f, e = half_gamma_ratio(shape + 0.5 * (zeta - 1.0))
     return 0.5 * (log(f * pull / scale) - _LOG_2PI) + e - (shape + 0.5 * zeta) * log1p(lift / scale)
 
 
 @scalar
 def _tempered(lift: float, pull: float, shape: float, scale: float, zeta: float) -> float:
-    """log of the paper's: the integral of the likelihood to the power of zeta."""
-    rise = log_rise(shape, 0.5 * zeta) - 0.5 * zeta * (_LOG_2PI + log(scale))
+    """log of the paper's predictive: the integral of the likelihood to the power of zeta."""
+    rise = log_gamma_ratio(shape, 0.5 * zeta) - 0.5 * zeta * (_LOG_2PI + log(scale))
     return rise + 0.5 * log(pull / zeta) - (shape + 0.5 * zeta) * log1p(lift / scale)
 
 
@@ -71,7 +79,7 @@ def _tempered(lift: float, pull: float, shape: float, scale: float, zeta: float)
 def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     """One tick: `GaussianUnknown.log_predictive` and `update` for every hypothesis, in one pass."""
     prior_mean, unit = setup[FIRST], setup[FIRST + 1]
-    paper = setup[FIRST + 4] == 1.0 and zeta < 1.0  # at zeta = 1 they are one
+    paper = setup[FIRST + 4] == 1.0 and zeta < 1.0  # at zeta = 1 they are equal
     scale = begin(state, setup)
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
@@ -86,11 +94,11 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     moment = 0.0
     if zeta == 0.0:
         total, top = skip_tick(state, scale)
-        for i in range(lanes(state)):
+        for i in range(padded_count(state)):
             moment += weight[i] * means[i]
     else:
         y = _standard(x, prior_mean, unit)
-        # If one term of the sum is representable the sum is: no need to go through logarithms.
+        # If one term of the sum is representable the sum is, and logarithms are not needed.
         plain = False
         for i in (n - 1, int(state[MAP_INDEX])):
             pull = zeta * counts[i] / (counts[i] + zeta)
@@ -105,7 +113,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             top = 0
             shift = 0.5 * (zeta - 1.0)
             rest = scale / math.sqrt(2.0 * math.pi)
-            # Older hypotheses have the larger shapes: up to `old` no gamma function needs shifting.
+            # Older hypotheses have larger shapes: before `old` no gamma function needs its argument shifted.
             old = 0
             while old + LANES <= n and shapes[old + LANES - 1] + shift >= 10.0:
                 old += LANES
@@ -133,14 +141,14 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                 total += w
                 moment += w * m
                 top = max(top, bits_of(w))
-            for i in range(old, lanes(state)):
+            for i in range(old, padded_count(state)):
                 k = counts[i]
                 b = scales[i]
                 k1 = k + zeta
                 kb = k1 * b
                 s = shapes[i] + shift
                 ss = s + 9.75
-                ratio = ten(s) / ten(s + 0.5)
+                ratio = rising_ten(s) / rising_ten(s + 0.5)
                 inverse = 1.0 / (kb * ss * ss)
                 q = inverse * ss * ss
                 step = zeta * b * q
@@ -191,7 +199,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 
 @scalar
 def _parameter_gain(count: float, shape: float, zeta: float) -> float:
-    """What is learnt of the mean given the variance, and of the variance (see the method)."""
+    """Information about the mean given the variance, plus that about the variance (see the method)."""
     return 0.5 * log1p(zeta / count) + scale_gain(shape, 0.5 * zeta)
 
 
@@ -352,10 +360,10 @@ class GaussianUnknown(Model):
         _, lift = self._lift(stats, x, zeta)
         fall = (shape + 0.5 * zeta) * np.log1p(lift / scale)
         if self.kind == "paper":
-            rise = log_rises(np.ravel(shape), 0.5 * zeta).reshape(shape.shape)
+            rise = log_gamma_ratios(np.ravel(shape), 0.5 * zeta).reshape(shape.shape)
             base = 0.5 * np.log(count / (count + zeta)) - zeta * (0.5 * _LOG_2PI + math.log(self._unit))
             return np.asarray(base + rise - 0.5 * zeta * np.log(scale) - fall)
-        rise = half_rises(np.ravel(shape + 0.5 * (zeta - 1.0))).reshape(shape.shape)
+        rise = half_gamma_ratios(np.ravel(shape + 0.5 * (zeta - 1.0))).reshape(shape.shape)
         base = 0.5 * (np.log(zeta * count / (count + zeta) / scale) - _LOG_2PI) - math.log(self._unit)
         return np.asarray(base + rise - fall)
 
@@ -382,7 +390,7 @@ class GaussianUnknown(Model):
         d, lift = self._lift(stats, x, zeta)
         u = np.ravel(lift / scale)
         df = np.ravel(2.0 * shape + zeta - 1.0)
-        tail = 0.5 * beta_shares(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + u), u / (1.0 + u))
+        tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + u), u / (1.0 + u))
         return np.where(d > 0.0, 1.0 - tail.reshape(shape.shape), tail.reshape(shape.shape))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.beta import beta_shares
+from .._kernels.beta import beta_cdfs
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
 from .cost import CostBound, whole_number
@@ -279,8 +279,8 @@ def _beta_cells(alpha: float, beta: float, size: int) -> tuple[Array, Array]:
 
     def masses(a: float, b: float) -> Array:
         one, other = np.full(size + 1, a), np.full(size + 1, b)
-        below = beta_shares(one, other, edge, 1.0 - edge)
-        above = beta_shares(other, one, 1.0 - edge, edge)
+        below = beta_cdfs(one, other, edge, 1.0 - edge)
+        above = beta_cdfs(other, one, 1.0 - edge, edge)
         # each difference of the two smaller values: nothing cancels in either tail
         return np.where(edge[1:] * (a + b) <= a, np.diff(below), -np.diff(above))
 

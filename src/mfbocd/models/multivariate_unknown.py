@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.beta import beta_shares
-from .._kernels.cholesky import add, full, log_determinant, squared
+from .._kernels.beta import beta_cdfs
+from .._kernels.cholesky import log_determinant, rank_one_update, solve_squared, unpack
 from .._kernels.compile import kernel
-from .._kernels.gamma_ratio import log_rise, log_rises
+from .._kernels.gamma_ratio import log_gamma_ratio, log_gamma_ratios
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive
 from .base import Array, Predictive, predictive_of
@@ -28,7 +28,7 @@ def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
     out = np.zeros(degrees.size)
     for j in range(d):
         for k in range(degrees.size):
-            out[k] += log_rise(0.5 * (degrees[k] - j), 0.5 * zeta)
+            out[k] += log_gamma_ratio(0.5 * (degrees[k] - j), 0.5 * zeta)
     return out
 
 
@@ -132,7 +132,7 @@ class MultivariateGaussianUnknown(Elliptical):
         share = zeta * count / (count + zeta)
         out[1 + d : 1 + 2 * d] += share * (y[:, None] - self._back @ out[1 : 1 + d]) ** 2
         out[1 : 1 + d] += zeta / (count + zeta) * away
-        add(out[1 + 2 * d :], np.sqrt(share) * away)
+        rank_one_update(out[1 + 2 * d :], np.sqrt(share) * away)
         out[0] += zeta
         return out.reshape(stats.shape)
 
@@ -146,10 +146,10 @@ class MultivariateGaussianUnknown(Elliptical):
         factor = np.ascontiguousarray(rows[1 + 2 * d :])
         share = zeta * count / (count + zeta)
         away = (self._into @ standard(x, self.mean, self._sd))[:, None] - rows[1 : 1 + d]
-        tail = -0.5 * (nu + zeta) * np.log1p(share * squared(factor, away))
+        tail = -0.5 * (nu + zeta) * np.log1p(share * solve_squared(factor, away))
         root = log_determinant(factor, d) + self._log_unit
         if self.kind == "normalized":
-            front = log_rises(0.5 * (nu + zeta - d), 0.5 * d) + 0.5 * d * (np.log(share) - _LOG_PI) - root
+            front = log_gamma_ratios(0.5 * (nu + zeta - d), 0.5 * d) + 0.5 * d * (np.log(share) - _LOG_PI) - root
         else:
             front = _wishart_rise(nu, zeta, d) - 0.5 * d * (zeta * _LOG_PI + np.log1p(zeta / count)) - zeta * root
         return (front + tail).reshape(stats.shape[1:])
@@ -178,7 +178,7 @@ class MultivariateGaussianUnknown(Elliptical):
         """
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
-        root = self._sd[:, None] * (self._back @ full(np.ascontiguousarray(rows[1 + 2 * d :]), d))
+        root = self._sd[:, None] * (self._back @ unpack(np.ascontiguousarray(rows[1 + 2 * d :]), d))
         scale = np.moveaxis(root @ root.transpose(0, 2, 1), 0, -1)
         return (scale * _reciprocal(self.degrees + rows[0] - d - 1.0)).reshape(d, d, *stats.shape[1:])
 
@@ -201,7 +201,7 @@ class MultivariateGaussianUnknown(Elliptical):
         # t^2 / df, which needs no df
         square = share * np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / self._diagonal(rows)
         a, ones = np.broadcast_to(0.5 * df, square.shape), np.full(square.size, 0.5)
-        tail = 0.5 * beta_shares(a.ravel(), ones, (1.0 / (1.0 + square)).ravel(), (square / (1.0 + square)).ravel())
+        tail = 0.5 * beta_cdfs(a.ravel(), ones, (1.0 / (1.0 + square)).ravel(), (square / (1.0 + square)).ravel())
         below = np.where(x[:, None] < mean, tail.reshape(square.shape), 1.0 - tail.reshape(square.shape))
         return below.reshape(d, *stats.shape[1:])
 
@@ -209,7 +209,7 @@ class MultivariateGaussianUnknown(Elliptical):
         """Return Student's t, in units of the prior scale."""
         d = self.dimension
         share, df = self._student(stats, zeta)
-        root = full(np.ascontiguousarray(stats[1 + 2 * d :]), d)
+        root = unpack(np.ascontiguousarray(stats[1 + 2 * d :]), d)
         return Components(stats[1 : 1 + d].T, root @ root.transpose(0, 2, 1) / (share * df)[:, None, None], df)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:

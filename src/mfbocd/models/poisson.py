@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.beta import beta_shares
+from .._kernels.beta import beta_cdfs
 from .._kernels.compile import bind, kernel, scalar
 from .._kernels.count_template import count_kernels, sums
-from .._kernels.counts import reach, room
+from .._kernels.counts import max_nodes, reach
 from .._kernels.gamma import digamma
-from .._kernels.gamma_ratio import digamma_rest, excess, log1p, log_rise, stirling_rest
+from .._kernels.gamma_ratio import digamma_remainder, excess, log1p, log_gamma_ratio, stirling_remainder
 from .._kernels.layout import STATS
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import exp, log
@@ -25,11 +25,11 @@ from .._kernels.weights import (
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
-_LAST = 2.0**53  # counts beyond are no longer told apart
-_END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both its tails
+_LAST = 2.0**53  # larger counts are not distinct floats
+_END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both tails
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
-_LARGE = 1e5  # beyond, terms of x log x are made to cancel before they are rounded
-_HUGE = 1e7  # a reading beyond goes that way too: below, the error of its log probability stays under 1e-7
+_LARGE = 1e5  # beyond this, terms of x log x are cancelled before rounding
+_HUGE = 1e7  # the same for a reading: below this, the error of its log probability stays under 1e-7
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -40,7 +40,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 def _value(a: float, b: float, x: float, last: float, zeta: float) -> float:
     """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive but for x!^-zeta."""
     step = zeta * x
-    return log_rise(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
+    return log_gamma_ratio(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
 
 
 @scalar
@@ -48,15 +48,15 @@ def _full_value(a: float, b: float, x: float, last: float, zeta: float) -> float
     """log of the predictive, x!^-zeta included, to 1e-13 however large a and x are.
 
     Terms of x log x cancel: with m = a / b and c = (a + zeta x) / (b + zeta), the means before and after, they leave
-    -b D(m, c) - zeta D(x, c), D(u, v) = u log(u / v) - u + v, and what Stirling's formula lacks of three gammas.
+    -b D(m, c) - zeta D(x, c), D(u, v) = u log(u / v) - u + v, and the remainders of three Stirling formulas.
     """
     if a + zeta * x < _LARGE or x < 1.0:
-        return _value(a, b, x, last, zeta) - zeta * log_rise(1.0, x)
+        return _value(a, b, x, last, zeta) - zeta * log_gamma_ratio(1.0, x)
     mean = a / b
     moved = zeta * (x - mean) / (b + zeta)
     apart = a * excess(moved / mean) + zeta * x * excess(-b * (x - mean) / (b + zeta) / x)
     later = a + zeta * x
-    rest = stirling_rest(later) - stirling_rest(a) - zeta * stirling_rest(x)
+    rest = stirling_remainder(later) - stirling_remainder(a) - zeta * stirling_remainder(x)
     return rest - apart + 0.5 * math.log(a / later) - 0.5 * zeta * (math.log(x) + _LOG_2PI)
 
 
@@ -69,7 +69,7 @@ def _constant(x: float, last: float, zeta: float) -> float:
 @scalar
 def _grid_constant(x: float, last: float, zeta: float) -> float:
     """`_constant` at real x, vectorised."""
-    return -zeta * log_rise(1.0, x)
+    return -zeta * log_gamma_ratio(1.0, x)
 
 
 @scalar
@@ -99,12 +99,12 @@ def _unit(last: float) -> float:
 
 @scalar
 def _bell(a: float, b: float, last: float, zeta: float) -> tuple[float, float, float, float]:
-    """About where the tempered predictive lies: its mean, the length over which it bends, and its reach."""
+    """Approximate mean of the tempered predictive, the length over which it bends, and the counts that matter."""
     mean = (a + 0.5 * (1.0 - zeta)) / b
     sd = math.sqrt(mean * (1.0 / b + 1.0 / zeta))
     tail = 1.0 / (zeta * math.log1p(b / zeta))
     low, high = reach(mean, sd, 0.0, tail, last)
-    return mean, max(sd, tail), low, high  # the tail is the longer where nearly all of it lies at 0
+    return mean, max(sd, tail), low, high  # the tail is longer where nearly all mass lies at 0
 
 
 @scalar
@@ -113,10 +113,10 @@ def _divergence(a: float, b: float, x: float, last: float, zeta: float) -> float
     step = zeta * x
     later = a + step
     if later < 10.0:
-        return step * digamma(later) - log_rise(a, step) - zeta * later / (b + zeta) + a * log1p(zeta / b)
-    # As it stands terms of x log x cancel. With t - log(1 + t) of the means' quotient they are gone.
+        return step * digamma(later) - log_gamma_ratio(a, step) - zeta * later / (b + zeta) + a * log1p(zeta / b)
+    # Written like that, terms of x log x cancel. With t - log(1 + t) of the ratio of the means they do not occur.
     moved = a * excess((step * b - zeta * a) / (a * (b + zeta))) + 0.5 * excess(-step / later)
-    return moved + stirling_rest(a) - stirling_rest(later) - step * digamma_rest(later)
+    return moved + stirling_remainder(a) - stirling_remainder(later) - step * digamma_remainder(later)
 
 
 _FORMULAS: dict[str, Callable[..., Any]] = {
@@ -137,15 +137,15 @@ _sums = bind(sums, **_FORMULAS)
 
 @kernel
 def _norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> None:
-    """log of the sum over x of the tempered predictive, of n hypotheses."""
+    """log of the sum over x of the tempered predictive, for each of n hypotheses; small counts one by one."""
     shapes = column(state, STATS)
     rates = column(state, STATS + 1)
-    x = np.empty(room())
-    share = np.empty(room())
-    # zeta log x! of the counts that are added one by one
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
+    # zeta log x! for the counts that are added one by one
     factorial = np.empty(_ONE_BY_ONE)
     for j in range(_ONE_BY_ONE):
-        factorial[j] = zeta * log_rise(1.0, float(j))
+        factorial[j] = zeta * log_gamma_ratio(1.0, float(j))
     for i in range(n):
         a, b = shapes[i], rates[i]
         mean, sd, low, high = _bell(a, b, last, zeta)
@@ -154,7 +154,7 @@ def _norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> Non
             continue
         slope = zeta * math.log(b + zeta)
         centre = math.floor(mean)
-        top = log_rise(a, zeta * centre) - slope * centre - factorial[int(centre)]  # near enough the largest
+        top = log_gamma_ratio(a, zeta * centre) - slope * centre - factorial[int(centre)]  # close to the largest term
         total = 0.0
         start = int(low)
         while start <= int(high):
@@ -162,7 +162,7 @@ def _norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> Non
             part = 0.0
             for j in range(min(32, int(high) - start + 1)):
                 count = float(start + j)
-                part += exp(min(log_rise(a, zeta * count) - slope * count - known[j] - top, 600.0))
+                part += exp(min(log_gamma_ratio(a, zeta * count) - slope * count - known[j] - top, 600.0))
             total += part
             start += 32
             if start > mean + sd and part < 1e-16 * total:
@@ -172,6 +172,7 @@ def _norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> Non
 
 @scalar
 def _variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share: Array) -> float:
+    """Var(theta) less its expectation after a reading at zeta."""
     if zeta == 1.0:
         return a / (b * b * (b + 1.0))
     after = (a + zeta * _sums(a, b, last, zeta, last, False, x, share)[1]) / ((b + zeta) * (b + zeta))
@@ -294,7 +295,7 @@ class Poisson(Model):
         if stop < 0.0:
             return np.zeros_like(stats[0])
         if zeta == 1.0:
-            below = beta_shares(a, np.full_like(a, stop + 1.0), b / (b + 1.0), 1.0 / (b + 1.0))
+            below = beta_cdfs(a, np.full_like(a, stop + 1.0), b / (b + 1.0), 1.0 / (b + 1.0))
         else:
             below = np.exp(np.minimum(self._sums(stats, zeta, stop)[0] - self._sums(stats, zeta)[0], 0.0))
         return below.reshape(np.shape(stats[0]))

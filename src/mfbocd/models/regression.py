@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.beta import beta_shares
-from .._kernels.cholesky import add, full
+from .._kernels.beta import beta_cdfs
+from .._kernels.cholesky import rank_one_update, unpack
 from .._kernels.compile import kernel
-from .._kernels.gamma_ratio import half_rises
+from .._kernels.gamma_ratio import half_gamma_ratios
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
@@ -179,7 +179,7 @@ class Regression(Model):
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
         factor = rows[: self._rows].copy()
-        add(factor, np.sqrt(self._worth(rows, zeta)) * np.concatenate([u, y[None]]))
+        rank_one_update(factor, np.sqrt(self._worth(rows, zeta)) * np.concatenate([u, y[None]]))
         self._moved(rows, x)
         rows[: self._rows] = factor
         rows[self._rows] += zeta
@@ -200,7 +200,7 @@ class Regression(Model):
         q = 1.0 / self._worth(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
         if self.noise_var is None:
-            rise = half_rises(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
+            rise = half_gamma_ratios(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
             value = rise - (shape + 0.5 * zeta) * np.log1p(lift / scale)
         else:
             value = -lift
@@ -212,7 +212,7 @@ class Regression(Model):
         With unknown noise the variances are infinite while shape <= 1.
         """
         rows = stats.reshape(self.columns, -1)
-        inner = np.linalg.inv(full(np.ascontiguousarray(rows[: self._rows]), self._size))
+        inner = np.linalg.inv(unpack(np.ascontiguousarray(rows[: self._rows]), self._size))
         z = rows[self._rows - 1 - self._size : self._rows - 1]
         mean = np.einsum("kji,jk->ik", inner, z)
         var = np.einsum("kji,kji->ik", inner, inner)
@@ -250,7 +250,7 @@ class Regression(Model):
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
         df = 2.0 * shape + zeta - 1.0
-        tail = 0.5 * beta_shares(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
+        tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(d > 0.0, 1.0 - tail, tail)
 
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:

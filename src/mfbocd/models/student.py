@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.beta import beta_shares
+from .._kernels.beta import beta_cdfs
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
 from .cost import CostBound, whole_number
@@ -121,7 +121,7 @@ class StudentT(Lattice):
         z = min(max((x - self.mean) / self._unit, -_FAR), _FAR) - self._z
         t = zeta * z * z / self.degrees
         half = np.full(z.size, 0.5)
-        tail = 0.5 * beta_shares(self.degrees * half, half, 1.0 / (1.0 + t), t / (1.0 + t))
+        tail = 0.5 * beta_cdfs(self.degrees * half, half, 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(z > 0.0, 1.0 - tail, tail)
 
     def _make_nodes(self, zeta: float) -> Nodes:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.beta import beta_shares
-from .._kernels.cholesky import add, full, squared
-from .._kernels.gamma_ratio import log_rises
+from .._kernels.beta import beta_cdfs
+from .._kernels.cholesky import rank_one_update, solve_squared, unpack
+from .._kernels.gamma_ratio import log_gamma_ratios
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, whole
 from .base import Array
@@ -133,13 +133,13 @@ class VectorAutoregressive(Elliptical):
     def _solved(self, rows: Array, y: Array) -> tuple[Array, Array]:
         """u . P^-1 u, (K,); and the scale's factor inverted times y - B^T u, (d, K)."""
         vector = np.concatenate([self._coming(rows), np.broadcast_to(y[:, None], (y.size, rows.shape[1]))])
-        squared(np.ascontiguousarray(rows[: self._rows]), vector)  # leaves L^-1 vector
+        solve_squared(np.ascontiguousarray(rows[: self._rows]), vector)  # leaves L^-1 vector
         return np.asarray((vector[: self._size] ** 2).sum(axis=0)), vector[self._size :]
 
     def _forecast(self, rows: Array) -> tuple[Array, Array, Array]:
         """B^T u, (d, K), the scale's factor, (K, d, d), and u . P^-1 u, (K,), in units of the prior scale."""
         spread, ahead = self._solved(rows, np.zeros(self.dimension))
-        root = full(np.ascontiguousarray(rows[: self._rows]), self._size + self.dimension)
+        root = unpack(np.ascontiguousarray(rows[: self._rows]), self._size + self.dimension)
         root = root[:, self._size :, self._size :]
         return -np.einsum("kij,jk->ik", root, ahead), root, spread
 
@@ -166,7 +166,7 @@ class VectorAutoregressive(Elliptical):
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
         factor = rows[: self._rows].copy()
-        add(factor, math.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
+        rank_one_update(factor, math.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
         rows[: self._rows] = factor
         rows[self._rows] += zeta
         if self._lags:
@@ -184,7 +184,7 @@ class VectorAutoregressive(Elliptical):
         nu = self.degrees + rows[self._rows]
         i, j = np.tril_indices(self._size + d)
         root = np.log(rows[np.flatnonzero(i == j)[self._size :]]).sum(axis=0) + self._log_unit
-        front = log_rises(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
+        front = log_gamma_ratios(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
         tail = 0.5 * (nu + zeta) * np.log1p((away**2).sum(axis=0) / q)
         return np.asarray(front - tail).reshape(stats.shape[1:])
 
@@ -208,7 +208,7 @@ class VectorAutoregressive(Elliptical):
         mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
         t = np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / square
         a, half = np.broadcast_to(0.5 * df, t.shape).ravel(), np.full(t.size, 0.5)
-        tail = 0.5 * beta_shares(a, half, (1.0 / (1.0 + t)).ravel(), (t / (1.0 + t)).ravel()).reshape(t.shape)
+        tail = 0.5 * beta_cdfs(a, half, (1.0 / (1.0 + t)).ravel(), (t / (1.0 + t)).ravel()).reshape(t.shape)
         return np.where(x[:, None] < mean, tail, 1.0 - tail).reshape((self.dimension, *stats.shape[1:]))
 
     def components(self, stats: Array, zeta: float) -> Components:
@@ -223,7 +223,7 @@ class VectorAutoregressive(Elliptical):
         The variances are infinite up to d + 1 degrees.
         """
         d, rows = self.dimension, stats.reshape(self.columns, -1)
-        factor = full(np.ascontiguousarray(rows[: self._rows]), self._size + d)
+        factor = unpack(np.ascontiguousarray(rows[: self._rows]), self._size + d)
         inner = np.linalg.inv(factor[:, : self._size, : self._size])
         # from the units of the prior scale to those of the data: u = into . lags, x = back . reading
         back = self._sd[:, None] * self._back

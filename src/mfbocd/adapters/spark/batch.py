@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...io.config import Config
 from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
-from .worker import Given, Observers, worker_of
+from .worker import InputRow, Observers, get_worker
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,12 +74,12 @@ def detect_batch(
 
         raws = [frame[f"raw_{i}"].tolist() for i in range(len(job.columns or "1"))]
         payloads = zip(*raws, strict=True) if job.columns else map(plain, raws[0])
-        unfit = frame["unfit"].astype(object).where(frame["unfit"].notna(), None).tolist()
-        rows = [Given(*row) for row in zip(frame["time"].tolist(), payloads, unfit, strict=True)]
+        rejected = frame["rejected"].astype(object).where(frame["rejected"].notna(), None).tolist()
+        rows = [InputRow(*row) for row in zip(frame["time"].tolist(), payloads, rejected, strict=True)]
         name = named_by[0]
         name = name.item() if hasattr(name, "item") else name
-        told, _ = worker_of(job).follow(None if name != name else name, rows, None)
-        answer = pd.DataFrame([values(row) for row in told], columns=["key", "time", *OWN], dtype=object)
-        return answer.where(answer.notna(), None) if answer.size else answer
+        result, _ = get_worker(job).process(None if name != name else name, rows, None)
+        frame_out = pd.DataFrame([values(row) for row in result], columns=["key", "time", *OWN], dtype=object)
+        return frame_out.where(frame_out.notna(), None) if frame_out.size else frame_out
 
     return named(rows_in.groupBy("key").applyInPandas(follow, inner_schema(df, key, config)), df, key, time)

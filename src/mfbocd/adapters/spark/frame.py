@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from ...io.config import Config
 from .cache import Cache
-from .worker import NO_TIME, Job, Observers, Told
+from .worker import NO_TIME, Job, Observers, OutputRow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -25,12 +25,12 @@ DAY = timedelta(days=1)
 EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 
 
-def steps(answer: DataFrame) -> DataFrame:
+def steps(result: DataFrame) -> DataFrame:
     """Return the rows of a result that are steps of detectors.
 
     Parameters
     ----------
-    answer : DataFrame
+    result : DataFrame
         The result of `detect_stream` or `detect_batch`.
 
     Returns
@@ -38,15 +38,15 @@ def steps(answer: DataFrame) -> DataFrame:
     DataFrame
         The steps, without the column ``problem``.
     """
-    return answer.where("problem IS NULL").drop("problem")
+    return result.where("problem IS NULL").drop("problem")
 
 
-def problems(answer: DataFrame) -> DataFrame:
+def problems(result: DataFrame) -> DataFrame:
     """Return the rows of a result that came late or that no detector could use.
 
     Parameters
     ----------
-    answer : DataFrame
+    result : DataFrame
         The result of `detect_stream` or `detect_batch`.
 
     Returns
@@ -54,8 +54,8 @@ def problems(answer: DataFrame) -> DataFrame:
     DataFrame
         The key, the time, and the ``problem``.
     """
-    keep = [name for name in answer.columns if name not in OWN or name == "problem"]
-    return answer.where("problem IS NOT NULL").select(*keep)
+    keep = [name for name in result.columns if name not in OWN or name == "problem"]
+    return result.where("problem IS NOT NULL").select(*keep)
 
 
 def job_of(
@@ -135,7 +135,7 @@ def job_of(
     for field, column in (("key", key), ("time", time)):
         if column in OWN:
             raise ValueError(
-                f"{field} must not bear the name of a column of the answer, as {column!r} does: rename it"
+                f"{field} must not have the name of a column of the result, as {column!r} does: rename it"
             )
     if df.schema[places[0]].dataType.typeName() == "map":
         raise ValueError(f"readings must not be a map, as {places[0]!r} is: make it a struct or a text")
@@ -215,20 +215,20 @@ def _taken(df: DataFrame, key: str, time: str, raw: list[Column], ahead: timedel
         at = sql.unix_micros(sql.concat(df[time].cast("string"), sql.lit("Z")).cast("timestamp"))
     else:
         at = df[time].cast("long")
-    unfit = sql.lit(None).cast("string")
+    rejected = sql.lit(None).cast("string")
     if ahead is not None:
         # Spark notes a micro-batch's clock with its offsets, so a replay compares with the same
         most = sql.unix_micros(sql.current_timestamp()) + sql.lit(ahead // timedelta(microseconds=1))
-        unfit = sql.when(at > most, sql.lit(f"ahead: more than max_ahead = {ahead} after the clock"))
+        rejected = sql.when(at > most, sql.lit(f"ahead: more than max_ahead = {ahead} after the clock"))
     parsed = df.sparkSession.conf.get("spark.sql.columnNameOfCorruptRecord")
     if parsed in df.columns:
         damaged = sql.concat(sql.lit("not of the schema: "), sql.substring(df[parsed].cast("string"), 1, 200))
-        unfit = sql.when(df[parsed].isNotNull(), damaged).otherwise(unfit)
+        rejected = sql.when(df[parsed].isNotNull(), damaged).otherwise(rejected)
     return df.select(
         df[key].alias("key"),
         sql.coalesce(at, sql.lit(NO_TIME)).alias("time"),
         *(column.alias(f"raw_{i}") for i, column in enumerate(raw)),
-        unfit.alias("unfit"),
+        rejected.alias("rejected"),
     )
 
 
@@ -263,12 +263,12 @@ def inner_schema(df: DataFrame, key: str, config: Config) -> StructType:
     return schema
 
 
-def values(told: Told) -> tuple[Any, ...]:
+def values(row: OutputRow) -> tuple[Any, ...]:
     """Return one row of the result, in the order of `inner_schema`.
 
     Parameters
     ----------
-    told : Told
+    row : OutputRow
         A worker's step or problem.
 
     Returns
@@ -276,19 +276,19 @@ def values(told: Told) -> tuple[Any, ...]:
     tuple[Any, ...]
         The row.
     """
-    step = told.step
+    step = row.step
     if step is None:
-        return (told.key, told.time, *(None,) * (len(OWN) - 1), told.problem)
+        return (row.key, row.time, *(None,) * (len(OWN) - 1), row.problem)
     seen = (step.tick, step.fidelity, step.x, step.cost, step.mean, step.p_change)
-    return (told.key, told.time, *seen, step.alarm, step.changed_at, step.confidence, None)
+    return (row.key, row.time, *seen, step.alarm, step.changed_at, step.confidence, None)
 
 
-def named(answer: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
+def named(result: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
     """Return the result with the original names of the key and the time, and the original type of the time.
 
     Parameters
     ----------
-    answer : DataFrame
+    result : DataFrame
         The workers' rows.
     df : DataFrame
         The frame.
@@ -310,7 +310,7 @@ def named(answer: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
         at = sql.expr(f"timestampadd(MICROSECOND, time, {EPOCH})")
     else:
         at = sql.timestamp_micros("time") if isinstance(kind, TimestampType) else sql.col("time").cast(kind)
-    return answer.select(sql.col("key").alias(key), at.alias(time), *OWN)
+    return result.select(sql.col("key").alias(key), at.alias(time), *OWN)
 
 
 def plain(raw: Any) -> Any:

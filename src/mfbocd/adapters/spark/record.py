@@ -1,4 +1,4 @@
-"""What Spark keeps of a stream, as one value of bytes: its schema never changes, the version in it does."""
+"""The state that Spark stores per stream: one value of bytes with a version of its own."""
 
 from __future__ import annotations
 
@@ -9,49 +9,51 @@ from typing import NamedTuple
 from ...belief.serialization import MAGIC as DETECTOR
 
 MAGIC = b"MFSK"
-VERSION = 2
-"""1 did not say which policy decided, whether streams shared a price, nor what was read at the times seen."""
+VERSION = 1
+"""The only version that is read. A migration from an older version would go into `unpack`."""
 REMEMBERED = 64
-"""Times that a row seen before is distinguished from a late one by."""
+"""Number of applied times that are stored, to distinguish a repeated row from a late one."""
 _HEAD = struct.Struct("<4sB32s?BH")  # magic, version, config, shared, bytes of the policy's name, times
 
 
 class Record(NamedTuple):
-    """One stream between two micro-batches."""
+    """The state of one stream between two micro-batches."""
 
     config: str | None
-    """Fingerprint of the config it was followed under; None of a detector that came from elsewhere."""
+    """Digest of the configuration; None for a detector that was saved elsewhere."""
     shared: bool
-    """Whether it paid the price of a group."""
+    """Whether it shared a budget with others."""
     policy: str
-    """The kind of policy that decided."""
-    seen: tuple[int, ...]
-    """The last times applied, rising."""
-    marks: tuple[int, ...]
-    """A 32-bit mark of the row applied at each of them."""
-    blob: bytes
+    """Name of the policy's class."""
+    times: tuple[int, ...]
+    """The last applied times, in ascending order."""
+    checksums: tuple[int, ...]
+    """A 32-bit checksum of the row applied at each of them."""
+    state: bytes
     """`Detector.to_bytes`."""
 
 
-def pack(config: str, shared: bool, policy: str, seen: Sequence[int], marks: Sequence[int], blob: bytes) -> bytes:
-    """A record as bytes.
+def pack(
+    config: str, shared: bool, policy: str, times: Sequence[int], checksums: Sequence[int], state: bytes
+) -> bytes:
+    """Return a record as bytes.
 
     >>> data = pack("ab" * 32, False, "Budget", [3, 4], [7, 8], b"MFBOCD...")
     >>> unpack(data) == Record("ab" * 32, False, "Budget", (3, 4), (7, 8), b"MFBOCD...")
     True
     """
-    times, of = list(seen)[-REMEMBERED:], list(marks)[-REMEMBERED:]
+    last, sums = list(times)[-REMEMBERED:], list(checksums)[-REMEMBERED:]
     name = policy.encode()
-    head = _HEAD.pack(MAGIC, VERSION, bytes.fromhex(config), shared, len(name), len(times))
-    return head + name + struct.pack(f"<{len(times)}q{len(times)}I", *times, *of) + blob
+    head = _HEAD.pack(MAGIC, VERSION, bytes.fromhex(config), shared, len(name), len(last))
+    return head + name + struct.pack(f"<{len(last)}q{len(last)}I", *last, *sums) + state
 
 
 def unpack(data: bytes) -> Record:
-    """What `pack` was given, or a saved detector with no times seen; ValueError, saying why, for anything else."""
+    """Return the record of `pack`, or of a saved detector, which has no times; raise ValueError for anything else."""
     if data.startswith(DETECTOR):
         return Record(None, False, "", (), (), data)
     if len(data) <= len(MAGIC) or not data.startswith(MAGIC):
-        raise ValueError("the state is neither a followed stream nor a saved detector: it begins with neither's mark")
+        raise ValueError("the state is neither a record of a stream nor a saved detector")
     version = data[len(MAGIC)]
     if version != VERSION:
         raise ValueError(

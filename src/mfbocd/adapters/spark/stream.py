@@ -14,7 +14,7 @@ from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
 from .group import GroupBudget, Prices
 from .java import PROVIDER, ROCKSDB
-from .worker import Given, Job, Observers, worker_of
+from .worker import InputRow, Job, Observers, get_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,14 +108,14 @@ def detect_stream(
             if name not in start.columns:
                 raise ValueError(f"start must have the columns {key} and state, but has {', '.join(start.columns)}")
         begin = start.select(start[key].alias("key"), start["state"].alias("state")).groupBy("key")
-    answer = rows.groupBy("key").transformWithState(
+    result = rows.groupBy("key").transformWithState(
         statefulProcessor=Follower(job, None if group is None else group.prices),
         outputStructType=inner_schema(df, key, config),
         outputMode="Append",
         timeMode="None",
         initialState=begin,
     )
-    return named(answer, df, key, time)
+    return named(result, df, key, time)
 
 
 class Follower(StatefulProcessor):
@@ -140,21 +140,21 @@ class Follower(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802 (Spark's name)
         """Process all rows of one stream in this micro-batch."""
-        worker = worker_of(self.job)
-        given: list[Given] = []
+        worker = get_worker(self.job)
+        given: list[InputRow] = []
         for row in rows:
             if not given:
                 at = row.__fields__.index("time")
                 first = row.__fields__.index("raw_0")
-                unfit = row.__fields__.index("unfit")
+                rejected = row.__fields__.index("rejected")
             raw = row[first : first + len(self.job.columns)] if self.job.columns else plain(row[first])
-            given.append(Given(row[at], raw, row[unfit]))
+            given.append(InputRow(row[at], raw, row[rejected]))
         kept = self._record.get()
         price = None if self.prices is None else self.prices.of(_batch())
-        told, record = worker.follow(key[0], given, None if kept is None else bytes(kept[0]), price)
+        result, record = worker.process(key[0], given, None if kept is None else bytes(kept[0]), price)
         if record is not None:
             self._record.update((record,))
-        return iter([_ROW(*values(row)) for row in told])
+        return iter([_ROW(*values(row)) for row in result])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store a detector that the query continues from."""
@@ -166,7 +166,7 @@ class Follower(StatefulProcessor):
 
 def _batch() -> int:
     context = TaskContext.get()
-    told = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    if told is None:
-        raise RuntimeError("Spark does not tell the number of the micro-batch, which a group's price depends on")
-    return int(told)
+    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+    if batch is None:
+        raise RuntimeError("Spark does not provide the number of the micro-batch, which a group's price depends on")
+    return int(batch)

@@ -1,4 +1,4 @@
-"""What a worker does with the rows of one stream: order them, refuse what is unfit, step the stream's detector."""
+"""Processing of the rows of one stream in a worker: sort them, reject invalid ones, step the stream's detector."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...belief.hazard import Learned
-from ...belief.serialization import unpack as unpack_blob
+from ...belief.serialization import unpack as unpack_state
 from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import restore
 from ...detector.step import Step, reading
 from ...io.config import Config
-from ...policy import Budget, Net
+from ...policy import Net
 from .cache import Cache, CacheError
 from .record import Record, pack, unpack
 
 NO_TIME = -(2**63)
-"""Stands for an empty time, so that a column of times is one of whole numbers to pandas too."""
+"""An empty time. A number instead of null, because pandas would turn a column with nulls into floats."""
 
 Observers = Mapping[str, Callable[[Any], Any]]
 
 
-class Given(NamedTuple):
+class InputRow(NamedTuple):
     """One row of a stream."""
 
     time: int
     raw: Any
-    """What the observers take; where fidelities have columns, their values in the order of `Job.columns`."""
-    unfit: str | None = None
-    """What was wrong with the row before it came here."""
+    """The input of the observers; where fidelities have columns, their values in the order of `Job.columns`."""
+    rejected: str | None = None
+    """Why the row was rejected before it reached the worker."""
 
 
-class Told(NamedTuple):
-    """One row of the answer: a step, or what was wrong with the row."""
+class OutputRow(NamedTuple):
+    """One row of the result: a step, or the problem with an input row."""
 
     key: Any
     time: int | None
@@ -50,39 +50,52 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """What is sent to the workers."""
+    """Everything that is sent to the workers."""
 
     token: str
-    """Of this query: a worker that has met it need not load its networks again."""
+    """Identifies the query, so that a worker process loads its networks only once."""
     config: dict[str, Any]
     columns: tuple[str, ...] | None
-    """Fidelities that have a column of readings; None where there is a raw payload."""
+    """Fidelities that have a column of readings; None if there is a raw payload."""
     observers: Observers | Callable[[], Observers]
     cache: Cache | None = None
     keys: frozenset[Any] | None = None
     shared: bool = False
-    """Whether all streams pay one price, which comes with the micro-batch."""
+    """Whether all streams share a budget; the price then depends on the micro-batch."""
     max_ahead: int | None = None
-    """How far a time may lie ahead of the last one applied."""
+    """How far a time may lie ahead of the last applied one."""
 
 
-_MET: dict[str, Worker] = {}
+_WORKERS: dict[str, Worker] = {}
 
 
-def worker_of(job: Job) -> Worker:
-    """This process's worker for the job, made when it is first asked for."""
-    if job.token not in _MET:
-        _MET[job.token] = Worker(job)
-    return _MET[job.token]
+def get_worker(job: Job) -> Worker:
+    """Return the worker of this process for a job; create it on first use."""
+    if job.token not in _WORKERS:
+        _WORKERS[job.token] = Worker(job)
+    return _WORKERS[job.token]
 
 
 def stream_seed(seed: int, key: Any) -> int:
-    """The seed of one stream's detector: the first 53 bits of SHA-256 of the config's seed, a slash and the key.
+    """Return the seed of one stream: the first 53 bits of SHA-256 of the configuration's seed, a slash and the key.
 
-    The key is taken as text: a string as it is, a whole number in decimal, bytes in hexadecimal, a time in ISO
-    format. So it is the same in every process and in either of `detect_stream` and `detect_batch`, and streams draw
-    independently.
+    The seed is the same in every process, and in `detect_stream` and `detect_batch`. Streams draw independently.
 
+    Parameters
+    ----------
+    seed : int
+        Seed of the configuration.
+    key : Any
+        Key of the stream. It is used as text: a string as it is, an integer in decimal, bytes in hexadecimal, a time
+        in ISO format.
+
+    Returns
+    -------
+    int
+        The seed, below 2**53.
+
+    Examples
+    --------
     >>> stream_seed(0, "press 7"), stream_seed(0, "press 8"), stream_seed(1, "press 7")
     (1690845835711661, 5828069422146447, 4164798791364914)
     """
@@ -94,165 +107,175 @@ def stream_seed(seed: int, key: Any) -> int:
 
 
 class Worker:
-    """Config, observers and a detector before its first tick, made once a process."""
+    """The configuration, the observers and a detector before its first tick; one per process and query."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.config = Config.parse(job.config)
         self.digest = self.config.digest()
-        self._at: tuple[Any, int] = (None, NO_TIME)
+        self._current: tuple[Any, int] = (None, NO_TIME)
         found = job.observers() if callable(job.observers) else job.observers
         if job.columns is None:
             _check(self.config, found)
-            self.observers = {name: self._remembered(name, observe) for name, observe in found.items()}
+            self.observers = {name: self._cached(name, observe) for name, observe in found.items()}
         else:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
-        self.fresh = self.config.detector(self.observers)
+        self.fresh = self.config.detector(self.observers, shared=job.shared)
         self._rule: tuple[float | None, Net | None] = (None, None)
 
-    def follow(
-        self, key: Any, rows: list[Given], record: bytes | None, price: float | None = None
-    ) -> tuple[list[Told], bytes | None]:
-        """The answer to the rows of one stream, and its new record; None if it is as it was.
+    def process(
+        self, key: Any, rows: list[InputRow], saved: bytes | None, price: float | None = None
+    ) -> tuple[list[OutputRow], bytes | None]:
+        """Apply the rows of one stream in the order of their times.
 
-        Rows are taken in the order of their times. A time seen before is passed over if its row is the same; another
-        row of that time, one before the last applied and not among the last remembered (late), one too far ahead and
-        one that no detector can use are reported and change nothing.
+        A row that was applied before is skipped. Reported without effect are: another row of a time that was applied,
+        a late row (before the last applied time and not among the remembered ones), a row too far ahead, and a row
+        that no detector can use.
+
+        Parameters
+        ----------
+        key : Any
+            Key of the stream.
+        rows : list of InputRow
+            Its rows in this micro-batch.
+        saved : bytes or None
+            The stream's record; None for a new stream.
+        price : float or None
+            Price of the micro-batch, if the streams share a budget.
+
+        Returns
+        -------
+        tuple of list of OutputRow, and bytes or None
+            The result, and the new record; None if it is unchanged.
         """
-        known = self.job.keys
+        expected = self.job.keys
         empty = key is None or key != key
-        if empty or (known is not None and key not in known):
+        if empty or (expected is not None and key not in expected):
             unknown = "the key is empty" if empty else f"the key {key!r} is none of those expected"
-            return [Told(key, _time(row), None, row.unfit or unknown) for row in rows], None
-        kept = None if record is None else unpack(record)
-        detector = self._detector(key, kept, price)
-        seen, marks = (list(kept.seen), list(kept.marks)) if kept else ([], [])
-        told = []
-        moved = False
+            return [OutputRow(key, _time(row), None, row.rejected or unknown) for row in rows], None
+        record = None if saved is None else unpack(saved)
+        detector = self._detector(key, record, price)
+        times, checksums = (list(record.times), list(record.checksums)) if record else ([], [])
+        result = []
+        changed = False
         for row in _ordered(rows):
             step: Step | None = None
-            why = row.unfit or self._unfit(row, seen, marks)
-            if why is None:
-                self._at = (key, row.time)
+            problem = row.rejected or self._problem(row, times, checksums)
+            if problem is None:
+                self._current = (key, row.time)
                 try:
                     step = detector.step(row.raw)
                 except CacheError:
                     raise
-                # whatever an observer or the model makes of a poisoned payload: the other streams must go on
+                # any error of an observer or the model concerns this row only: the other streams must continue
                 except Exception as error:
-                    why = f"{type(error).__name__}: {error}"
+                    problem = f"{type(error).__name__}: {error}"
                 else:
-                    seen.append(row.time)
-                    marks.append(_mark(row))
-                    moved = True
-            if step is not None or why:
-                told.append(Told(key, _time(row), step, why))
-        if not moved:
-            return told, None
-        kind = type(detector.policy).__name__
-        return told, pack(self.digest, self.job.shared, kind, seen, marks, detector.to_bytes())
+                    times.append(row.time)
+                    checksums.append(_checksum(row))
+                    changed = True
+            if step is not None or problem:
+                result.append(OutputRow(key, _time(row), step, problem))
+        if not changed:
+            return result, None
+        policy = type(detector.policy).__name__
+        return result, pack(self.digest, self.job.shared, policy, times, checksums, detector.to_bytes())
 
-    def _unfit(self, row: Given, seen: list[int], marks: list[int]) -> str | None:
-        """Why a row cannot be applied: nothing to say ("") of one that was, None if it can."""
+    def _problem(self, row: InputRow, times: list[int], checksums: list[int]) -> str | None:
+        """Return why a row cannot be applied; None if it can, "" if it was applied before and is to be skipped."""
         if row.time == NO_TIME:
             return "the time is empty"
-        if not seen:
+        if not times:
             return None
-        if row.time > seen[-1]:
+        if row.time > times[-1]:
             most = self.job.max_ahead
-            if most is None or row.time - seen[-1] <= most:
+            if most is None or row.time - times[-1] <= most:
                 return None
-            return f"ahead: {row.time - seen[-1]} after {seen[-1]}, more than max_ahead = {most}"
-        at = bisect_left(seen, row.time)
-        if at == len(seen) or seen[at] != row.time:
-            return f"late: {seen[-1]} was seen before it"
-        return "" if marks[at] == _mark(row) else "conflict: another row of this time was applied"
+            return f"ahead: {row.time - times[-1]} after {times[-1]}, more than max_ahead = {most}"
+        index = bisect_left(times, row.time)
+        if index == len(times) or times[index] != row.time:
+            return f"late: {times[-1]} was seen before it"
+        return "" if checksums[index] == _checksum(row) else "conflict: another row of this time was applied"
 
-    def _detector(self, key: Any, kept: Record | None, price: float | None) -> Detector:
-        """The stream's detector: a new one for each stream, so that nothing of another's can be left in it."""
-        if kept is not None and kept.config is None:
-            detector = Detector.from_bytes(kept.blob, observers=self.observers)
-            self._match(detector)
+    def _detector(self, key: Any, record: Record | None, price: float | None) -> Detector:
+        """Return the stream's detector, which shares no state with that of another stream."""
+        if record is not None and record.config is None:
+            detector = Detector.from_bytes(record.state, observers=self.observers)
+            self._check_detector(detector)
             if price is not None:
                 detector.policy = self._net(price)
             return detector
         detector = copy.copy(self.fresh)
         if price is not None:
             detector.policy = self._net(price)
-        if kept is None:
+        if record is None:
             detector.seed = stream_seed(self.config.seed, key)
             detector._adopt(fresh_state(detector.model, detector._filter.setup, detector.seed), 0.0)
             return detector
-        self._same(kept, detector)
-        restore(detector, *unpack_blob(kept.blob))
+        self._check_record(record, detector)
+        restore(detector, *unpack_state(record.state))
         return detector
 
-    def _same(self, kept: Record, detector: Detector) -> None:
-        """Refuse a record that was written under other conditions."""
-        if kept.config != self.digest:
+    def _check_record(self, record: Record, detector: Detector) -> None:
+        """Refuse a record that was written with another configuration, group or policy."""
+        if record.config != self.digest:
             raise ValueError(
-                "the checkpoint's streams were followed under another config: model, fidelities, hazard, policy, "
-                "alarm and seed must be as they were. Use that config, or another checkpoint."
+                "the checkpoint was written with another config: model, fidelities, hazard, policy, alarm and seed "
+                "must not change. Use that config, or another checkpoint."
             )
-        if kept.shared != self.job.shared:
-            was, now = ("with", "without") if kept.shared else ("without", "with")
+        if record.shared != self.job.shared:
+            was, now = ("with", "without") if record.shared else ("without", "with")
             raise ValueError(
-                f"the checkpoint's streams were followed {was} a group's budget and cannot go on {now} one: "
-                f"continue {was} it, or begin another checkpoint"
+                f"the checkpoint was written {was} a group's budget and cannot be continued {now} one: "
+                f"continue {was} it, or use another checkpoint"
             )
-        if kept.policy != type(detector.policy).__name__:
+        if record.policy != type(detector.policy).__name__:
             raise ValueError(
-                f"the checkpoint's streams were decided by {kept.policy}, not by {detector.policy!r}: "
-                "begin another checkpoint"
+                f"the checkpoint was written with the policy {record.policy}, not {detector.policy!r}: "
+                "use another checkpoint"
             )
 
     def _net(self, price: float) -> Net:
-        """What all streams of a micro-batch decide by."""
-        known, rule = self._rule
-        if rule is None or known != price:
+        """Return the policy of all streams of a micro-batch."""
+        cached, rule = self._rule
+        if rule is None or cached != price:
             gain = self.fresh.policy.gain
             assert gain is not None
             rule = Net(price, gain=gain).bind(self.fresh.fidelities)
             self._rule = (price, rule)
         return rule
 
-    def _match(self, detector: Detector) -> None:
-        """Refuse a saved detector that this config would not have made; only its seed may be its own."""
+    def _check_detector(self, detector: Detector) -> None:
+        """Refuse a saved detector with another configuration; only its seed may differ."""
         for field in ("model", "fidelities", "alarm", "pruning", "missing", "on_error", "shadow", "policy", "hazard"):
             mine, theirs = _shown(self.fresh, field), _shown(detector, field)
             if mine != theirs and not (field == "policy" and self._replaced(detector)):
                 raise ValueError(f"the saved detector has another {field} than the config: {theirs}, not {mine}")
 
     def _replaced(self, detector: Detector) -> bool:
-        """Whether its policy is that of a stream in a group, which the group's price replaces."""
+        """Whether the policy is that of a stream in a group, which the price of the micro-batch replaces."""
         policy = detector.policy
         return self.job.shared and isinstance(policy, Net) and policy.gain == self.fresh.policy.gain
 
-    @property
-    def budget(self) -> Budget:
-        """The config's budget, before its first tick, where one price serves all streams."""
-        assert isinstance(self.fresh.policy, Budget)
-        return self.fresh.policy
-
-    def _remembered(self, name: str, observe: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def _cached(self, name: str, observe: Callable[[Any], Any]) -> Callable[[Any], Any]:
         cache = self.job.cache
         if cache is None:
             return observe
 
         def read(raw: Any) -> Any:
-            stream, time = self._at
+            stream, time = self._current
             try:
-                held = cache.get(stream, time, name)
+                found = cache.get(stream, time, name)
             except Exception as error:
-                raise CacheError(_failed(cache, "get", self._at, name, error)) from error
-            if held is not None:
-                return held[0]
-            # what is no reading is this row's problem, and is not kept
+                raise CacheError(_failed(cache, "get", self._current, name, error)) from error
+            if found is not None:
+                return found[0]
+            # an invalid reading is a problem of this row, and is not cached
             x = reading(self.fresh.model, observe(raw), self.config.missing)
             try:
                 cache.put(stream, time, name, x)
             except Exception as error:
-                raise CacheError(_failed(cache, "put", self._at, name, error)) from error
+                raise CacheError(_failed(cache, "put", self._current, name, error)) from error
             return x
 
         return read
@@ -282,20 +305,20 @@ def _check(config: Config, observers: Observers) -> None:
             )
 
 
-def _ordered(rows: list[Given]) -> list[Given]:
-    """By time; of rows with the same time an order that does not depend on how they came."""
+def _ordered(rows: list[InputRow]) -> list[InputRow]:
+    """Sort by time; rows with the same time are sorted by content, so that their order of arrival does not matter."""
     if len({row.time for row in rows}) < len(rows):
         return sorted(rows, key=lambda row: (row.time, repr(_comparable(row.raw))))
     return sorted(rows, key=lambda row: row.time)
 
 
-def _mark(row: Given) -> int:
-    """Differs if the rows do (but for 1 in 2^32), the same in every process."""
+def _checksum(row: InputRow) -> int:
+    """Return a checksum of the row's content, the same in every process."""
     return zlib.crc32(repr(_comparable(row.raw)).encode())
 
 
 def _comparable(raw: Any) -> Any:
-    """Equal numbers and missing ones in one form."""
+    """Bring equal numbers, and missing ones, into one form."""
     if isinstance(raw, dict):
         return {name: _comparable(value) for name, value in raw.items()}
     if isinstance(raw, (list, tuple)):
@@ -307,7 +330,7 @@ def _comparable(raw: Any) -> Any:
     return raw
 
 
-def _time(row: Given) -> int | None:
+def _time(row: InputRow) -> int | None:
     return None if row.time == NO_TIME else row.time
 
 
