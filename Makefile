@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo paper study docs reference test check coverage lint bench bench-accuracy bench-service bench-spark clean
+.PHONY: help demo paper study docs reference test check check-minimum coverage lint bench bench-accuracy bench-service bench-spark clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -59,6 +59,14 @@ lint: $(VENV)/.test ## style, types and the import order of the packages
 check: $(VENV)/.test ## the fast tests, in under two minutes
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" --hypothesis-profile=quick
 
+check-minimum: ## the fast tests with the oldest numpy, numba and click that pyproject.toml allows (Python 3.11 or 3.12)
+	$(MAKE) VENV=.venv-minimum .venv-minimum/.minimum
+	$(MAKE) VENV=.venv-minimum check
+
+$(VENV)/.minimum: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[test,lint]" "numpy==1.26.*" "numba==0.60.*" "click==8.1.*"
+	@touch $@ $(VENV)/.test
+
 test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -80,4 +88,4 @@ bench-accuracy: $(VENV)/.bench $(VENV)/.test ## accuracy on annotated series, an
 	$(BIN)/python -m benchmarks.delay
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) .venv-minimum site .pytest_cache .mypy_cache .ruff_cache .hypothesis out

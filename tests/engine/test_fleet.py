@@ -38,7 +38,7 @@ def test_a_fleet_equals_detectors(case: Case, prune) -> None:  # type: ignore[no
         assert fleet.extract(i).to_bytes() == d.to_bytes()
     assert fleet.spent == sum(d.spent for d in alone)
     np.testing.assert_allclose(fleet.log_evidence, [d.log_evidence for d in alone], rtol=1e-12)
-    np.testing.assert_allclose(fleet.p_changed(5), [d.changed(5) for d in alone], atol=1e-12)
+    np.testing.assert_allclose(fleet.p_changed(5), [d.p_changed(5) for d in alone], atol=1e-12)
     np.testing.assert_allclose(fleet.mean, [d.mean for d in alone], rtol=1e-12)
 
 

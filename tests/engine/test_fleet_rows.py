@@ -96,7 +96,7 @@ class Twins:
             if d.ticks:
                 for mine, theirs in zip(fleet.run_length(name), d.run_length, strict=True):
                     np.testing.assert_array_equal(mine, theirs)
-        assert fleet.p_changed(3).tolist() == [d.changed(3) for d in alone]
+        assert fleet.p_changed(3).tolist() == [d.p_changed(3) for d in alone]
 
     def add(self) -> None:
         self.alone[f"a{self.added}"] = self.make(self.seed + self.added)

@@ -309,9 +309,7 @@ BUDGETS: dict[str, Callable[[int], mf.Budget]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", WAYS_TO_SPEND)
-@pytest.mark.parametrize(
-    "budget", [lambda n: mf.Budget(8.0 * n), lambda n: mf.Budget(share=0.25)], ids=["8", "share"]
-)
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 def test_the_same_configuration_spends_the_same_total_everywhere(
     how: str, budget: Callable[[int], mf.Budget]
 ) -> None:

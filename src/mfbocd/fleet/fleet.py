@@ -186,7 +186,7 @@ class Fleet(StreamSet):
             Index of each fidelity, shape (m,).
         """
         rows = self._names.rows(streams)
-        return self._decide(rows, self._costs(raws, len(rows)))[0]
+        return self._decide(rows, self._quoted(raws, len(rows)))[0]
 
     @alone
     def decide(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Decision:
@@ -205,21 +205,22 @@ class Fleet(StreamSet):
             Choices, the gains that the policy uses, and the prices.
         """
         rows = self._names.rows(streams)
-        choice, gains = self._decide(rows, self._costs(raws, len(rows)))
+        choice, gains = self._decide(rows, self._quoted(raws, len(rows)))
         return Decision(rows, choice, gains, self._prices(rows))
 
-    def _decide(self, rows: Choices, costs: Array) -> tuple[Choices, Array]:
+    def _decide(self, rows: Choices, quoted: Array | None) -> tuple[Choices, Array]:
         none = np.empty((len(rows), 0))
         if len(self.fidelities) == 1:
             return np.zeros(len(rows), dtype=np.int64), none
         policy = self.policy
-        seeds, ticks = self._rows.seed[rows], self._rows.ticks(rows)
+        seeds, ticks = self._rows.seed[rows], self._rows.tick[rows]
         if policy.gain is None:
             planned = policy.scheduled(seeds, ticks)
             if planned is not None:
                 return planned, none
         gains = self._gains(rows, policy.gain or "joint")
         draws = draw_uniform(seeds, ticks)
+        costs = np.broadcast_to(policy.cost, gains.shape) if quoted is None else quoted
         if self._own is not None:
             return self._own.pick(rows, gains, costs, draws, seeds, ticks), gains
         return (self._shared or policy).pick(gains, costs, draws), gains
@@ -295,9 +296,9 @@ class Fleet(StreamSet):
         """
         rows = self._ready(streams)
         values = readings_of(self, x, rows)
-        costs = self._costs(raws, len(rows))
-        choice = self._decide(rows, costs)[0] if fidelity is None else choices_of(self, fidelity, rows)
-        return self._advance(rows, values, choice, costs[np.arange(len(rows)), choice])
+        quoted = self._quoted(raws, len(rows))
+        choice = self._decide(rows, quoted)[0] if fidelity is None else choices_of(self, fidelity, rows)
+        return self._advance(rows, values, choice, self._paid(quoted, choice))
 
     @alone
     def step(self, raws: Sequence[Any], *, streams: Streams | None = None) -> FleetStep:
@@ -324,10 +325,10 @@ class Fleet(StreamSet):
         rows = self._ready(streams)
         if len(raws) != len(rows):
             raise ValueError(f"raws must have one raw input for each of {len(rows)} streams, not {len(raws)}")
-        costs = self._costs(raws, len(rows))
-        choice = self._decide(rows, costs)[0]
+        quoted = self._quoted(raws, len(rows))
+        choice = self._decide(rows, quoted)[0]
         values = observed(self, rows, choice, raws)
-        return self._advance(rows, values, choice, costs[np.arange(len(rows)), choice])
+        return self._advance(rows, values, choice, self._paid(quoted, choice))
 
     def _ready(self, streams: Streams | None) -> Choices:
         """The rows of the streams that are to be updated."""
@@ -338,14 +339,17 @@ class Fleet(StreamSet):
             self._shared.check(len(rows))
         return rows
 
-    def _costs(self, raws: Sequence[Any] | None, m: int) -> Array:
-        """The cost of each of m streams and fidelity, (m, J)."""
-        policy = self.policy
-        if not policy.priced:
-            return np.broadcast_to(policy.cost, (m, policy.cost.size))
+    def _quoted(self, raws: Sequence[Any] | None, m: int) -> Array | None:
+        """The cost of each fidelity for each of m raw inputs, (m, J); None where costs are numbers."""
+        if not self.policy.priced:
+            return None
         if raws is None or len(raws) != m:
             raise ValueError(f"raws must hold {m} raw inputs: some fidelity's cost is a function of them")
-        return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws]).reshape(m, -1)
+        return np.array([[f.cost_of(raw) for f in self.fidelities] for raw in raws]).reshape(m, len(self.fidelities))
+
+    def _paid(self, quoted: Array | None, choice: Choices) -> Array:
+        """What each stream pays for the chosen fidelity, (m,)."""
+        return self.policy.cost.take(choice) if quoted is None else quoted[np.arange(len(choice)), choice]
 
     def _advance(self, rows: Choices, values: Array, choice: Choices, cost: Array) -> FleetStep:
         """One tick of these streams, all of whose input was checked."""
@@ -356,11 +360,11 @@ class Fleet(StreamSet):
         if units.size:
             fed = values.copy()
             fed[units] = (values[units] - own.offset[scaled]) / own.scale[scaled]
-        gone = np.isnan(values).reshape(m, self.model.dimension).all(axis=1)
+        gone = np.isnan(values) if values.ndim == 1 else np.isnan(values).all(axis=1)
         if gone.any():
             fed = np.where(gone.reshape(m, *[1] * (values.ndim - 1)), 0.0, fed)
             zeta = np.where(gone, 0.0, zeta)
-        tick = own.ticks(rows)
+        tick = own.tick[rows]
         report = np.empty((1, layout.FIELDS, m))
         self._run(rows, fed[None], zeta[None], report)
         if units.size:
@@ -368,6 +372,7 @@ class Fleet(StreamSet):
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
+        own.tick[rows] = tick + 1
         self._pay(rows, cost)
         reported = report_fields(report[0])
         if self.model.dimension > 1:
@@ -379,12 +384,11 @@ class Fleet(StreamSet):
         """Count what readings cost, and let the policy learn from it."""
         with np.errstate(over="ignore"):  # a sum that is infinite cannot be saved: that is soon enough
             self._rows.spent[rows] += cost
-            total = float(cost.sum())
+            if self._shared is not None:
+                self._shared.record(float(cost.sum()), len(rows))
         if self._own is not None:
             self._own.record(rows, cost)
-        elif self._shared is not None:
-            self._shared.record(total, len(rows))
-        elif self._policy.learns and len(rows):
+        elif self._shared is None and self._policy.learns and len(rows):
             self._policy.record_cost(cost)
 
     def _run(self, rows: Choices, x: Array, zeta: Array, report: Array) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,13 +41,15 @@ class Rows:
         self.states = np.tile(fresh, (self.n, 1))
         self.seed = seed + np.arange(n)
         self.states[:, layout.SEED] = self.seed
+        self.tick = np.zeros(n, dtype=np.int64)
+        """Ticks of each stream so far; also in its state, which is far away in memory."""
         self.spent = np.zeros(self.n)
         self.offset = np.zeros(self.n)
         self.scale = np.ones(self.n)
         self.has_units = False
         """Whether some row has another offset than 0 or another scale than 1."""
 
-    _COLUMNS = ("states", "seed", "spent", "offset", "scale")
+    _COLUMNS = ("states", "seed", "tick", "spent", "offset", "scale")
 
     @property
     def capacity(self) -> int:
@@ -66,10 +67,6 @@ class Rows:
         for name in self._COLUMNS:
             setattr(other, name, getattr(self, name).copy())
         return other
-
-    def ticks(self, rows: NDArray[np.int64] | slice) -> NDArray[np.int64]:
-        """Ticks that streams have had: the index of the coming one."""
-        return self.states[rows, layout.TICK].astype(np.int64) + 1
 
     def reserve(self) -> int | None:
         """Have memory for one more row; returns the new capacity if it changed."""
@@ -89,7 +86,7 @@ class Rows:
         """Fill a row; the state must have the layout of `fitted`."""
         self.states[row] = state
         self.states[row, layout.SEED] = seed
-        self.seed[row], self.spent[row] = seed, spent
+        self.seed[row], self.tick[row], self.spent[row] = seed, int(state[layout.TICK]) + 1, spent
         self.offset[row], self.scale[row] = units
         self.has_units = self.has_units or units != (0.0, 1.0)
 
@@ -129,7 +126,3 @@ class Rows:
         wide = states[:, head:].reshape(self.capacity, live, -1)
         wide[:, :, :cap] = self.states[:, head:].reshape(self.capacity, live, cap)
         self.states, self.fresh = states, fresh
-
-    def column(self, name: str) -> Any:
-        """Return one of the columns, as far as it is used."""
-        return getattr(self, name)[: self.n]

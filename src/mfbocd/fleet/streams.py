@@ -88,7 +88,7 @@ class StreamSet(OneThread):
     @property
     def ticks(self) -> NDArray[np.int64]:
         """Number of ticks of each stream so far, shape (n,)."""
-        return self._rows.ticks(slice(len(self)))
+        return self._rows.tick[: len(self)].copy()
 
     @property
     def spent(self) -> float:
