@@ -354,18 +354,18 @@ def test_the_segmenter_takes_the_same() -> None:
 
 
 def test_spark_rows_take_the_same() -> None:
-    follow = pytest.importorskip("mfbocd.adapters.spark.worker")
+    spark = pytest.importorskip("mfbocd.adapters.spark.worker")
     config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"})
-    worker = follow.Worker(follow.Job("token", config.to_dict(), ("full",), {}))
+    worker = spark.Worker(spark.Job("token", config.to_dict(), ("full",), {}))
     for name, (x, expected) in TABLE.items():
-        (told,), record = worker.follow(name, [follow.Given(0, [x])], None)
+        (row,), record = worker.process(name, [spark.InputRow(0, [x])], None)
         if isinstance(expected, type):
-            assert told.step is None, name
-            assert told.problem.startswith(expected.__name__), name
+            assert row.step is None, name
+            assert row.problem.startswith(expected.__name__), name
             assert record is None
         else:
-            assert told.problem is None, name
-            assert told.step.x == (None if expected is MISSING else expected), name
+            assert row.problem is None, name
+            assert row.step.x == (None if expected is MISSING else expected), name
 
 
 def test_labelled_arrays_are_arrays() -> None:
