@@ -320,14 +320,14 @@ def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> 
     fleet = mf.Fleet(40, GAUSSIAN, WAYS, prune=prune, threads=2, policy=mf.Budget(share=0.5))
     xs = np.random.default_rng(2).normal(size=(30, 40))
     for x in xs[:10]:
-        fleet.update(x)
+        fleet.update(x, fleet.choose())
     before = [fleet.extract(i).to_bytes() for i in (0, 39)]
     other = COPIES[how](fleet)
-    steps = [other.update(x) for x in xs[10:]]
+    steps = [other.update(x, other.choose()) for x in xs[10:]]
     assert [fleet.extract(i).to_bytes() for i in (0, 39)] == before
     assert set(fleet.ticks.tolist()) == {10}
     for x, step in zip(xs[10:], steps, strict=True):
-        mine = fleet.update(x)
+        mine = fleet.update(x, fleet.choose())
         assert (mine.choice == step.choice).all()
         assert (mine.mean == step.mean).all()
     assert fleet.spent == other.spent
