@@ -1,8 +1,8 @@
-"""How many observations a service takes: one a request and many, on both databases, with 1 and with 1000 streams.
+"""Throughput of the service: single and batched observations, on both databases, with 1 and with 1000 streams.
 
-Beside each stands the same service with no detector: the same requests, checks, rows and blobs; it writes down what
-it is told, answers with it, and computes nothing.
-What the detector costs is the ratio of the two, from one run on one machine. `python -m benchmarks.service --quick`.
+Each is compared with a service that has no detector: it handles the same requests, checks, rows and states, but
+stores and returns the observations without computing anything. The ratio of the two, from one run on one machine, is
+the cost of the detector. `python -m benchmarks.service --quick`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ CONFIG = {
     "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1}, {"name": "gps", "zeta": 1, "cost": 40}],
     "policy": {"kind": "budget", "share": 0.35},
 }
-CLIENTS = 4  # that send batches side by side
-WARM = 300  # ticks before anything is measured: a state has its full size by then
+CLIENTS = 4  # that send batches concurrently
+WARM_UP = 300  # ticks before the measurement, after which states have their full size
 
 
-# --- the service, in a process of its own --------------------------------------------------------------------------
+# --- the service, in a separate process ----------------------------------------------------------------------------
 
 
 def serve(db: str, port: int, blank: bool) -> None:
@@ -37,32 +37,31 @@ def serve(db: str, port: int, blank: bool) -> None:
 
     from mfbocd.service import service
     from mfbocd.service.app import create_app
-    from mfbocd.service.engine import Engine, Tick
-    from mfbocd.service.records import Event, text
+    from mfbocd.service.engine import Engine, PendingTick
+    from mfbocd.service.records import Event, json_text
     from mfbocd.service.server import Server
-    from mfbocd.service.store import open_store
-    from mfbocd.service.store.base import Store
+    from mfbocd.service.store import Store, open_store
 
     class Blank(Engine):
-        """Records what it is told: the step is the last one but for what was read, choice and state are the last."""
+        """Stores observations. The step is the last one with the new reading; choice and state do not change."""
 
         def __init__(self, *given: Any, **options: Any) -> None:
             super().__init__(*given, **options)
             self.last: dict[str, dict[str, Any]] = {}
 
-        def _advance(self, wave: list[Tick]) -> None:
+        def _advance(self, wave: list[PendingTick]) -> None:
             at = round(time.time(), 3)
             for tick in wave:
-                held, row, told = tick.held, tick.held.row, tick.told
+                stream, row, command = tick.stream, tick.stream.row, tick.command
                 last = self.last.get(row.id) or orjson.loads(str(row.last))
-                new = {"tick": told.tick, "fidelity": told.fidelity, "x": told.x, "at": at}
+                new = {"tick": command.tick, "fidelity": command.fidelity, "x": command.x, "at": at}
                 self.last[row.id] = last = {**last, **new}
-                tick.answers[tick.place] = stored = text(last)
-                self._work.streams.setdefault(row.id, row.tick)
-                self._unwritten[row.id] = self._work
-                self._work.events[row.id, row.tick] = Event(row.id, row.tick, at, False, stored)
+                tick.results[tick.position] = stored = json_text(last)
+                self._current.streams.setdefault(row.id, row.tick)
+                self._uncommitted[row.id] = self._current
+                self._current.events[row.id, row.tick] = Event(row.id, row.tick, at, False, stored)
                 alarms = row.alarms, row.alarmed, row.last_alarm
-                held.row = row.after(row.tick + 1, row.spent, alarms, stored, row.next, at, row.state)
+                stream.row = row.advanced(row.tick + 1, row.spent, alarms, stored, row.next, at, row.state)
                 self.steps += 1
 
     if blank:
@@ -74,11 +73,11 @@ def serve(db: str, port: int, blank: bool) -> None:
     Server(uvicorn.Config(create_app(store), port=port, log_level="warning", access_log=False)).run()
 
 
-# --- a client that costs little ------------------------------------------------------------------------------------
+# --- a client with little overhead ----------------------------------------------------------------------------------
 
 
 class Connection:
-    """One HTTP connection that is kept."""
+    """A persistent HTTP connection."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -89,15 +88,15 @@ class Connection:
         return self
 
     async def post(self, path: str, body: Any) -> Any:
-        """The answer to a request, which must be a success."""
+        """The response to a request, which must succeed."""
         data = orjson.dumps(body)
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         self.writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         top = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         length = int(top.lower().split("content-length: ")[1].split("\r\n")[0])
-        answer = orjson.loads(await self.reader.readexactly(length))
-        assert top.split()[1] in ("200", "201"), (top, answer)
-        return answer
+        response = orjson.loads(await self.reader.readexactly(length))
+        assert top.split()[1] in ("200", "201"), (top, response)
+        return response
 
 
 def reading(rng: np.random.Generator, fidelity: str) -> float:
@@ -105,9 +104,9 @@ def reading(rng: np.random.Generator, fidelity: str) -> float:
 
 
 async def batched(port: int, streams: list[str], rounds: int, clients: int = CLIENTS) -> tuple[float, list[float]]:
-    """Stream-ticks a second and seconds of each request to /observe; asking is part of the time.
+    """Stream-ticks per second, including the requests to /choose, and the seconds of each request to /observe.
 
-    Each client has its part of the streams, and asks and tells of all of them at once.
+    Each client sends all of its streams in one batch.
     """
     took: list[float] = []
 
@@ -116,18 +115,13 @@ async def batched(port: int, streams: list[str], rounds: int, clients: int = CLI
         connection = await Connection(port).open()
         rng = np.random.default_rng(i)
         for _ in range(rounds):
-            asked = (await connection.post("/choose", {"streams": part}))["results"]
-            told = [
-                {
-                    "stream": a["stream"],
-                    "tick": a["tick"],
-                    "fidelity": a["fidelity"],
-                    "x": reading(rng, a["fidelity"]),
-                }
-                for a in asked
+            choices = (await connection.post("/choose", {"streams": part}))["results"]
+            observations = [
+                {name: c[name] for name in ("stream", "tick", "fidelity")} | {"x": reading(rng, c["fidelity"])}
+                for c in choices
             ]
             start = time.perf_counter()
-            found = (await connection.post("/observe", {"observations": told}))["results"]
+            found = (await connection.post("/observe", {"observations": observations}))["results"]
             took.append(time.perf_counter() - start)
             assert all(f["status"] == 200 for f in found)
 
@@ -140,7 +134,7 @@ async def batched(port: int, streams: list[str], rounds: int, clients: int = CLI
 async def single(
     port: int, streams: list[str], seconds: float, clients: int, pace: float = 0.0
 ) -> tuple[float, list[float]]:
-    """Requests a second, asked and told in turn, and seconds of each request to /observe."""
+    """Requests per second to /choose and /observe in turn, and the seconds of each request to /observe."""
     took: list[float] = []
     count = 0
     clients = min(clients, len(streams))
@@ -157,9 +151,10 @@ async def single(
             stream = mine[turn % len(mine)]
             turn += 1
             choice = await connection.post(f"/streams/{stream}/choose", {})
-            told = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": reading(rng, choice["fidelity"])}
+            observation = {"tick": choice["tick"], "fidelity": choice["fidelity"]}
+            observation["x"] = reading(rng, choice["fidelity"])
             start = time.perf_counter()
-            await connection.post(f"/streams/{stream}/observe", told)
+            await connection.post(f"/streams/{stream}/observe", observation)
             took.append(time.perf_counter() - start)
             count += 2
             if pace:
@@ -176,7 +171,7 @@ def parts(took: list[float]) -> str:
 
 
 def cpu(process: subprocess.Popen[bytes]) -> float:
-    """Seconds of processor time a service has had: says what it needs even where others keep the machine busy."""
+    """Processor time of a service in seconds, which is meaningful even if the machine is busy."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -192,15 +187,15 @@ def start(db: str, port: int, blank: bool) -> subprocess.Popen[bytes]:
             return process
         except OSError:
             time.sleep(0.02)
-    raise TimeoutError("the service did not begin")
+    raise TimeoutError("the service did not start")
 
 
 class Arm:
-    """A running service, and what was measured of it."""
+    """A running service and its measurements."""
 
     def __init__(self, db: str, streams: list[str], port: int) -> None:
         self.db, self.streams, self.port = db, streams, port
-        self.forget()
+        self.reset()
 
     def begin(self, blank: bool = False) -> None:
         """Start it."""
@@ -212,7 +207,7 @@ class Arm:
         self.process.wait()
 
     def prepare(self, ticks: int) -> None:
-        """Make the streams and let them tick."""
+        """Create the streams and advance them."""
 
         async def make() -> None:
             connection = await Connection(self.port).open()
@@ -222,14 +217,14 @@ class Arm:
         asyncio.run(make())
         asyncio.run(batched(self.port, self.streams, ticks))
 
-    def forget(self) -> None:
-        """Measure something else."""
+    def reset(self) -> None:
+        """Discard the measurements."""
         self.count = self.seconds = self.used = 0.0
         self.took: list[float] = []
         self.rates: list[float] = []
 
     def run(self, kind: str, much: float) -> None:
-        """So many rounds of batches, or seconds of single requests."""
+        """Measure: `much` is a number of rounds of batches, or seconds of single requests."""
         before = cpu(self.process)
         if kind == "batched":
             rate, took = asyncio.run(batched(self.port, self.streams, int(much)))
@@ -244,7 +239,7 @@ class Arm:
         self.rates.append(rate)
 
 
-TURNS = 12  # of each service: the machine is not equally fast all the time
+TURNS = 12  # of each service, alternating, because the speed of the machine varies
 
 
 def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
@@ -256,7 +251,7 @@ def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
     try:
         for arm in arms:
             arm.begin()
-            arm.prepare(60 if quick else WARM)
+            arm.prepare(60 if quick else WARM_UP)
         bare.end()
         bare.begin(blank=True)
         bare.run("batched", 1)
@@ -265,11 +260,11 @@ def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
             ("single", "requests/s", seconds),
         ):
             for arm in arms:
-                arm.forget()
+                arm.reset()
             for _ in range(TURNS):
                 for arm in arms:
                     arm.run(kind, much)
-            told(kind, unit, mine, bare)
+            report(kind, unit, mine, bare)
         half = mine.count / mine.seconds / 2
         rate, took = asyncio.run(single(port, streams, 4 * seconds, 32, half))
         print(f"  half load {rate:7.0f} requests/s      {parts(took)}", flush=True)
@@ -278,7 +273,7 @@ def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
             arm.end()
 
 
-def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
+def report(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
     rate, other = mine.count / mine.seconds, bare.count / bare.seconds
     pairs = sorted(b / m for m, b in zip(mine.rates, bare.rates, strict=True))
     print(
@@ -290,7 +285,7 @@ def told(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
 
 
 def memory(ticks: int) -> None:
-    """What a worker has in memory while 100 streams go on, with few steps kept."""
+    """Memory of a worker with 100 streams, of which few steps are kept."""
     from mfbocd.service import manage
     from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
     from mfbocd.service.store.sqlite import SqliteStore
@@ -308,12 +303,12 @@ def memory(ticks: int) -> None:
             if t % (ticks // 1000) == 0:
                 resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
                 print(f"  after {100 * t:8d} ticks {resident / 2**20:6.1f} MiB", flush=True)
-            asked = engine.run([[ChooseCommand(name) for name in names]])[0]
+            choices = engine.run([[ChooseCommand(name) for name in names]])[0]
             engine.run(
                 [
                     [
-                        ObserveCommand(n, a["tick"], a["fidelity"], reading(rng, a["fidelity"]))
-                        for n, a in zip(names, asked, strict=True)
+                        ObserveCommand(n, c["tick"], c["fidelity"], reading(rng, c["fidelity"]))
+                        for n, c in zip(names, choices, strict=True)
                     ]
                 ]  # type: ignore[index]
             )

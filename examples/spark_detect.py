@@ -1,11 +1,11 @@
-"""Follow every stream of a folder of JSON lines, or of a Kafka topic, with one config. Ready for spark-submit.
+"""Detect changes in every stream of a folder of JSON Lines or of a Kafka topic, with one configuration.
 
     python examples/spark_detect.py --config detector.toml --input readings/ --out steps/ --checkpoint state/
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0 examples/spark_detect.py \\
         --config detector.toml --kafka broker:9092 --topic readings --out steps/ --checkpoint state/
 
-A message is one JSON object: {"stream": "press 7", "at": 12, "imu": 0.3, "gps": 0.1}, a reading for each column the
-config names. The source of files is what the tests run; the one of Kafka is configured here and run by no test.
+A message is one JSON object: {"stream": "press 7", "at": 12, "imu": 0.3, "gps": 0.1}, with a reading for each column
+of the configuration. The tests run the file source; the Kafka source is not tested.
 """
 
 from __future__ import annotations
@@ -21,32 +21,34 @@ if TYPE_CHECKING:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--config", required=True, help="a detector's TOML file")
-    parser.add_argument("--out", required=True, help="folder for the steps and problems, as parquet")
-    parser.add_argument("--checkpoint", required=True, help="folder for Spark's state; the same again goes on")
-    parser.add_argument("--input", help="folder that JSON lines arrive in")
+    parser.add_argument("--config", required=True, help="configuration file")
+    parser.add_argument("--out", required=True, help="output folder for steps and problems, as Parquet")
+    parser.add_argument("--checkpoint", required=True, help="folder for Spark's state; a query resumes from it")
+    parser.add_argument("--input", help="folder of JSON Lines files")
     parser.add_argument("--kafka", help="bootstrap servers, instead of --input")
-    parser.add_argument("--topic", default="readings", help="of --kafka")
+    parser.add_argument("--topic", default="readings", help="Kafka topic")
+    parser.add_argument("--group", type=int, metavar="STREAMS", help="one budget for this number of streams together")
     parser.add_argument(
-        "--group", type=int, metavar="STREAMS", help="one budget for all streams, of which so many are expected"
+        "--max-ahead", type=int, help="report rows that are further ahead of the last time of their stream"
     )
-    parser.add_argument("--max-ahead", type=int, help="report rows this far beyond their stream's last time")
-    parser.add_argument("--files-a-batch", type=int, default=100, help="of --input")
-    parser.add_argument("--forever", action="store_true", help="wait for more, instead of ending at the last row")
-    parser.add_argument("--master", help="such as local[2]; by default left to spark-submit")
-    parser.add_argument("--partitions", type=int, default=200, help="of the state; fixed by the first run")
+    parser.add_argument("--files-per-batch", type=int, default=100, help="files per micro-batch of --input")
+    parser.add_argument(
+        "--forever", action="store_true", help="wait for more rows instead of stopping after the last one"
+    )
+    parser.add_argument("--master", help="Spark master, such as local[2]; by default that of spark-submit")
+    parser.add_argument("--partitions", type=int, default=200, help="partitions of the state; fixed by the first run")
     return parser.parse_args()
 
 
 def source(spark: SparkSession, given: argparse.Namespace, config: Config) -> DataFrame:
-    """The messages, one row each; with `_corrupt_record`, what is no such JSON ends in the problems."""
+    """Return the messages, one row each; `_corrupt_record` makes Spark report invalid JSON as problems."""
     columns = [f.column for f in config.fidelities] or ["full"]
     numbers = (f"`{name}` DOUBLE" for name in columns)
     schema = ", ".join(["stream STRING", "at LONG", *numbers, "_corrupt_record STRING"])
     if given.kafka is None:
-        files = spark.readStream.schema(schema).option("maxFilesPerTrigger", given.files_a_batch)
+        files = spark.readStream.schema(schema).option("maxFilesPerTrigger", given.files_per_batch)
         return files.json(given.input)
     from pyspark.sql import functions as sql
 
@@ -62,10 +64,10 @@ def source(spark: SparkSession, given: argparse.Namespace, config: Config) -> Da
 
 
 def main() -> None:
-    """Run until the source has no more, or for ever."""
+    """Run until the source is exhausted, or until stopped."""
     given = arguments()
     if (given.input is None) == (given.kafka is None):
-        raise SystemExit("give --input or --kafka, one of the two")
+        raise SystemExit("pass either --input or --kafka")
     config = Config.load(given.config)
     spark = session("mfbocd", given.master, spark__sql__shuffle__partitions=given.partitions)
     group = GroupBudget(f"{given.checkpoint}/prices", config, given.group) if given.group else None
@@ -73,18 +75,18 @@ def main() -> None:
     answer = detect_stream(df, "stream", "at", None, config, group=group, max_ahead=given.max_ahead)
 
     def write(frame: DataFrame, batch: int) -> None:
-        # A folder a micro-batch, written over: done again after a crash, it is the same folder.
+        # One folder per micro-batch, overwritten if the micro-batch is repeated after a crash.
         steps(frame).write.mode("overwrite").parquet(f"{given.out}/steps/batch={batch}")
         problems(frame).write.mode("overwrite").parquet(f"{given.out}/problems/batch={batch}")
 
-    def kept(frame: DataFrame, batch: int) -> None:
-        frame = frame.persist()  # written twice, followed once
+    def write_persisted(frame: DataFrame, batch: int) -> None:
+        frame = frame.persist()  # written twice, computed once
         try:
             write(frame, batch)
         finally:
             frame.unpersist()
 
-    writer = answer.writeStream.foreachBatch(group.each(write) if group else kept)
+    writer = answer.writeStream.foreachBatch(group.each(write) if group else write_persisted)
     writer = writer.option("checkpointLocation", given.checkpoint)
     if not given.forever:
         writer = writer.trigger(availableNow=True)

@@ -161,7 +161,7 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     (tmp_path / "detector.toml").write_text(CONFIG.to_toml())
     command = [sys.executable, str(ROOT / "examples" / "spark_detect.py"), "--master", "local[2]"]
     command += ["--config", "detector.toml", "--input", "in", "--out", "out", "--checkpoint", "state"]
-    command += ["--files-a-batch", "1", "--partitions", "2"]
+    command += ["--files-per-batch", "1", "--partitions", "2"]
     commits = tmp_path / "state" / "commits"
 
     def committed() -> int:

@@ -437,7 +437,10 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
         (lambda: mf.Trend(shape=0.5), "Trend.shape must exceed 1/2, not 0.5"),
         (lambda: mf.Trend(noise_var=0), "Trend.noise_var must be positive, not 0"),
         (lambda: mf.Trend(slope=math.inf), "Trend.slope must be finite, not inf"),
-        (lambda: mf.Trend(count=(1, 2, 3)), "Trend.count must be one number or 2, one a coefficient, not (1, 2, 3)"),
+        (
+            lambda: mf.Trend(count=(1, 2, 3)),
+            "Trend.count must be one number or 2, one per coefficient, not (1, 2, 3)",
+        ),
         (lambda: mf.Autoregressive(-1), "Autoregressive.order must be a whole number of at least 0, not -1"),
         (lambda: mf.Autoregressive(2, count=(1, 0)), "Autoregressive.count must be positive"),
         (lambda: mf.VectorAutoregressive(1, 0.0), "VectorAutoregressive.mean must be two numbers or more"),

@@ -461,7 +461,7 @@ def nonsense() -> mf.Model:
             lambda: mf.MultivariateGaussianUnknown([0, 0], predictive="x"),
             "predictive must be 'normalized' or 'paper'",
         ),
-        (lambda: mf.Categorical(3), "Categorical.alpha must be two numbers or more, one a category, not 3"),
+        (lambda: mf.Categorical(3), "Categorical.alpha must be two numbers or more, one per category, not 3"),
         (lambda: mf.Categorical([1, 0]), "Categorical.alpha must be positive"),
         (lambda: mf.Categorical([1, 1], predictive="x"), "Categorical.predictive must be 'normalized' or 'paper'"),
         (lambda: mf.Product(mf.Gaussian()), "Product.parts must be two families or more"),

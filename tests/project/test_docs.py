@@ -104,7 +104,7 @@ def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
                 services.enter_context(served(f"{command} --port {port}", tmp_path))
             elif re.match(r"\w+=", command):
                 before += f"{command}\n"
-            elif command.startswith("curl -N"):  # it ends when it is told to
+            elif command.startswith("curl -N"):  # it runs until the time limit
                 got = printed(f"{before}{command} -s --max-time 2 || test $? = 28", tmp_path)
                 assert "event: step\ndata: {" in got
             else:
@@ -178,6 +178,15 @@ def test_every_page_is_in_the_navigation() -> None:
     there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
     assert {p for p in there if not p.startswith("paper/")} - set(listed) == set()
     assert len(listed) == len(set(listed))
+
+
+def test_files_and_packages_in_the_contributors_guide_exist() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", guide))
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / name).exists() and not (ROOT / "src/mfbocd" / name).exists()] == []
+    packages = {path.parent.name for path in (ROOT / "src/mfbocd").glob("*/__init__.py")}
+    assert [name for name in packages if f"| `{name}/` |" not in guide] == []
 
 
 def test_every_family_and_policy_is_in_the_docs() -> None:

@@ -74,18 +74,18 @@ class Device:
             async for message in self.client.messages:
                 if not message.payload:
                     continue
-                told = json.loads(bytes(message.payload))  # type: ignore[arg-type]
+                observation = json.loads(bytes(message.payload))  # type: ignore[arg-type]
                 if message.topic.matches(f"mfbocd/{self.stream}/error"):
-                    raise AssertionError(told)
-                if told["tick"] == tick:
-                    return dict(told)
+                    raise AssertionError(observation)
+                if observation["tick"] == tick:
+                    return dict(observation)
         raise AssertionError("the broker went away")
 
     async def tell(self, choice: dict[str, Any], times: int = 1) -> None:
         x = reading(0, choice["tick"], choice["fidelity"])
-        told = json.dumps({"tick": choice["tick"], "fidelity": choice["fidelity"], "x": x})
+        observation = json.dumps({"tick": choice["tick"], "fidelity": choice["fidelity"], "x": x})
         for _ in range(times):
-            await self.client.publish(f"mfbocd/{self.stream}/obs", told, qos=1)
+            await self.client.publish(f"mfbocd/{self.stream}/obs", observation, qos=1)
 
 
 @contextmanager

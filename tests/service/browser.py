@@ -15,7 +15,7 @@ from ..parts import absent
 
 @dataclass
 class Visit:
-    """An open page, what it said on the console and what it asked the network for."""
+    """An open page, its console messages and its network requests."""
 
     page: Any
     said: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         page = browser.new_page(viewport={"width": width, "height": 900})
         opened.append(page)
         seen = Visit(page)
-        page.on("console", lambda told: seen.said.append(f"{told.type}: {told.text}"))
+        page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: seen.said.append(f"error: {error}"))
         page.on("request", lambda asked: seen.asked.append(asked.url))
         page.goto(target.as_uri() if isinstance(target, Path) else target)

@@ -38,12 +38,12 @@ def mfbocd(*arguments: str, given: str | None = None) -> subprocess.CompletedPro
 
 
 def begin(db: str, port: int, *more: str) -> subprocess.Popen[str]:
-    """A service that has said that it serves."""
+    """A service that has printed its address."""
     command = [sys.executable, "-m", "mfbocd.cli", "serve", "--db", db, "--port", str(port), *more]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stderr is not None
-    said = process.stderr.readline()
-    assert said.startswith("Serving http"), said + process.stderr.read()
+    output = process.stderr.readline()
+    assert output.startswith("Serving http"), output + process.stderr.read()
     return process
 
 
@@ -63,9 +63,9 @@ def program(db: str, *more: str) -> Iterator[tuple[httpx.Client, subprocess.Pope
 def advance(client: httpx.Client, stream: str, ticks: int) -> None:
     for _ in range(ticks):
         choice = client.post(f"/streams/{stream}/choose").json()
-        told = {"tick": choice["tick"], "fidelity": choice["fidelity"]}
+        observation = {"tick": choice["tick"], "fidelity": choice["fidelity"]}
         answer = client.post(
-            f"/streams/{stream}/observe", json=told | {"x": reading(0, choice["tick"], choice["fidelity"])}
+            f"/streams/{stream}/observe", json=observation | {"x": reading(0, choice["tick"], choice["fidelity"])}
         )
         assert answer.status_code == 200, answer.text
 
@@ -127,8 +127,8 @@ def test_tokens_are_required_elsewhere(tmp_path: Path) -> None:
         assert client.get("/streams").status_code == 401
         assert client.get("/streams", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=PATIENCE)
-        assert secret not in said
+        _, output = process.communicate(timeout=PATIENCE)
+        assert secret not in output
     assert mfbocd("token", "revoke", "me", "--db", db).returncode == 0
     gone = mfbocd("token", "revoke", "me", "--db", db)
     assert (gone.returncode, gone.stderr.strip()) == (1, "Error: there is no token 'me'")
@@ -160,24 +160,24 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
         client.post("/streams", json={"id": "a", "config": CONFIG})
         advance(client, "a", 5)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (64 * 1024, resource.RLIM_INFINITY))
-        told: dict[str, Any] = {}
+        observation: dict[str, Any] = {}
         for _ in range(500):
             choice = client.post("/streams/a/choose").json()
-            told = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": 0.5}
-            answer = client.post("/streams/a/observe", json=told)
+            observation = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": 0.5}
+            answer = client.post("/streams/a/observe", json=observation)
             if answer.status_code != 200:
                 break
         assert answer.status_code == 503, answer.text
-        assert client.post("/streams/a/observe", json=told).status_code == 503
+        assert client.post("/streams/a/observe", json=observation).status_code == 503
         health = client.get("/healthz")
         assert (health.status_code, health.headers["retry-after"]) == (503, "1"), health.text
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         assert client.get("/healthz").status_code == 200
-        again = client.post("/streams/a/observe", json=told)
-        assert (again.status_code, again.json()["tick"]) == (200, told["tick"])
+        again = client.post("/streams/a/observe", json=observation)
+        assert (again.status_code, again.json()["tick"]) == (200, observation["tick"])
         advance(client, "a", 5)
         steps = [json.loads(line) for line in client.get("/streams/a/trace").text.splitlines()]
-        assert [step["tick"] for step in steps] == list(range(told["tick"] + 6))
+        assert [step["tick"] for step in steps] == list(range(observation["tick"] + 6))
     store = open_store(str(tmp_path / "mfbocd.db"))
     row = store.stream("a")
     store.close()
@@ -210,14 +210,14 @@ class Client(threading.Thread):
                         for choice in self._ask(client, left):
                             chosen[choice["stream"]] = choice
                         for s in left:
-                            # what was told and not acknowledged may be stored: it is told again, as it was
+                            # what was not acknowledged may be stored: it is sent again unchanged
                             if chosen[s]["tick"] == coming[s] + 1:
                                 self._again(client, s, coming[s])
                                 coming[s] += 1
-                        told = [
+                        observations = [
                             self._told(s, coming[s], chosen[s]["fidelity"]) for s in left if coming[s] < self.ticks
                         ]
-                        for step in self._tell(client, told):
+                        for step in self._tell(client, observations):
                             self._note(step["stream"], coming, step)
             except (httpx.HTTPError, ConnectionError):
                 time.sleep(0.05)
@@ -234,13 +234,13 @@ class Client(threading.Thread):
         number = self.number * STREAMS + int(stream.split("s")[1])
         return {"stream": stream, "tick": tick, "fidelity": fidelity, "x": reading(number, tick, fidelity)}
 
-    def _tell(self, client: httpx.Client, told: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        if self.number % 4 or told[0]["tick"] % 2:
-            answer = client.post("/observe", json={"observations": told})
+    def _tell(self, client: httpx.Client, observations: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        if self.number % 4 or observations[0]["tick"] % 2:
+            answer = client.post("/observe", json={"observations": observations})
             answer.raise_for_status()
             yield from answer.json()["results"]
             return
-        for one in told:
+        for one in observations:
             body = {k: v for k, v in one.items() if k != "stream"}
             answer = client.post(f"/streams/{one['stream']}/observe", json=body)
             answer.raise_for_status()
@@ -313,7 +313,7 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(
 
 
 def test_help_names_the_commands() -> None:
-    said = mfbocd("--help").stdout
-    assert {"serve", "state", "token"} <= {line.split()[0] for line in said.splitlines() if line.startswith("  ")}
+    output = mfbocd("--help").stdout
+    assert {"serve", "state", "token"} <= {line.split()[0] for line in output.splitlines() if line.startswith("  ")}
     assert "MFBOCD_DB" in mfbocd("serve", "--help").stdout
     assert os.environ.get("MFBOCD_DB") is None

@@ -1,4 +1,4 @@
-"""What a config costs is known, and bounded, before anything is made of it."""
+"""The cost of a configuration is estimated, and limited, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize("levels", [DEPTH, 900, 20_000])
 def test_what_is_nested_too_deep_is_refused(levels: int) -> None:
     for config in ({"model": nested(levels)}, {"model": {"kind": "product", "parts": nested(levels)}}):
-        with pytest.raises(RequestError, match="inside one another"):
+        with pytest.raises(RequestError, match="nested tables or lists"):
             parse_config(config)
         with pytest.raises(ConfigError, match="inside one another"):
             Config.parse(config)
@@ -234,11 +234,12 @@ def test_the_service_refuses_what_would_cost_too_much(tmp_path: Path) -> None:
 def test_the_operator_sets_the_bounds() -> None:
     config = {"model": {"kind": "autoregressive", "order": 40}, "fidelity": WAYS}
     with pytest.raises(
-        RequestError, match=r"model.order and prune can make it 2.27e\+06 bytes of state, and 1.05e\+06 is"
+        RequestError,
+        match=r"model.order and prune can require 2.27e\+06 bytes of state; the limit of this service is 1.05e\+06",
     ):
         checked(config)
     checked(config, Limits(state=4_000_000))
-    with pytest.raises(RequestError, match=r"operations a tick, and 1e\+06 is the most"):
+    with pytest.raises(RequestError, match=r"operations per tick; the limit of this service is 1e\+06"):
         checked(config, Limits(state=4_000_000, work=1e6))
 
 

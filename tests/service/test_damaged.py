@@ -1,4 +1,4 @@
-"""What is damaged, full, or named so that it cannot be right: told of what it is about, and of nothing else."""
+"""Damaged rows, full disks and invalid names are reported for what they concern, and affect nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DAMAGES = {
 
 
 LISTED = ("next", "last")
-"""What shows in a list of streams, where the state is not read."""
+"""Damage that is visible in a list of streams, for which states are not read."""
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -40,11 +40,11 @@ def test_damaged_rows_are_reported_and_the_others_go_on(
 ) -> None:
     db = str(tmp_path / "mfbocd.db") if kind == "sqlite" else request.getfixturevalue("postgres")()
     names = ["first", *(damage.replace(" ", "-") for damage in DAMAGES), "second"]
-    told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+    observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
     with serving(lambda: open_store(db, worker="http://one", exclusive=True)) as client:
         for name in names:
             assert client.post("/streams", json={"id": name, "config": CONFIG}).status_code == 201
-            assert client.post(f"/streams/{name}/observe", json=told).status_code == 200
+            assert client.post(f"/streams/{name}/observe", json=observation).status_code == 200
     store = open_store(db)
     blob, empty = ("x'00ff'", "x''") if kind == "sqlite" else ("'\\x00ff'::bytea", "''::bytea")
     with store.transaction() as cursor:
@@ -62,7 +62,7 @@ def test_damaged_rows_are_reported_and_the_others_go_on(
             assert f"{name} cannot be read" in found[name]
         assert "config cannot be read" in client.get("/streams/config").json()["damaged"]
         results = client.post("/choose", json={"streams": names}).json()["results"]
-        good = {"first", "last", "second"}  # what is to be read next can be told without the last step
+        good = {"first", "last", "second"}  # the choice does not need the last step
         for result in results:
             assert result["status"] == (200 if result["stream"] in good else 500), result
             if result["stream"] not in good:
@@ -70,7 +70,7 @@ def test_damaged_rows_are_reported_and_the_others_go_on(
         alone = client.post("/streams/state/choose")
         assert alone.status_code == 500
         assert "stream 'state' is damaged in the store" in alone.json()["error"]
-        again = [told | {"stream": name} for name in names]  # a repeat is compared with the last step
+        again = [observation | {"stream": name} for name in names]  # a repeat is compared with the last step
         results = client.post("/observe", json={"observations": again}).json()["results"]
         assert {r["stream"] for r in results if r["status"] == 200} == {"first", "second"}
         assert {r["status"] for r in results if r["stream"] not in ("first", "second")} == {500}
@@ -106,7 +106,7 @@ def test_a_damaged_group_is_reported_and_the_others_go_on(tmp_path: Path) -> Non
         assert client.delete("/groups/bad").status_code == 204
 
 
-def test_a_damaged_step_is_said_of_its_stream(tmp_path: Path) -> None:
+def test_a_damaged_step_is_reported_for_its_stream(tmp_path: Path) -> None:
     path = tmp_path / "mfbocd.db"
     with serving(path) as client:
         for name in ("good", "bad"):
@@ -118,8 +118,8 @@ def test_a_damaged_step_is_said_of_its_stream(tmp_path: Path) -> None:
         found.execute("UPDATE events SET step = '{' WHERE stream = 'bad' AND tick = 0")
     found.close()
     with serving(path) as client:
-        told = [{"stream": name, "tick": 0, "fidelity": "gps", "x": 0.5} for name in ("good", "bad")]
-        results = client.post("/observe", json={"observations": told}).json()["results"]
+        observations = [{"stream": name, "tick": 0, "fidelity": "gps", "x": 0.5} for name in ("good", "bad")]
+        results = client.post("/observe", json={"observations": observations}).json()["results"]
         assert [result["status"] for result in results] == [200, 500]
         answer = client.get("/streams/bad/trace", params={"format": "csv"})
         assert answer.status_code == 500
@@ -130,7 +130,7 @@ def test_a_damaged_step_is_said_of_its_stream(tmp_path: Path) -> None:
 # --- a full disk -------------------------------------------------------------------------------------------------
 
 
-def test_health_tells_of_a_full_database(tmp_path: Path) -> None:
+def test_health_reports_a_full_database(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     with serving(lambda: store) as client:
         client.post("/streams", json={"id": "a", "config": CONFIG})
@@ -141,8 +141,8 @@ def test_health_tells_of_a_full_database(tmp_path: Path) -> None:
 
         def observe() -> int:
             choice = client.post("/streams/a/choose").json()
-            told = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": 0.5}
-            return client.post("/streams/a/observe", json=told).status_code
+            observation = {"tick": choice["tick"], "fidelity": choice["fidelity"], "x": 0.5}
+            return client.post("/streams/a/observe", json=observation).status_code
 
         until(lambda: observe() == 503, lambda: "it is never full", seconds=60)
         for _ in range(3):
@@ -155,7 +155,7 @@ def test_health_tells_of_a_full_database(tmp_path: Path) -> None:
         assert observe() == 200
 
 
-def test_health_tells_of_a_stream_that_could_not_be_made(tmp_path: Path) -> None:
+def test_health_reports_a_stream_that_could_not_be_created(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     with serving(lambda: store) as client:
         assert store._writer is not None
@@ -169,7 +169,7 @@ def test_health_tells_of_a_stream_that_could_not_be_made(tmp_path: Path) -> None
         assert client.get("/healthz").status_code == 503
 
 
-def test_health_tells_of_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_reports_a_disk_that_is_nearly_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mfbocd.service.monitor.INTERVAL", 0.05)
     with serving(tmp_path / "mfbocd.db") as client:
         assert client.get("/healthz").status_code == 200

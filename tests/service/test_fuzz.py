@@ -116,8 +116,8 @@ def resident() -> int:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_garbage_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path / "mfbocd.db") as client:
-        told = client.get("/openapi.json").json()
-        schema = schemathesis.openapi.from_dict(told)
+        observation = client.get("/openapi.json").json()
+        schema = schemathesis.openapi.from_dict(observation)
         operations = [
             result.ok() for result in schema.get_all_operations() if not result.ok().path.endswith("/events")
         ]

@@ -1,4 +1,4 @@
-"""Who may ask, and how much: tokens, hosts, sizes, rates; and what no answer may hold."""
+"""Access control and limits: tokens, hosts, sizes, rates, and what no response may contain."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_tokens_and_their_scopes(tmp_path: Path, caplog: pytest.LogCaptureFixtur
         assert client.get("/streams/a", headers=bearer(reader)).status_code == 200
         assert client.post("/streams/a/choose", headers=bearer(reader)).status_code == 200
         assert client.delete("/streams/a", headers=bearer(reader)).status_code == 403
-        told = {"tick": 0, "fidelity": "gps", "x": 0.1}
-        assert client.post("/streams/a/observe", json=told, headers=bearer(reader)).status_code == 403
+        observation = {"tick": 0, "fidelity": "gps", "x": 0.1}
+        assert client.post("/streams/a/observe", json=observation, headers=bearer(reader)).status_code == 403
         assert store.remove_token("writer")
         until(
             lambda: client.get("/streams", headers=bearer(writer)).status_code == 401,
@@ -128,8 +128,10 @@ def test_a_state_that_grows_is_stopped(tmp_path: Path) -> None:
         client.post("/streams", json={"id": "a", "config": {"model": {"kind": "bernoulli"}, "prune": False}})
         statuses = []
         for first in range(0, 3000, 500):
-            told = [{"stream": "a", "tick": t, "fidelity": "full", "x": t % 2} for t in range(first, first + 500)]
-            found = client.post("/observe", json={"observations": told}).json()["results"]
+            observations = [
+                {"stream": "a", "tick": t, "fidelity": "full", "x": t % 2} for t in range(first, first + 500)
+            ]
+            found = client.post("/observe", json={"observations": observations}).json()["results"]
             statuses += [f["status"] for f in found]
             if statuses[-1] != 200:
                 break
@@ -142,7 +144,7 @@ def test_a_state_that_grows_is_stopped(tmp_path: Path) -> None:
         assert "20000" in answer.json()["error"]
 
 
-def test_a_rate_is_held(tmp_path: Path) -> None:
+def test_a_rate_is_limited(tmp_path: Path) -> None:
     with serving(tmp_path / "mfbocd.db", small(rate=0.5, burst=5.0)) as client:
         statuses = [client.get("/streams").status_code for _ in range(7)]
         assert statuses == [200] * 5 + [429] * 2
@@ -259,17 +261,17 @@ def ended(connection: socket.socket, slowly: bytes) -> None:
     connection.close()
 
 
-def test_a_store_that_cannot_write_is_said_and_recovers(tmp_path: Path) -> None:
+def test_a_store_that_cannot_write_is_reported_and_recovers(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     with serving(lambda: store) as client:
         client.post("/streams", json={"id": "a", "config": CONFIG})
         choice = client.post("/streams/a/choose").json()
-        told = {"tick": 0, "fidelity": choice["fidelity"], "x": 0.5}
+        observation = {"tick": 0, "fidelity": choice["fidelity"], "x": 0.5}
         assert store._writer is not None
         store._writer.execute("PRAGMA query_only = ON")
         for answer in (
-            client.post("/streams/a/observe", json=told),
-            client.post("/observe", json={"observations": [{"stream": "a"} | told]}),
+            client.post("/streams/a/observe", json=observation),
+            client.post("/observe", json={"observations": [{"stream": "a"} | observation]}),
             client.get("/healthz"),
             client.post("/streams", json={"id": "b", "config": CONFIG}),
         ):
@@ -279,7 +281,7 @@ def test_a_store_that_cannot_write_is_said_and_recovers(tmp_path: Path) -> None:
         assert client.get("/streams/a").json()["tick"] == 0
         store._writer.execute("PRAGMA query_only = OFF")
         assert client.get("/healthz").status_code == 200
-        assert client.post("/streams/a/observe", json=told).json()["tick"] == 0
+        assert client.post("/streams/a/observe", json=observation).json()["tick"] == 0
         assert client.get("/streams/a").json()["tick"] == 1
 
 
@@ -319,7 +321,7 @@ def test_only_the_operators_observers_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("[serve]\nbtch = 3", "serve.btch is unknown"),
         ("[serve]\nbatch = 'many'", "serve.batch must be a number"),
@@ -328,9 +330,9 @@ def test_only_the_operators_observers_run(tmp_path: Path) -> None:
         ("[serve", "not TOML"),
     ],
 )
-def test_bad_settings_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_bad_settings_are_named(tmp_path: Path, text: str, error: str) -> None:
     (tmp_path / "mf.toml").write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=error):
         Settings.load(tmp_path / "mf.toml")
 
 

@@ -1,4 +1,4 @@
-"""What a connection may cost before it is known who asks: headers, framing, connections, watchers."""
+"""Limits on connections before authentication: headers, framing, connections, watchers."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def answered(connection: socket.socket, sent: bytes = WHOLE) -> None:
 
 
 def ended(connection: socket.socket) -> bytes:
-    """What was said until the other side closed the connection."""
+    """Everything received until the other side closed the connection."""
     found = b""
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(65_536):
@@ -194,17 +194,17 @@ def test_connections_are_bounded_by_address_and_in_total(tmp_path: Path) -> None
         first = [opened("127.0.0.2") for _ in range(5)]
         for one in first:
             answered(one)
-        said = ended(opened("127.0.0.2"))
-        assert b" 503 " in said
-        assert b"5 connections are open from 127.0.0.2" in said
+        output = ended(opened("127.0.0.2"))
+        assert b" 503 " in output
+        assert b"5 connections are open from 127.0.0.2" in output
         others = [opened("127.0.0.3") for _ in range(5)]
         for one in others:
             answered(one)
         assert client.get("/healthz").status_code == 200  # from a third address
         answered(opened("127.0.0.4"))
-        said = ended(opened("127.0.0.4"))
-        assert b"12 connections are open" in said
-        assert b"retry-after: 1" in said
+        output = ended(opened("127.0.0.4"))
+        assert b"12 connections are open" in output
+        assert b"retry-after: 1" in output
         first[0].close()
 
         def room() -> bool:
@@ -255,7 +255,7 @@ def test_one_client_cannot_have_all_watchers(tmp_path: Path) -> None:
 
         found = [watch(name) for name in ("one", "one", "one", "two", "two", "three", "three")]
         assert [answer.status_code for answer in found] == [200, 200, 429, 200, 200, 200, 429]
-        assert "2 of its event streams" in json.loads(found[2].read())["error"]
+        assert "2 event streams open" in json.loads(found[2].read())["error"]
         assert "5 clients watch" in json.loads(found[6].read())["error"]
         found[0].close()
         until(lambda: watch("one").status_code == 200, lambda: "a place that was left is not given again")

@@ -36,11 +36,11 @@ class Hanging(SqliteStore):
         self.answers.set()
         self.waiting = 0
 
-    def reading(self) -> Any:
+    def cursor(self) -> Any:
         self.waiting += 1
         self.answers.wait(60)
         self.waiting -= 1
-        return super().reading()
+        return super().cursor()
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch:
             until(lambda: hanging.waiting > 1, lambda: "the watcher does not read")
             assert client.get("/streams").status_code == 503  # as long as the watcher waits
             hanging.answers.set()
-            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
-            assert client.post("/streams/a/observe", json=told).status_code == 200
+            observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            assert client.post("/streams/a/observe", json=observation).status_code == 200
             assert "data" in next(line for line in lines if line.startswith("data"))
 
 
@@ -137,8 +137,8 @@ def test_a_locked_table_of_tokens(postgres: Callable[[], str]) -> None:  # noqa:
             until(waits, lambda: "nobody reads the tokens")
         for tick in range(3):
             choice = client.post("/streams/a/choose").json()
-            told = {"tick": tick, "fidelity": choice["fidelity"], "x": 0.5}
-            assert client.post("/streams/a/observe", json=told).status_code == 200
+            observation = {"tick": tick, "fidelity": choice["fidelity"], "x": 0.5}
+            assert client.post("/streams/a/observe", json=observation).status_code == 200
         assert client.get("/healthz").status_code == 200
         assert client.get("/streams").json()["total"] == 1
         holder.rollback()
@@ -155,7 +155,7 @@ def test_a_statement_is_bounded(postgres: Callable[[], str]) -> None:  # noqa: F
     assert store.tokens() == []
     store.close()
     own = PostgresStore(f"{db}?options=-c%20statement_timeout%3D12345&connect_timeout=7")
-    with own.reading() as cursor:
+    with own.cursor() as cursor:
         assert cursor.execute("SHOW statement_timeout").fetchone() == ("12345ms",)
         assert cursor.connection.info.get_parameters()["connect_timeout"] == "7"
         assert cursor.connection.info.get_parameters()["tcp_user_timeout"] == "30000"
@@ -168,7 +168,7 @@ def test_a_stopped_database_is_not_waited_for(
     """Its processes are stopped while the machine goes on: connections stay, and nothing is ever said on them."""
     db = postgres()
     store = PostgresStore(db, worker="http://one", lease=600.0, timeout=1.0)
-    store._silence.seconds = 1.5
+    store._watchdog.seconds = 1.5
     secret = add_token(store, "somebody", "write")
     with psycopg.connect(db, autocommit=True) as look, serving(lambda: store, tokens=True) as client:
         client.headers = httpx.Headers(bearer(secret))
@@ -181,10 +181,10 @@ def test_a_stopped_database_is_not_waited_for(
                 os.kill(pid, signal.SIGSTOP)
             assert client.get("/healthz").status_code in (200, 503)
             assert client.post("/streams/a/choose").status_code == 200
-            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
             # connections to new processes take the place of those that were given up
             until(
-                lambda: client.post("/streams/a/observe", json=told).status_code == 200,
+                lambda: client.post("/streams/a/observe", json=observation).status_code == 200,
                 lambda: "it waits for what is stopped",
             )
             assert client.get("/streams/a").json()["tick"] == 1
@@ -199,7 +199,7 @@ def test_revoked_tokens_are_refused_and_new_ones_known_without_a_request(
     monkeypatch.setattr(monitor, "INTERVAL", 0.05)
     store = SqliteStore(tmp_path / "mfbocd.db")
     watched = monitor.StoreMonitor(store)
-    assert watched.looked.wait(30)
+    assert watched.checked.wait(30)
     store.add_token(Token("a", "hash", "read", 0.0))
     until(lambda: watched.token("hash") is not None, lambda: "a new token is not read")
     store.remove_token("a")

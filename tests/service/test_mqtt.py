@@ -1,4 +1,4 @@
-"""Streams over a real mosquitto: what to read next is retained, duplicates are harmless, a restart is survived."""
+"""Streams over a real mosquitto: choices are retained, duplicates are harmless, restarts are survived."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_a_device_on_mqtt_through_duplicates_and_a_restart(broker: Broker, tmp_p
             return go
 
         act(ticks(0, 20, 1))
-        act(ticks(20, 20, 3))  # a device that is new to it finds tick 20 retained; each is told three times
+        act(ticks(20, 20, 3))  # a new device finds tick 20 retained; each observation is sent three times
         assert client.get("/streams/walk").json()["tick"] == 40
         broker.stop()
         choice = client.post("/streams/walk/choose").json()  # meanwhile HTTP goes on
         x = reading(0, 40, choice["fidelity"])
-        told = {"tick": 40, "fidelity": choice["fidelity"], "x": x}
-        assert client.post("/streams/walk/observe", json=told).status_code == 200
+        observation = {"tick": 40, "fidelity": choice["fidelity"], "x": x}
+        assert client.post("/streams/walk/observe", json=observation).status_code == 200
         broker.start()
         with device(broker.port, "still") as at_rest:  # nothing is new of it, but the broker has forgotten
             assert at_rest(lambda device: device.next(0))["tick"] == 0
@@ -75,7 +75,7 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(tmp_path: Pat
                 if message.topic.matches("last"):
                     break
                 found[str(message.topic)] = json.loads(bytes(message.payload or b"null"))  # type: ignore[arg-type]
-        return {topic: said["tick"] for topic, said in found.items() if said}
+        return {topic: published["tick"] for topic, published in found.items() if published}
 
     def becomes(wanted: dict[str, int]) -> None:
         until(lambda: asyncio.run(retained()) == wanted, lambda: asyncio.run(retained()))
@@ -94,7 +94,7 @@ def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(tmp_path: Pat
         becomes({"mfbocd/stays/next": 0})
 
 
-def test_what_is_refused_is_said(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
+def test_refusals_are_published(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
     address = f"mqtt://127.0.0.1:{broker.port}"
     with serving(tmp_path / "mfbocd.db", component=bridge(address)) as client, device(broker.port, "walk") as act:
         client.post("/streams", json={"id": "walk", "config": CONFIG})
@@ -145,7 +145,7 @@ def test_a_stream_that_comes_again_begins_again(
         assert [step["tick"] for step in steps] == [0]
 
 
-def test_a_store_that_was_away_is_asked_again(
+def test_a_store_that_was_unavailable_is_read_again(
     broker: Broker,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -208,7 +208,7 @@ def test_a_bridge_that_fails_begins_again_and_shows_in_health(
         assert (answer.status_code, answer.json()["status"]) == (200, "degraded")  # HTTP goes on
 
 
-def test_an_observation_that_fails_is_said_and_the_next_is_taken(
+def test_an_observation_that_fails_is_reported_and_the_next_is_processed(
     broker: Broker,  # noqa: F811
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -235,15 +235,15 @@ def test_an_observation_that_fails_is_said_and_the_next_is_taken(
             async with asyncio.timeout(30):
                 async for message in device.client.messages:
                     if message.topic.matches("mfbocd/walk/error"):
-                        said = bytes(message.payload).decode()  # type: ignore[arg-type]
+                        published = bytes(message.payload).decode()  # type: ignore[arg-type]
                         await device.tell(choice)
                         await device.next(1)
-                        return said
-            raise AssertionError("nothing was said")
+                        return published
+            raise AssertionError("nothing was published")
 
-        said = act(go)
-        assert "internal error" in said
-        assert "secret" not in said
+        published = act(go)
+        assert "internal error" in published
+        assert "secret" not in published
         assert client.get("/healthz").json()["mqtt"] == "ok"
 
 

@@ -57,8 +57,8 @@ class Heard(threading.Thread):
 
     def ticks(self, stream: str) -> list[int | None]:
         """Of every `next` of a stream; None where it was taken back."""
-        said = [payload for topic, payload in self.messages if topic == f"mfbocd/{stream}/next"]
-        return [json.loads(payload)["tick"] if payload else None for payload in said]
+        published = [payload for topic, payload in self.messages if topic == f"mfbocd/{stream}/next"]
+        return [json.loads(payload)["tick"] if payload else None for payload in published]
 
     def errors(self) -> list[dict[str, Any]]:
         return [json.loads(payload) for topic, payload in self.messages if topic.endswith("/error")]
@@ -81,9 +81,9 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
             await client.publish(f"mfbocd/{stream}/obs", payload, qos=1)
 
     def observe(stream: str, tick: int) -> None:
-        said = [json.loads(payload) for topic, payload in heard.messages if topic == f"mfbocd/{stream}/next"][-1]
-        told = {"tick": tick, "fidelity": said["fidelity"], "x": reading(0, tick, said["fidelity"])}
-        asyncio.run(tell(stream, json.dumps(told)))
+        published = [json.loads(payload) for topic, payload in heard.messages if topic == f"mfbocd/{stream}/next"][-1]
+        observation = {"tick": tick, "fidelity": published["fidelity"], "x": reading(0, tick, published["fidelity"])}
+        asyncio.run(tell(stream, json.dumps(observation)))
 
     with worker("http://one") as one, worker("http://two") as two:
         one.post("/groups", json={"id": "g", "config": CONFIG})
@@ -112,8 +112,8 @@ def test_of_several_workers_one_speaks_for_a_stream(broker: Broker, postgres: Ca
         assert heard.ticks("member") == [0, 1, 2, 3, 4]
 
 
-class Said:
-    """A client to a broker that remembers what was said, and heard one observation."""
+class Published:
+    """A client of a broker that records what is published, and has received one observation."""
 
     def __init__(self) -> None:
         self.ticks: list[int | None] = []
@@ -121,8 +121,8 @@ class Said:
         self.away = False
 
     async def _heard(self) -> AsyncIterator[Any]:
-        told = {"tick": 0, "fidelity": "gps", "x": 0.5}
-        yield SimpleNamespace(topic="mfbocd/a/obs", payload=json.dumps(told).encode())
+        observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
+        yield SimpleNamespace(topic="mfbocd/a/obs", payload=json.dumps(observation).encode())
 
     async def publish(self, topic: str, payload: str | None, **options: Any) -> None:
         if self.away:
@@ -130,19 +130,19 @@ class Said:
         self.ticks.append(None if payload is None else json.loads(payload)["tick"])
 
 
-def test_who_takes_a_stream_over_says_it_again(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def go(stores: list[PostgresStore]) -> list[Said]:
+def test_a_worker_that_takes_over_a_stream_publishes_again(postgres: Callable[[], str]) -> None:  # noqa: F811
+    async def go(stores: list[PostgresStore]) -> list[Published]:
         services = [Service(store) for store in stores]
         add(services[0].engine, "a")
-        bridges, said = [_Bridge(service, None, {}) for service in services], [Said(), Said()]
+        bridges, published = [_Bridge(service, None, {}) for service in services], [Published(), Published()]
 
         async def both_scan(first: int) -> None:
             for i in (first, 1 - first, first):
-                await bridges[i]._scan_and_publish(said[i], time.monotonic() + 9.0)
+                await bridges[i]._scan_and_publish(published[i], time.monotonic() + 9.0)
 
-        await bridges[0]._scan_and_publish(said[0], time.monotonic() + 9.0)
+        await bridges[0]._scan_and_publish(published[0], time.monotonic() + 9.0)
         await bridges[1]._listen(
-            said[1]
+            published[1]
         )  # before it has looked: it finds that the stream is another's, and is silent
         await both_scan(0)
         stores[0].release()
@@ -151,84 +151,84 @@ def test_who_takes_a_stream_over_says_it_again(postgres: Callable[[], str]) -> N
         await both_scan(0)
         for service in services:
             await asyncio.to_thread(service.close)
-        return said
+        return published
 
     db = postgres()
     one, two = asyncio.run(go([PostgresStore(db, worker=name, lease=60.0) for name in ("http://one", "http://two")]))
     assert (one.ticks, two.ticks) == ([0, 0], [0])
 
 
-def swept(db: str, act: Callable[[_Bridge, Said, PostgresStore], Awaitable[None]]) -> list[int | None]:
+def swept(db: str, act: Callable[[_Bridge, Published, PostgresStore], Awaitable[None]]) -> list[int | None]:
     """What a worker says of its stream `a`, and takes back, while it is removed by a worker that has no broker."""
 
     async def go() -> list[int | None]:
         service, other = (Service(PostgresStore(db, worker=f"http://{name}", lease=60.0)) for name in ("one", "two"))
         add(service.engine, "a")
-        said, here = Said(), _Bridge(service, None, {})
-        await here._scan_and_publish(said, time.monotonic() + 9.0)
-        assert said.ticks == [0]
-        await act(here, said, other.store)  # type: ignore[arg-type]
+        published, here = Published(), _Bridge(service, None, {})
+        await here._scan_and_publish(published, time.monotonic() + 9.0)
+        assert published.ticks == [0]
+        await act(here, published, other.store)  # type: ignore[arg-type]
         for _ in range(2):
-            await here._scan_and_publish(said, time.monotonic() + 9.0)
+            await here._scan_and_publish(published, time.monotonic() + 9.0)
         for one in (service, other):
             await asyncio.to_thread(one.close)
-        return said.ticks
+        return published.ticks
 
     return asyncio.run(go())
 
 
 def test_a_stream_that_goes_in_the_midst_of_a_look_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        listed = here._mine
+    async def act(here: _Bridge, published: Published, store: PostgresStore) -> None:
+        listed = here._owned
 
         async def gone(rows: list[StreamRow]) -> dict[str, bool]:
             store.remove_stream("a")
             return await listed(rows)
 
-        here._mine = gone  # type: ignore[method-assign]
-        await here._scan_and_publish(said, time.monotonic() + 9.0)
-        here._mine = listed  # type: ignore[method-assign]
+        here._owned = gone  # type: ignore[method-assign]
+        await here._scan_and_publish(published, time.monotonic() + 9.0)
+        here._owned = listed  # type: ignore[method-assign]
 
     assert swept(postgres(), act) == [0, None]
 
 
 def test_a_stream_that_is_about_to_go_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
+    async def act(here: _Bridge, published: Published, store: PostgresStore) -> None:
         with store.transaction() as cursor:
             cursor.execute("UPDATE streams SET until = 0")  # to be renewed
         with store.transaction() as cursor:
             cursor.execute("DELETE FROM streams WHERE id = 'a'")
-            await here._scan_and_publish(said, time.monotonic() + 9.0)
+            await here._scan_and_publish(published, time.monotonic() + 9.0)
 
     assert swept(postgres(), act) == [0, None]
 
 
 def test_a_stream_that_goes_while_the_broker_is_away_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
+    async def act(here: _Bridge, published: Published, store: PostgresStore) -> None:
         store.remove_stream("a")
-        said.away = True
+        published.away = True
         with pytest.raises(aiomqtt.MqttError):
-            await here._scan_and_publish(said, time.monotonic() + 9.0)
-        said.away = False
+            await here._scan_and_publish(published, time.monotonic() + 9.0)
+        published.away = False
 
     assert swept(postgres(), act) == [0, None]
 
 
 def test_a_stream_that_goes_before_its_new_worker_spoke_is_taken_back(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
+    async def act(here: _Bridge, published: Published, store: PostgresStore) -> None:
         here._published.clear()  # as a worker that takes a stream over
-        await here._scan(said)
+        await here._scan(published)
         store.remove_stream("a")
 
     assert swept(postgres(), act) == [0, None]
 
 
-def test_what_could_not_be_taken_is_asked_again(postgres: Callable[[], str]) -> None:  # noqa: F811
-    async def act(here: _Bridge, said: Said, store: PostgresStore) -> None:
-        here.service.engine.forget("a")
+def test_a_choice_whose_observation_was_lost_is_published_again(postgres: Callable[[], str]) -> None:  # noqa: F811
+    async def act(here: _Bridge, published: Published, store: PostgresStore) -> None:
+        here.service.engine.cache.evict(["a"])
         with store.transaction() as cursor:  # another worker looks at the row, and leaves it in the end
             cursor.execute("SELECT id FROM streams FOR UPDATE")
-            await here._listen(said)
+            await here._listen(published)
 
     assert swept(postgres(), act) == [0, 0]
 
@@ -301,15 +301,15 @@ def test_a_broker_with_tls_and_a_password(
         broker.stop()
         started = Path(f"/proc/{process.pid}/cmdline").read_text()
         assert process.stderr is not None
-        said = ""
-        while "the broker is not available" not in said:  # it notices, and logs it
+        published = ""
+        while "the broker is not available" not in published:  # it notices, and logs it
             line = process.stderr.readline()
-            assert line, said
-            said += line
+            assert line, published
+            published += line
         process.send_signal(signal.SIGTERM)
-        said += process.stderr.read()
-    assert "the broker is not available" in said
-    for shown in (started, said, mfbocd("serve", "--help").stdout):
+        published += process.stderr.read()
+    assert "the broker is not available" in published
+    for shown in (started, published, mfbocd("serve", "--help").stdout):
         assert "s3cr" not in shown
 
 

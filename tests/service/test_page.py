@@ -37,14 +37,14 @@ def tell(client: httpx.Client, streams: dict[str, int], ticks: int, headers: dic
     """Observe streams, each as the one of this number in `reading`."""
     for _ in range(ticks):
         chosen = client.post("/choose", json={"streams": list(streams)}, headers=headers).json()["results"]
-        told = [
+        observations = [
             {
                 **{name: choice[name] for name in ("stream", "tick", "fidelity")},
                 "x": reading(streams[choice["stream"]], choice["tick"], choice["fidelity"]),
             }
             for choice in chosen
         ]
-        answer = client.post("/observe", json={"observations": told}, headers=headers)
+        answer = client.post("/observe", json={"observations": observations}, headers=headers)
         assert all(result["status"] == 200 for result in answer.json()["results"])
 
 
@@ -325,8 +325,8 @@ def test_readings_of_several_numbers_and_none(shared: httpx.Client, visit: Calla
     made = shared.post("/streams", json={"id": "pair", "config": {"model": model}})
     assert made.status_code == 201, made.text
     for tick, x in enumerate([[0.5, 5.5], None, [1.0, 6.0]]):
-        told = {"tick": tick, "fidelity": "full", "x": x}
-        assert shared.post("/streams/pair/observe", json=told).status_code == 200
+        observation = {"tick": tick, "fidelity": "full", "x": x}
+        assert shared.post("/streams/pair/observe", json=observation).status_code == 200
     seen = opened(visit, shared, "pair")
     shown = "document.getElementById('readings').data.find(t => t.name === 'full').y"
     assert seen.page.evaluate(shown) == [0.5, 1.0]
@@ -337,7 +337,7 @@ def test_readings_of_several_numbers_and_none(shared: httpx.Client, visit: Calla
     assert shared.delete("/streams/pair").status_code == 204
 
 
-def test_a_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+def test_a_token_is_requested_and_stored_in_the_tab(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     path = tmp_path / "mfbocd.db"
     store = SqliteStore(path, exclusive=True)
     secrets = [add_token(store, "page", "read"), add_token(store, "device", "write")]
@@ -350,7 +350,7 @@ def test_a_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, visit: Callabl
         seen.page.wait_for_selector("#token", timeout=WAIT)
         seen.page.fill("#token", "mfb_wrong")
         seen.page.keyboard.press("Enter")
-        seen.page.wait_for_selector("text=not known here", timeout=WAIT)
+        seen.page.wait_for_selector("text=not valid", timeout=WAIT)
         seen.page.fill("#token", secrets[0])
         seen.page.keyboard.press("Enter")
         seen.page.wait_for_selector("tr[data-id=a]", timeout=WAIT)
@@ -371,8 +371,8 @@ def test_a_thousand_streams(tmp_path: Path, visit: Callable[..., Visit]) -> None
         single = {"model": {"kind": "bernoulli"}}
         for i in range(1003):
             make(client, f"s{i:04}", f"Sensor {i} of the field", config=single)
-        told = [{"stream": f"s{i:04}", "tick": 0, "fidelity": "full", "x": i % 2} for i in range(1000)]
-        client.post("/observe", json={"observations": told})
+        observations = [{"stream": f"s{i:04}", "tick": 0, "fidelity": "full", "x": i % 2} for i in range(1000)]
+        client.post("/observe", json={"observations": observations})
         seen = listed(visit, client)
         assert "1,003" in seen.page.locator("#totals").inner_text()
         assert len(ids(seen)) == 50
@@ -383,7 +383,7 @@ def test_a_thousand_streams(tmp_path: Path, visit: Callable[..., Visit]) -> None
         assert ids(seen) == ["s0777"]
         assert seen.page.locator("#count").inner_text() == "1 of 1003"
         for tick in range(1, 4):
-            client.post("/observe", json={"observations": [one | {"tick": tick} for one in told]})
+            client.post("/observe", json={"observations": [one | {"tick": tick} for one in observations]})
         until(seen, "document.querySelector('tr[data-id=s0777] [data-column=tick]').textContent", "4")
         seen.page.fill("#search", "")
         seen.page.get_by_role("columnheader", name="Stream").get_by_role("button").click()

@@ -63,8 +63,8 @@ def pair(postgres_server: str) -> Iterator[Pair]:  # noqa: F811
 def advance(client: httpx.Client, stream: str, fidelity: str | None = None) -> dict[str, Any]:
     choice = client.post(f"/streams/{stream}/choose")
     assert choice.status_code == 200, choice.text
-    told = choice.json()
-    body = {"tick": told["tick"], "fidelity": fidelity or told["fidelity"], "x": 0.5}
+    observation = choice.json()
+    body = {"tick": observation["tick"], "fidelity": fidelity or observation["fidelity"], "x": 0.5}
     answer = client.post(f"/streams/{stream}/observe", json=body)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
@@ -116,15 +116,17 @@ def test_a_batch_is_answered_by_all_who_have_a_part(pair: Pair) -> None:
         chosen = client.post("/choose", json={"streams": names}).json()["results"]
         assert [r["stream"] for r in chosen] == names
         assert [r["status"] for r in chosen] == [200, 200, 404, 200, 200]
-        told = [{k: r.get(k, 0) for k in ("stream", "tick")} for r in chosen]
-        told = [t | {"fidelity": r.get("fidelity", "gps"), "x": 0.25} for t, r in zip(told, chosen, strict=True)]
-        told.append(told[1] | {"tick": 50})
-        told.append(told[1])
-        found = client.post("/observe", json={"observations": told}).json()["results"]
+        observations = [{k: r.get(k, 0) for k in ("stream", "tick")} for r in chosen]
+        observations = [
+            t | {"fidelity": r.get("fidelity", "gps"), "x": 0.25} for t, r in zip(observations, chosen, strict=True)
+        ]
+        observations.append(observations[1] | {"tick": 50})
+        observations.append(observations[1])
+        found = client.post("/observe", json={"observations": observations}).json()["results"]
         assert [r["stream"] for r in found] == [*names, "d1", "d1"]
         assert [r["status"] for r in found] == [200, 200, 404, 200, 200, 409, 200]
         assert found[6] == found[1]
-        single = client.post("/streams/d1/observe", json={k: told[1][k] for k in ("tick", "fidelity", "x")})
+        single = client.post("/streams/d1/observe", json={k: observations[1][k] for k in ("tick", "fidelity", "x")})
         assert {"stream": "d1", "status": 200} | single.json() == found[1]
 
 
@@ -149,8 +151,8 @@ def test_the_token_is_the_clients_own_at_both(pair: Pair) -> None:
     for client in (pair.one, pair.two):
         reader = bearer(pair.reader)
         assert client.post("/streams/t/choose", headers=reader).status_code == 200
-        told = {"tick": 1, "fidelity": "gps", "x": 0.5}
-        assert client.post("/streams/t/observe", json=told, headers=reader).status_code == 403
+        observation = {"tick": 1, "fidelity": "gps", "x": 0.5}
+        assert client.post("/streams/t/observe", json=observation, headers=reader).status_code == 403
         assert client.post("/streams/t/choose", headers=bearer("mfb_wrong")).status_code == 401
 
 
@@ -184,11 +186,11 @@ class Owner(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.heard.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
-        said = b'{"error": "elsewhere", "expected": null}'
+        body = b'{"error": "elsewhere", "expected": null}'
         self.send_response(421)
-        self.send_header("content-length", str(len(said)))
+        self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(body)
 
     def log_message(self, *given: Any) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What each token may do, by route; and what a revoked one may no longer."""
+"""What each token permits, by route; revoked tokens permit nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITER = {
 }
 ROUTES = {
     (method, route.path)
-    for route in (*routes.router.routes, *app.parts.routes)
+    for route in (*routes.router.routes, *app.router.routes)
     if isinstance(route, APIRoute)
     for method in route.methods
 }
@@ -111,8 +111,8 @@ def test_a_revoked_token_loses_its_event_streams(tmp_path: Path) -> None:
             other_client.close()
             # both end, without a step and without a request
             assert [list(line) for line in lines[:2]] == [[""], [""]]
-            told = {"tick": 0, "fidelity": "gps", "x": 0.5}
-            client.post("/streams/a/observe", json=told, headers=bearer(staying))
+            observation = {"tick": 0, "fidelity": "gps", "x": 0.5}
+            client.post("/streams/a/observe", json=observation, headers=bearer(staying))
             assert any(line.startswith("data") for line in lines[2])
         until(
             lambda: client.get("/streams", headers=bearer(going)).status_code == 401, lambda: "a revoked token opens"

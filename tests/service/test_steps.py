@@ -1,4 +1,4 @@
-"""A stream's steps are found by tick, however they came: one by one or many at once, filed or not yet, moved."""
+"""Steps are found by tick, whether written one by one or many at once, indexed or not, or imported."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.slow
 COIN = {"model": {"kind": "bernoulli"}}
 
 
-class Told:
-    """Streams in a store beside plain lists of what they were told."""
+class Recorded:
+    """Streams in a store, and plain lists of the same events."""
 
     def __init__(self, store: Store, names: Sequence[str]) -> None:
         self.store = store
@@ -40,7 +40,7 @@ class Told:
             store.add_stream(plain(name))
         self.rows = store.load(list(names)).streams
 
-    def tell(self, **counts: int) -> Changes:
+    def advance(self, **counts: int) -> Changes:
         """So many more steps of each stream, mixed, in one transaction."""
         changes = Changes()
         for name, count in counts.items():
@@ -78,15 +78,15 @@ def unplaced(event: Event | None) -> Event | None:
 
 def test_every_step_and_every_page_is_found(make: Make) -> None:  # noqa: F811
     store = make()
-    told = Told(store, ["a", "b", "c"])
+    recorded = Recorded(store, ["a", "b", "c"])
     draw = random.Random(1)
-    while min(map(len, told.steps.values())) <= 200:
-        told.tell(**{name: draw.choice([1, 1, 1, 2, 5]) for name in "abc" if draw.random() < 0.7} or {"a": 1})
+    while min(map(len, recorded.steps.values())) <= 200:
+        recorded.advance(**{name: draw.choice([1, 1, 1, 2, 5]) for name in "abc" if draw.random() < 0.7} or {"a": 1})
         name = draw.choice("abc")
-        here = len(told.steps[name])
-        told.check(name, [-1, here // 2, here - 3, here - 2, here - 1], [1, 2, 1000])
-    for name, steps in told.steps.items():
-        told.check(name, range(-1, len(steps) + 2), [1, 63, 1000])
+        here = len(recorded.steps[name])
+        recorded.check(name, [-1, here // 2, here - 3, here - 2, here - 1], [1, 2, 1000])
+    for name, steps in recorded.steps.items():
+        recorded.check(name, range(-1, len(steps) + 2), [1, 63, 1000])
     everything = store.events_after(0, 10_000)
     assert [event.seq for event in everything] == sorted({event.seq for event in everything})
     for name in "abc":
@@ -97,21 +97,21 @@ def test_every_step_and_every_page_is_found(make: Make) -> None:  # noqa: F811
 @pytest.mark.parametrize("before", [0, 1, 40])
 def test_many_steps_of_one_transaction_are_found(make: Make, before: int) -> None:  # noqa: F811
     store = make()
-    told = Told(store, ["a", "b"])
+    recorded = Recorded(store, ["a", "b"])
     for _ in range(before):
-        told.tell(a=1, b=1)
+        recorded.advance(a=1, b=1)
     for count in (2, 3 * INDEX_INTERVAL, 1):
-        told.tell(a=count, b=1)
-        told.check("a", [-1, before, before + 1, INDEX_INTERVAL], [1, 5, 1000])
-        told.check("b", [-1], [1000])
+        recorded.advance(a=count, b=1)
+        recorded.check("a", [-1, before, before + 1, INDEX_INTERVAL], [1, 5, 1000])
+        recorded.check("b", [-1], [1000])
     store.close()
 
 
 def test_a_step_is_written_once_and_with_its_stream(make: Make) -> None:  # noqa: F811
     store = make()
-    told = Told(store, ["a", "b"])
-    told.tell(a=3, b=3)
-    a = told.rows["a"]
+    recorded = Recorded(store, ["a", "b"])
+    recorded.advance(a=3, b=3)
+    a = recorded.rows["a"]
     for events in (
         [Event("b", 2, 1.0, False, "{}")],  # b has it, and is not written
         [Event("a", 2, 1.0, False, "{}")],  # a has it
@@ -120,27 +120,27 @@ def test_a_step_is_written_once_and_with_its_stream(make: Make) -> None:  # noqa
         with pytest.raises(RequestError) as refused:
             store.commit(Changes([(replace(a, tick=4), 3)], events=events))
         assert refused.value.status == 409
-    told.check("a", [-1], [1000])
+    recorded.check("a", [-1], [1000])
     store.commit(Changes([(a, 3)]))  # with no step
-    told.check("a", [-1], [1000])
-    told.tell(a=1)
-    told.check("a", [-1], [1000])
+    recorded.check("a", [-1], [1000])
+    recorded.advance(a=1)
+    recorded.check("a", [-1], [1000])
     store.close()
 
 
 def test_a_transaction_that_failed_leaves_no_step(make: Make) -> None:  # noqa: F811
     store = make()
-    told = Told(store, ["a", "b"])
+    recorded = Recorded(store, ["a", "b"])
     for tick in range(2 * INDEX_INTERVAL):  # some of them would have filed
-        stale = (replace(told.rows["b"], tick=9), 8)
+        stale = (replace(recorded.rows["b"], tick=9), 8)
         changes = Changes(
-            [(replace(told.rows["a"], tick=tick + 1), tick), stale],
+            [(replace(recorded.rows["a"], tick=tick + 1), tick), stale],
             events=[Event("a", tick, 1.0, False, "never"), Event("b", 8, 1.0, False, "never")],
         )
         with pytest.raises(UnavailableError, match="another worker"):
             store.commit(changes)
-        told.tell(a=1)
-    told.check("a", [-1, INDEX_INTERVAL], [1000])
+        recorded.advance(a=1)
+    recorded.check("a", [-1, INDEX_INTERVAL], [1000])
     assert store.events("b", -1, 1000) == []
     assert [event.tick for event in store.events_after(0, 1000)] == list(range(2 * INDEX_INTERVAL))
     store.close()
@@ -149,11 +149,11 @@ def test_a_transaction_that_failed_leaves_no_step(make: Make) -> None:  # noqa: 
 def test_what_is_kept_is_the_end_and_enough_of_it(make: Make) -> None:  # noqa: F811
     keep = 10
     store = make(keep=keep)
-    told = Told(store, names := [f"s{i}" for i in range(8)])
+    recorded = Recorded(store, names := [f"s{i}" for i in range(8)])
     swept = dict.fromkeys(names, 0)
     turns: dict[str, list[int]] = {name: [] for name in names}
     for tick in range(1, 3 * RETENTION_INTERVAL):
-        told.tell(**dict.fromkeys(names, 1))
+        recorded.advance(**dict.fromkeys(names, 1))
         for name in names:
             first = store.events(name, -1, 1)[0].tick
             if first > swept[name]:
@@ -162,28 +162,28 @@ def test_what_is_kept_is_the_end_and_enough_of_it(make: Make) -> None:  # noqa: 
                 assert first == tick - keep
     for name in names:
         kept = [unplaced(event) for event in store.events(name, -1, 1000)]
-        assert kept == told.steps[name][swept[name] :]
+        assert kept == recorded.steps[name][swept[name] :]
         assert store.event(name, swept[name] - 1) is None
         assert all(b - a == RETENTION_INTERVAL for a, b in pairwise(turns[name]))
         assert len(turns[name]) >= 2
     assert len({turn[0] for turn in turns.values()}) == 4  # not all in the same transaction, nor each in its own
-    assert len(store.events_after(0, 100_000)) == sum(len(told.steps[name]) - swept[name] for name in names)
+    assert len(store.events_after(0, 100_000)) == sum(len(recorded.steps[name]) - swept[name] for name in names)
     store.close()
 
 
 def test_a_stream_that_is_removed_takes_its_steps_along(make: Make) -> None:  # noqa: F811
     store = make()
-    told = Told(store, ["a", "b"])
+    recorded = Recorded(store, ["a", "b"])
     for _ in range(2 * INDEX_INTERVAL + 5):
-        told.tell(a=1, b=1)
-    told.tell(a=1)
+        recorded.advance(a=1, b=1)
+    recorded.advance(a=1)
     last = store.last_seq()
     assert store.remove_stream("a")
     assert store.events("a", -1, 1000) == []
     assert {event.stream for event in store.events_after(0, 1000)} == {"b"}
-    told.check("b", [-1], [1000])
-    again = Told(store, ["a"])
-    again.tell(a=2)
+    recorded.check("b", [-1], [1000])
+    again = Recorded(store, ["a"])
+    again.advance(a=2)
     again.check("a", [-1], [1000])
     assert [event.seq > last for event in store.events("a", -1, 1000)] == [True, True]
     store.close()
@@ -213,7 +213,7 @@ def test_a_stream_is_moved_with_all_its_steps_and_goes_on(make: Make, tmp_path: 
     coins(engine, 150, 230)
     coins(Engine(other), 150, 230)
     assert untimed(other) == untimed(store)
-    with pytest.raises(ValueError, match="tick 150 is not one of the 150 that 'a' had"):
+    with pytest.raises(ValueError, match="tick 150 is not one of the 150 ticks of 'a'"):
         import_streams(SqliteStore(tmp_path / "third.db"), [*lines, lines[-1].replace('"tick":149', '"tick":150')])
     for opened in (store, other):
         opened.close()
@@ -229,7 +229,7 @@ def untimed(store: Store) -> list[dict[str, Any]]:
     return [json.loads(event.step) | {"at": 0} for event in store.events("a", -1, 1000)]
 
 
-def test_what_is_told_during_an_export_is_not_in_it(tmp_path: Path) -> None:
+def test_observations_during_an_export_are_not_in_it(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     engine = Engine(store)
     add(engine, "a", config=COIN)
@@ -259,11 +259,11 @@ def rows(store: SqliteStore, sql: str) -> list[Any]:
 
 
 def test_steps_are_filed_in_bulk_and_streams_take_turns(store: SqliteStore) -> None:
-    told = Told(store, names := [f"s{i}" for i in range(20)])
+    recorded = Recorded(store, names := [f"s{i}" for i in range(20)])
     count = dict.fromkeys(names, 0)
     when: dict[str, list[int]] = {name: [] for name in names}
     for tick in range(1, 4 * INDEX_INTERVAL):
-        told.tell(**dict.fromkeys(names, 1))
+        recorded.advance(**dict.fromkeys(names, 1))
         now = count | dict(rows(store, "SELECT stream, count(*) FROM event_index GROUP BY stream"))
         for name in names:
             if now[name] != count[name]:
@@ -281,9 +281,9 @@ def test_steps_are_filed_in_bulk_and_streams_take_turns(store: SqliteStore) -> N
 
 def test_nothing_stays_of_removed_and_of_old_steps(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db", keep=5)
-    told = Told(store, ["a", "b"])
+    recorded = Recorded(store, ["a", "b"])
     for _ in range(RETENTION_INTERVAL + INDEX_INTERVAL + 3):
-        told.tell(a=1, b=1)
+        recorded.advance(a=1, b=1)
     assert rows(store, "SELECT count(*) FROM events WHERE tick < 60") == [(0,)]
     both = (
         "SELECT stream, tick, seq FROM event_index ORDER BY seq",
@@ -298,12 +298,12 @@ def test_nothing_stays_of_removed_and_of_old_steps(tmp_path: Path) -> None:
 
 
 def test_a_watcher_that_has_seen_nearly_all_reads_only_the_rest(store: SqliteStore) -> None:
-    told = Told(store, ["a", "b"])
+    recorded = Recorded(store, ["a", "b"])
     last = -1
     while last < INDEX_INTERVAL or not is_due(
         "a", last + 1, last + 2, INDEX_INTERVAL
     ):  # until its chain is as long as it gets
-        told.tell(a=1, b=1)
+        recorded.advance(a=1, b=1)
         last += 1
     assert rows(store, "SELECT count(*) FROM event_index WHERE stream = 'a'") == [(last + 2 - INDEX_INTERVAL,)]
 
@@ -330,14 +330,14 @@ def test_a_watcher_that_has_seen_nearly_all_reads_only_the_rest(store: SqliteSto
 def test_two_connections_may_write_by_turns(tmp_path: Path) -> None:
     one = SqliteStore(tmp_path / "mfbocd.db")
     two = SqliteStore(tmp_path / "mfbocd.db")
-    told = Told(one, ["a", "b"])
+    recorded = Recorded(one, ["a", "b"])
     draw = random.Random(3)
     for _ in range(3 * INDEX_INTERVAL):
-        told.store = draw.choice([one, two])
-        told.tell(**draw.choice([{"a": 1}, {"a": 1, "b": 2}, {"b": 1}]))
-    told.store = one
+        recorded.store = draw.choice([one, two])
+        recorded.advance(**draw.choice([{"a": 1}, {"a": 1, "b": 2}, {"b": 1}]))
+    recorded.store = one
     for name in "ab":
-        told.check(name, [-1, INDEX_INTERVAL], [7, 1000])
+        recorded.check(name, [-1, INDEX_INTERVAL], [7, 1000])
     with pytest.raises(UnavailableError):  # a is no longer at its first tick
         two.commit(Changes([(plain("a", 1), 0)], events=[Event("a", 0, 1.0, False, "{}")]))
     for opened in (one, two):
@@ -345,8 +345,8 @@ def test_two_connections_may_write_by_turns(tmp_path: Path) -> None:
 
 
 def test_a_reader_sees_all_steps_while_they_are_filed(store: SqliteStore) -> None:
-    told = Told(store, ["a"])
-    told.tell(a=1)
+    recorded = Recorded(store, ["a"])
+    recorded.advance(a=1)
     wrong: list[list[int]] = []
     seen: set[int] = set()
     stop = threading.Event()
@@ -362,7 +362,7 @@ def test_a_reader_sees_all_steps_while_they_are_filed(store: SqliteStore) -> Non
     watching.start()
     try:
         for _ in range(10 * INDEX_INTERVAL):
-            told.tell(a=1)
+            recorded.advance(a=1)
     finally:
         stop.set()
         watching.join(60)
@@ -372,12 +372,12 @@ def test_a_reader_sees_all_steps_while_they_are_filed(store: SqliteStore) -> Non
 
 
 def test_a_chain_that_is_filed_but_not_yet_committed_is_read_as_before(store: SqliteStore) -> None:
-    told = Told(store, ["a"])
-    told.tell(a=3)
+    recorded = Recorded(store, ["a"])
+    recorded.advance(a=3)
     with store.transaction() as cursor:
         sqlite_events.index(cursor, ["a"])
         assert rows(store, "SELECT count(*) FROM event_index") == [(0,)]
-        told.check("a", [-1, 1], [1000])
+        recorded.check("a", [-1, 1], [1000])
     assert rows(store, "SELECT count(*) FROM event_index") == [(3,)]
-    told.check("a", [-1, 1], [1000])
+    recorded.check("a", [-1, 1], [1000])
     store.close()

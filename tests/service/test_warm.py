@@ -94,10 +94,10 @@ def test_others_go_on_while_a_family_is_compiled(tmp_path: Path, pool: ThreadPoo
             assert "of 2 kinds of configurations are ready" in not_ready.json()["error"]
 
             # those that need the cold family are submitted first, the others are answered all the same
-            told = {stream: observation(client, stream) for stream in ("warm", "cold", "cold2")}
+            sent = {stream: observation(client, stream) for stream in ("warm", "cold", "cold2")}
             waiting = [
-                posted("/streams/cold/observe", told["cold"]),
-                posted("/observe", {"observations": [{"stream": "cold2", **told["cold2"]}]}),
+                posted("/streams/cold/observe", sent["cold"]),
+                posted("/observe", {"observations": [{"stream": "cold2", **sent["cold2"]}]}),
                 posted("/streams", {"id": "new-cold", "config": COLD}),
                 posted("/groups", {"id": "cold-group", "config": COLD}),
             ]
@@ -211,9 +211,9 @@ def test_a_store_that_cannot_be_read_does_not_keep_the_service_from_being_ready(
             raise OSError("gone")
 
     warmer = Warmer(known=set())
-    assert warmer.waiting
-    warmer.begin(Broken())  # type: ignore[arg-type]
-    until(lambda: not warmer.waiting, lambda: warmer.waiting)
+    assert warmer.not_ready
+    warmer.start(Broken())  # type: ignore[arg-type]
+    until(lambda: not warmer.not_ready, lambda: warmer.not_ready)
     warmer.close()
 
 

@@ -33,9 +33,9 @@ def advance(client: httpx.Client, stream: str, ticks: int) -> list[dict[str, Any
     steps = []
     for _ in range(ticks):
         choice = client.post(f"/streams/{stream}/choose").json()
-        told = {"tick": choice["tick"], "fidelity": choice["fidelity"]}
-        told["x"] = reading(0, choice["tick"], choice["fidelity"])
-        steps.append(client.post(f"/streams/{stream}/observe", json=told).json())
+        observation = {"tick": choice["tick"], "fidelity": choice["fidelity"]}
+        observation["x"] = reading(0, choice["tick"], choice["fidelity"])
+        steps.append(client.post(f"/streams/{stream}/observe", json=observation).json())
     return steps
 
 
@@ -183,15 +183,15 @@ def test_watchers_are_bounded_and_let_the_service_end(tmp_path: Path) -> None:
         assert [list(line) for line in lines] == [[""], [""]]
 
 
-def test_the_openapi_document_tells_all_of_it(shared: httpx.Client) -> None:
-    told = shared.get("/openapi.json").json()
-    assert set(told["paths"]) == {
+def test_the_openapi_document_is_complete(shared: httpx.Client) -> None:
+    observation = shared.get("/openapi.json").json()
+    assert set(observation["paths"]) == {
         *("/streams", "/streams/{stream}", "/streams/{stream}/choose", "/streams/{stream}/observe"),
         *("/streams/{stream}/step", "/streams/{stream}/trace", "/streams/{stream}/events"),
         *("/choose", "/observe", "/events", "/groups", "/groups/{group}", "/metrics", "/healthz", "/readyz"),
     }
-    assert told["components"]["schemas"]["Observation"]["examples"]
-    made = told["components"]["schemas"]["NewStream"]["examples"][0]
+    assert observation["components"]["schemas"]["Observation"]["examples"]
+    made = observation["components"]["schemas"]["NewStream"]["examples"][0]
     assert shared.post("/streams", json=made).status_code == 201
     assert shared.get("/docs").status_code == 404  # it would load from another host
 

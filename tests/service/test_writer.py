@@ -1,4 +1,4 @@
-"""The next transaction is computed while one is written; nothing is told before it is on disk."""
+"""The next transaction is computed while one is written; no result is returned before it is on disk."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SOON = PATIENCE
 
 
 class Slow(SqliteStore):
-    """Each commit waits until it is let go, and fails if it is told to."""
+    """A store whose commits wait until they are released, and can be made to fail."""
 
-    held = False
+    waits = False
     error: BaseException | None = None
 
     def __init__(self, path: Path) -> None:
@@ -37,8 +37,8 @@ class Slow(SqliteStore):
         self.begun, self.go = threading.Semaphore(0), threading.Semaphore(0)
 
     def commit(self, changes: Changes) -> None:
-        """As ever, but later."""
-        if self.held:
+        """Commit after it is released."""
+        if self.waits:
             self.begun.release()
             assert self.go.acquire(timeout=SOON)
         if self.error is not None:
@@ -66,7 +66,7 @@ class Bench:
         self.writer = Writer(self.engine)
         for stream in "abcd":
             self.ask(stream).result(SOON)  # now it is in memory, if it has room
-        self.store.held = True
+        self.store.waits = True
 
     def submit(self, *commands: ChooseCommand | ObserveCommand) -> Future[Any]:
         """Answers in plain values."""
@@ -95,15 +95,15 @@ class Bench:
         assert self.store.begun.acquire(timeout=SOON)
 
     def through(self) -> None:
-        """Let every commit go from now on."""
-        self.store.held = False
+        """Release every commit from now on."""
+        self.store.waits = False
         self.store.go.release()
 
     def computed(self, stream: str, tick: int) -> None:
         """Wait until the writer has this tick in memory."""
         for _ in range(int(100 * PATIENCE)):
-            held = self.engine.cache.streams.get(stream)
-            if held is not None and held.row.tick == tick:
+            cached = self.engine.cache.streams.get(stream)
+            if cached is not None and cached.row.tick == tick:
                 return
             threading.Event().wait(0.01)
         raise TimeoutError("the tick was not computed")
@@ -118,10 +118,12 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.store.close()
 
 
-def test_the_next_is_computed_while_one_is_written_and_told_after_it(bench: Bench) -> None:
+def test_the_next_is_computed_during_a_commit_and_returned_after_it(bench: Bench) -> None:
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
-    other = bench.observe("b", 0, bench.ask("b").result(SOON)[0]["fidelity"])  # b has nothing unwritten: told at once
+    other = bench.observe(
+        "b", 0, bench.ask("b").result(SOON)[0]["fidelity"]
+    )  # b has no uncommitted changes: the result comes at once
     bench.computed("b", 1)
     early = bench.ask("a")  # of what only memory knows
     assert bench.ask("d").result(SOON)[0]["tick"] == 0  # by now the one before it was looked at
@@ -145,8 +147,8 @@ def test_the_next_is_computed_while_one_is_written_and_told_after_it(bench: Benc
     assert bench.engine.commits == 2
 
 
-def test_what_is_written_in_part_is_not_told_in_whole(bench: Bench) -> None:
-    """A stream's first tick is on disk, its second is not: what tells of the second waits."""
+def test_results_wait_for_their_own_commit(bench: Bench) -> None:
+    """The first tick of a stream is on disk and the second is not: results of the second wait."""
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
     second = bench.observe("a", 1, bench.engine.cache.streams["a"].fidelity)
@@ -165,7 +167,7 @@ def test_what_is_written_in_part_is_not_told_in_whole(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("error", [UnavailableError("disk full"), RuntimeError("a bug")], ids=["unavailable", "bug"])
-def test_what_was_computed_after_a_lost_transaction_is_lost_with_it(bench: Bench, error: BaseException) -> None:
+def test_what_was_computed_after_a_failed_transaction_fails_with_it(bench: Bench, error: BaseException) -> None:
     begun = [ObserveCommand(s, 0, bench.first(s), reading(0, 0, bench.first(s))) for s in "ac"]
     one = bench.submit(*begun)
     bench.under_way()
@@ -204,7 +206,7 @@ def test_a_stream_is_not_read_from_the_store_before_it_is_written(bench: Bench) 
     assert again.result(SOON)[0]["tick"] == 1
 
 
-def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
+def test_streams_of_a_failed_transaction_are_read_again(bench: Bench) -> None:
     """A job waits for a transaction because of one stream; that fails, and another of its streams was in it too."""
     bench.store.lease = 1000.0
     one = bench.submit(*[ObserveCommand(s, 0, bench.first(s), 0.5) for s in "ac"])
@@ -222,7 +224,7 @@ def test_what_was_lost_meanwhile_is_read_again(bench: Bench) -> None:
     bench.store.error = None
 
 
-def test_another_is_read_meanwhile_and_what_is_unwritten_stays_in_memory(tmp_path: Path) -> None:
+def test_others_are_read_meanwhile_and_uncommitted_streams_stay_cached(tmp_path: Path) -> None:
     bench = Bench(tmp_path / "mfbocd.db", cache_size=1)
     one = bench.observe("a", 0, bench.first("a"))
     bench.under_way()
@@ -259,8 +261,8 @@ def test_several_ticks_of_a_stream_in_one_job(bench: Bench) -> None:
         ChooseCommand("a"), ObserveCommand("a", 0, bench.first("a"), 0.5), ChooseCommand("a")
     ).result(SOON)
     assert [a["tick"] for a in answers] == [0, 0, 1]
-    told = ObserveCommand("a", 1, answers[2]["fidelity"], 0.1)
-    first, repeat, last = bench.submit(told, told, ChooseCommand("a")).result(SOON)
+    observation = ObserveCommand("a", 1, answers[2]["fidelity"], 0.1)
+    first, repeat, last = bench.submit(observation, observation, ChooseCommand("a")).result(SOON)
     assert first == repeat
     assert last["tick"] == 2
     assert bench.engine.repeats == 1
@@ -278,7 +280,7 @@ def test_closing_writes_what_was_submitted(bench: Bench) -> None:
     assert [bench.store.stream(s).tick for s in "ab"] == [1, 1]  # type: ignore[union-attr]
 
 
-def test_a_mistake_of_ours_is_told_and_the_writer_goes_on(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_is_reported_and_the_writer_continues(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.through()
     first = bench.first("a")
 

@@ -62,6 +62,12 @@ class Fitted:
         -------
         Detector
             The detector.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian
+        >>> Fitted(Gaussian(0, 9, 1), Hazard(0.01), -10.0, -12.0, evaluations=40).detector().ticks
+        0
         """
         return Detector(self.model, fidelities, self.hazard, **options)
 

@@ -82,6 +82,14 @@ def average_spend(
     ------
     ValueError
         If there are no streams.
+
+    Examples
+    --------
+    >>> from mfbocd import Always, Gaussian, simulate
+    >>> ways = [Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1, cost=40)]
+    >>> table = simulate.gaussian(Gaussian(0, 9, 1), ways, 1 / 100, ticks=50).table
+    >>> average_spend(Always("gps"), Gaussian(0, 9, 1), ways, 1 / 100, [table])
+    40.0
     """
     checked_fidelities = checked(fidelities)
     streams = [floats(t) for t in tables]
@@ -154,6 +162,15 @@ def tune(
     ------
     ValueError
         If `per_tick` is out of range, or there are no streams.
+
+    Examples
+    --------
+    >>> from mfbocd import Gaussian, simulate
+    >>> ways = [Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1, cost=40)]
+    >>> tables = [simulate.gaussian(Gaussian(0, 9, 1), ways, 1 / 100, ticks=200, seed=s).table for s in range(10)]
+    >>> tuned = tune(Net, Gaussian(0, 9, 1), ways, 1 / 100, tables, per_tick=12.0, rising=False)
+    >>> abs(tuned.achieved / 12.0 - 1) < 0.02
+    True
     """
     checked_fidelities = checked(fidelities)
     wanted = positive("tune", "per_tick", per_tick)
@@ -282,6 +299,15 @@ def weights_for(
     ------
     ValueError
         If `per_tick` is out of range, or there are no streams.
+
+    Examples
+    --------
+    >>> from mfbocd import Gaussian, simulate
+    >>> ways = [Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1, cost=40)]
+    >>> tables = [simulate.gaussian(Gaussian(0, 9, 1), ways, 1 / 100, ticks=200, seed=s).table for s in range(10)]
+    >>> tuned = weights_for(12.0, Gaussian(0, 9, 1), ways, 1 / 100, tables)
+    >>> abs(tuned.achieved / 12.0 - 1) < 0.1
+    True
     """
     checked_fidelities = checked(fidelities)
     expensive = max(checked_fidelities, key=lambda f: f.cost_of()).name

@@ -99,6 +99,13 @@ def recalibrate(config: Config, readings: Mapping[str, Array], share: float | No
     ------
     CalibrationError
         If the data does not determine an estimate.
+
+    Examples
+    --------
+    >>> config = Config.parse({"model": {"kind": "gaussian"}, "fidelity": [{"name": "gps", "zeta": 1, "cost": 40}]})
+    >>> new = recalibrate(config, {"gps": 3.0 + 2.0 * np.random.default_rng(0).normal(size=500)})
+    >>> [(change.key, change.before) for change in new.changes]
+    [('model.noise_var', '1')]
     """
     given = config.to_dict()
     kind = config.model["kind"]

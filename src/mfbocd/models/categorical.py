@@ -75,7 +75,7 @@ class Categorical(Model):
 
     def __init__(self, alpha: Sequence[float] | Array, predictive: Predictive = "normalized") -> None:
         if isinstance(alpha, (str, bytes)) or np.ndim(alpha) != 1 or len(alpha) < 2:
-            raise ValueError(f"Categorical.alpha must be two numbers or more, one a category, not {alpha!r}")
+            raise ValueError(f"Categorical.alpha must be two numbers or more, one per category, not {alpha!r}")
         self.alpha = np.array([positive("Categorical", "alpha", a, 1e9) for a in np.asarray(alpha).tolist()])
         self.kind = predictive_of("Categorical", predictive)
         self.columns = self.alpha.size
@@ -115,7 +115,7 @@ class Categorical(Model):
         if self.kind == "paper":
             return np.log(quotients(hit, rows.sum(axis=0), zeta)).reshape(stats.shape[1:])
         others = np.delete(rows, int(x), axis=0)
-        # Gamma(A + zeta) divides every category alike and cancels.
+        # Gamma(A + zeta) divides every category and cancels.
         odds = quotients(others.ravel(), np.tile(hit, self.columns - 1), zeta).reshape(others.shape)
         return -np.log1p(odds.sum(axis=0)).reshape(stats.shape[1:])
 

@@ -117,7 +117,7 @@ def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array
     apart = shape - np.eye(centre.shape[1])
     square = np.matmul(apart, apart)
     value, axes = np.linalg.eigh((centre.T * weight) @ centre + 0.5 * np.tensordot(weight, square, axes=1))
-    # to second order an axis may tell any amount; in truth not much more than a nat
+    # the second-order information of an axis is unbounded; the true one is hardly more than a nat
     small = np.cumsum(np.maximum(value, 0.0)) < _NEGLIGIBLE * np.minimum(value, 1.0).sum()
     axes = axes[:, ~small][:, ::-1]
     axes = axes * np.where(centre[-1] @ axes < 0.0, -1.0, 1.0)
@@ -154,7 +154,7 @@ def vector_of(owner: str, field: str, value: object) -> Array:
     except (TypeError, ValueError):
         raise TypeError(f"{owner}.{field} must be numbers, not {value!r}") from None
     if given.ndim != 1 or given.size < 2:
-        raise ValueError(f"{owner}.{field} must be two numbers or more, one a column of the readings, not {value!r}")
+        raise ValueError(f"{owner}.{field} must be two numbers or more, one per column, not {value!r}")
     if not np.isfinite(given).all():
         raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
     return given

@@ -16,7 +16,7 @@ from .support import Support, support_of
 
 Function = Callable[..., Any]
 
-_FALL = 1e-2  # a gain may fall by this share as zeta rises before the family is refused
+_FALL = 1e-2  # relative decrease of a gain with increasing zeta that is tolerated
 
 
 class ExponentialFamily(Model):
@@ -197,7 +197,7 @@ class ExponentialFamily(Model):
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return E_r E_x log p(x | r) / p(x) of the normalized predictives, summed or integrated over the support."""
-        kept = weight > 1e-12  # the others' share of the information is below rounding of the integral
+        kept = weight > 1e-12  # the others contribute less than the rounding error of the integral
         w, rows = weight[kept] / weight[kept].sum(), stats[:, kept]
         if zeta == 0.0:
             return 0.0

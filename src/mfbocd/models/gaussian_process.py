@@ -17,7 +17,7 @@ from .lagged import Lagged
 from .regression import FAR, MOST, counts_of, ratio
 
 _OWNER = "GaussianProcess"
-_TAIL = 4.0  # exp(-_TAIL^2 / 2) is what is cut off the kernel, as far as `reach`, and off its spectrum
+_TAIL = 4.0  # kernel (up to `reach`) and spectrum are truncated at exp(-_TAIL^2 / 2)
 _REACH = {1: 8.0, 2: 4.0}  # default reach in lengths: a hypothesis of order 2 has 25 times the statistics of order 1
 _MOST = 100  # features; a hypothesis then has 5000 statistics
 

@@ -18,7 +18,7 @@ from .regression import MOST
 Likelihood = Callable[..., Any]
 Pairs = Mapping[float, Any] | Sequence[tuple[float, Any]]
 
-_ROUND = 1e-6  # what a likelihood's sum over x may miss of 1
+_ROUND = 1e-6  # tolerated difference of a likelihood's sum over x from 1
 
 
 class Grid(Lattice):
@@ -171,8 +171,8 @@ class Grid(Lattice):
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the normalized sum of the log weights and log p(x | theta, zeta)."""
         if zeta > 1.0 or (self._ways and zeta not in self._ways and zeta > 0.0):
-            # A budget asks what is left to learn after many readings, as one of a large zeta. No reading comes here:
-            # its predictive is asked for first, and that knows no other zeta.
+            # `Budget.initialize` asks for the state after many readings, as one reading of a large zeta. A real
+            # reading never gets here: its predictive is computed first and refuses an unknown zeta.
             return self._tempered(stats, x, zeta)
         return super().update(stats, x, zeta)
 
@@ -281,7 +281,7 @@ def _beta_cells(alpha: float, beta: float, size: int) -> tuple[Array, Array]:
         one, other = np.full(size + 1, a), np.full(size + 1, b)
         below = beta_cdfs(one, other, edge, 1.0 - edge)
         above = beta_cdfs(other, one, 1.0 - edge, edge)
-        # each difference of the two smaller values: nothing cancels in either tail
+        # difference of the smaller of the two tails: no cancellation
         return np.where(edge[1:] * (a + b) <= a, np.diff(below), -np.diff(above))
 
     mass = masses(alpha, beta)

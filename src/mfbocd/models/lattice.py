@@ -185,7 +185,7 @@ class Lattice(Model):
 
     def _mixed(self, stats: Array, mean: Array, var: Array) -> tuple[Array, Array]:
         """Return the mean and variance of a mixture over theta, from those of its components."""
-        centre = float(np.exp(self._log_prior) @ mean)  # about it: less cancellation
+        centre = float(np.exp(self._log_prior) @ mean)  # subtracted to reduce cancellation
         apart = mean - centre
         first, second = _averages(self._logs(stats), np.stack([apart, var + apart**2]))
         return (centre + first).reshape(stats.shape[1:]), (second - first**2).reshape(stats.shape[1:])

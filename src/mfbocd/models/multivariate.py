@@ -59,7 +59,7 @@ class MultivariateGaussian(Elliptical):
         self.columns = d + 1
         self.var = matrix_of("MultivariateGaussian", "var", var, d)
         self.noise_var = matrix_of("MultivariateGaussian", "noise_var", noise_var, d)
-        # Units are divided out before anything is mixed: columns of 1e-6 and of 1e6 are then equally exact.
+        # Divide by the units first: columns of size 1e-6 and 1e6 are then equally accurate.
         self._sd = np.sqrt(np.diag(self.noise_var))
         units = np.outer(self._sd, self._sd)
         root = np.linalg.cholesky(self.noise_var / units)

@@ -49,7 +49,7 @@ def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
     return centre, spread
 
 
-def counts_of(owner: str, value: Any, size: int, which: str = "one a coefficient") -> Array:
+def counts_of(owner: str, value: Any, size: int, which: str = "one per coefficient") -> Array:
     """Return `size` positive numbers from one number or from all of them, or raise an error that names the field."""
     given = np.atleast_1d(np.asarray(value, dtype=object)).tolist()
     if len(given) not in (1, size):
@@ -263,7 +263,7 @@ class Regression(Model):
             return 0.0
         u, offset = self._coming(stats)
         centre, spread, shape, scale = self._forecast(stats, u)
-        # about that of a regime that begins now: large offsets would cost digits
+        # relative to a regime that begins now: large offsets would lose digits
         centre = centre + (offset - offset[-1]) / self._unit
         q = 1.0 / self._worth(stats, zeta) + spread
         if self.noise_var is not None:

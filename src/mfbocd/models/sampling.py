@@ -27,7 +27,7 @@ from .base import Array
 Owners = NDArray[np.int64]
 
 POINTS = 1024
-LIGHT = 1e-6  # hypotheses below this are left out: a hundred of them hold 1.4e-3 nats at most
+LIGHT = 1e-6  # hypotheses below this weight are dropped: a hundred of them carry at most 1.4e-3 nats
 
 
 def uniform(n: int, d: int) -> Array:
@@ -99,7 +99,7 @@ def owners(weight: Array, points: int = POINTS) -> Owners:
     share = 0.5 * weight + 0.5 * np.sqrt(weight) / np.sqrt(weight).sum()
     share[-1] += 0.3
     pairs = np.ceil(0.5 * points * share / share.sum()).astype(np.int64)
-    while pairs.sum() > points // 2 and pairs.max() > 1:  # rounding up gave too many: the richest give some back
+    while pairs.sum() > points // 2 and pairs.max() > 1:  # rounding up gave too many: take from the largest
         pairs[np.argmax(pairs)] -= 1
     return np.repeat(np.arange(weight.size), 2 * pairs)
 

@@ -37,7 +37,7 @@ class Support(ABC):
         high = log_mass.max(axis=1, keepdims=True)
         mass = np.exp(log_mass - high)
         total = mass.sum(axis=1)
-        centre = np.take_along_axis(x, mass.argmax(axis=1)[:, None], axis=1)  # about it: no cancellation
+        centre = np.take_along_axis(x, mass.argmax(axis=1)[:, None], axis=1)  # subtracted to avoid cancellation
         first = ((x - centre) * mass).sum(axis=1) / total
         second = ((x - centre) ** 2 * mass).sum(axis=1) / total
         return high[:, 0] + np.log(total), centre[:, 0] + first, second - first**2

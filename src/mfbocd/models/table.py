@@ -14,7 +14,7 @@ Table = Array
 _STEP = 0.25  # standard deviations between the points of a grid
 _REACH = 8.0
 _TAILS = np.geomspace(10.0, 1000.0, 10)  # standard deviations; few, for families with heavy tails
-_ODD = 0.3712345678  # no value of a discrete family
+_ODD = 0.3712345678  # not a value of any discrete family
 
 
 def table_of(model: Model, stats: Array, zeta: float) -> Table:
@@ -46,7 +46,7 @@ def table_of(model: Model, stats: Array, zeta: float) -> Table:
 def _moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
     mean, var = (np.asarray(v) for v in model.predictive(stats, zeta))
     known = np.isfinite(var)
-    # where there is no variance the distribution function says how far half of the readings lie
+    # where there is no variance, use the distance that contains half of the readings
     widths = [_half(model, stats[:, k : k + 1], float(mean[k]), zeta) for k in np.flatnonzero(~known)]
     sd = np.sqrt(np.where(known, var, 0.0))
     sd[~known] = widths

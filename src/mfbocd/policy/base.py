@@ -372,7 +372,7 @@ def numbers_of(
     if isinstance(given, Mapping):
         return {name: finite(owner, field, v) for name, v in given.items()}
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{owner}.{field} must be numbers, one a fidelity, not {given!r}")
+        raise TypeError(f"{owner}.{field} must be numbers, one per fidelity, not {given!r}")
     return [finite(owner, field, v) for v in given]
 
 
@@ -392,5 +392,5 @@ def by_fidelity(
         given = [given.get(name, absent) for name in names]
     values = np.array([finite(owner, field, v) for v in given])
     if values.size != len(names):
-        raise ValueError(f"{owner}.{field} must be {len(names)} numbers, one a fidelity, not {given!r}")
+        raise ValueError(f"{owner}.{field} must be {len(names)} numbers, one per fidelity, not {given!r}")
     return values

@@ -112,7 +112,7 @@ class Budget(Policy):
         else:
             raise ValueError("Budget.share needs costs that are numbers; give per_tick where they are functions")
         least, most = self.streams * low, self.streams * high
-        if self._target < least * (1.0 - 1e-9):  # an equal part of a sum may be a rounding too small
+        if self._target < least * (1.0 - 1e-9):  # an equal part of a sum has rounding errors
             raise ValueError(
                 f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
                 f"not {self.per_tick!r}; a skip (zeta 0, cost 0) lowers that to 0"

@@ -53,6 +53,14 @@ def write(path: str | Path, trace: Trace, **options: Any) -> Path:
     ------
     ValueError
         As in `page`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import mfbocd as mf
+    >>> trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
+    >>> write(Path(tempfile.mkdtemp()) / "report.html", trace, unit="bar").name
+    'report.html'
     """
     path = Path(path)
     path.write_text(page(trace, **options), encoding="utf-8")

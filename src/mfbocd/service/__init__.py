@@ -1,1 +1,1 @@
-"""Many streams on a network: ask what to read next, tell what was read, watch. Nothing acknowledged is ever lost."""
+"""A service for many streams over HTTP and MQTT. An observation that was acknowledged is on disk."""

@@ -8,12 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 
-from ..detector.detector import Detector
-from ..detector.serialization import Loader
-from ..fleet.together import Seat
 from ..io.config import Config
-from .choice import SharedBudget
+from ..policy import SharedBudget
+from .choice import group_budget
 from .errors import DamagedError, NotReadyError, OwnedElsewhere, RequestError, UnavailableError, not_found
+from .fleets import FleetPool, StreamFleet, parse_stored
 from .records import GroupRow, StreamRow
 from .store.base import Store
 
@@ -40,18 +39,14 @@ class CachedStream:
 
     It is replaced at every tick and never modified: a pending transaction may still have to write the one before.
     """
-    seat: Seat
+    fleet: StreamFleet
+    """The fleet that has the stream in the state of the row."""
     on_missing: str
     """What the configuration says about missing readings: ``"skip"`` or ``"raise"``."""
     fidelity: str
     """Name of the fidelity to be read at the next tick."""
     lease_until: float
     """Time, as of `time.monotonic`, until which the stream surely belongs to this worker."""
-
-    @property
-    def detector(self) -> Detector:
-        """The detector in the state of the row."""
-        return self.seat.detector
 
 
 class StreamCache:
@@ -78,7 +73,7 @@ class StreamCache:
         self._stream_errors: dict[str, RequestError] = {}
         """Why streams of the last `load` are not cached."""
         self._group_errors: dict[str, RequestError] = {}
-        self._load_detector = Loader(Detector.from_bytes)
+        self._fleets = FleetPool()
 
     def missing(self, streams: Iterable[str]) -> list[str]:
         """Those of these streams that must be loaded before they are used."""
@@ -119,7 +114,7 @@ class StreamCache:
             return
         try:
             config = Config.parse(json.loads(row.config))
-            budget = SharedBudget(config, self.store.group_size(row.id), row.state)
+            budget = group_budget(config, self.store.group_size(row.id), row.state)
         except UnavailableError:
             raise
         except Exception as error:
@@ -138,23 +133,37 @@ class StreamCache:
         elif cached is not None and cached.row.tick == row.tick and cached.row.created == row.created:
             cached.lease_until = until
         else:
+            self.evict([row.id])
             try:
-                self.streams[row.id] = self._restore(row, until)
+                self.streams[row.id] = self._insert(row, until)
             except Exception as error:
                 self._stream_errors[row.id] = DamagedError("stream", row.id, error)
-                self.evict([row.id])
 
-    def _restore(self, row: StreamRow, until: float) -> CachedStream:
-        seat = self.seat(row)
+    def _insert(self, row: StreamRow, until: float) -> CachedStream:
+        parsed = parse_stored(row.config)
         fidelity = json.loads(row.next)["fidelity"]
-        if fidelity not in seat.detector._by_name:
+        if fidelity not in parsed.fidelities:
             raise ValueError(f"the stored choice {fidelity!r} is none of its fidelities")
-        on_missing = json.loads(row.config)["missing"]
-        return CachedStream(row=row, seat=seat, on_missing=on_missing, fidelity=fidelity, lease_until=until)
+        return CachedStream(row, self._fleets.insert(row), parsed.on_missing, fidelity, until)
 
-    def seat(self, row: StreamRow) -> Seat:
-        """The detector of a row, to be advanced together with others."""
-        return Seat(self._load_detector(row.state))
+    def restore(self, streams: list[CachedStream], error: Exception) -> None:
+        """Restore streams of one fleet from their rows, after an error while they were advanced.
+
+        An error that the input can cause leaves other streams of the fleet as they were. After any other error the
+        whole fleet is rebuilt. If even that fails, all of its streams are dropped.
+        """
+        fleet = streams[0].fleet
+        everything = [stream.row for stream in self.streams.values() if stream.fleet is fleet]
+        try:
+            if isinstance(error, (TypeError, ValueError, ArithmeticError)):
+                fleet.restore([stream.row for stream in streams])
+            else:
+                fleet.rebuild(everything)
+        except BaseException:
+            for row in everything:
+                del self.streams[row.id]
+            self._fleets.discard(fleet)
+            raise
 
     def get(self, stream: str) -> CachedStream:
         """A stream that was loaded; raises the `RequestError` that says why it is not cached."""
@@ -192,7 +201,8 @@ class StreamCache:
     def evict(self, streams: Iterable[str] = (), groups: Iterable[str] = ()) -> None:
         """Drop streams and groups; they are loaded again when they are needed."""
         for stream in streams:
-            self.streams.pop(stream, None)
+            if self.streams.pop(stream, None) is not None:
+                self._fleets.remove(stream)
         for group in groups:
             self.groups.pop(group, None)
 

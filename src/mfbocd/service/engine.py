@@ -16,14 +16,12 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, NamedTuple
 
-from ..detector.detector import Detector
-from ..fleet.together import Moved, Mover
-from ..io.config import Config
-from ..policy.fidelity import Fidelity
+from ..detector.step import reading
+from ..models import Model
 from .cache import CachedStream, StreamCache
-from .choice import SharedBudget, choice_record
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
-from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, Event, json_number, json_text, step_record
+from .fleets import Advanced, Price, StreamFleet
+from .records import Event, json_number, json_text, step_record
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -111,7 +109,6 @@ class Engine:
         self.steps = self.repeats = self.refusals = self.commits = 0
         self.write_error = ""
         """Why the last transaction failed; empty if it did not."""
-        self._mover = Mover(MIN_PROBABILITY, MAX_RUN_LENGTHS)
         self._current = Transaction()
         self._in_flight: deque[Transaction] = deque()
         """Transactions that were handed over and are not finished, oldest first."""
@@ -282,92 +279,94 @@ class Engine:
         return stored
 
     def _advance(self, wave: list[PendingTick]) -> None:
-        """Compute one tick of each stream. If that fails, all are restored and computed one by one."""
-        streams = [tick.stream for tick in wave]
-        seats = [stream.seat for stream in streams]
-        fidelities = [seat.detector._by_name[tick.command.fidelity] for seat, tick in zip(seats, wave, strict=True)]
-        charged, prices = self._charge_groups(streams, fidelities)
+        """Compute one tick of each stream, together for those of one fleet."""
+        parts: dict[StreamFleet, list[PendingTick]] = {}
+        for tick in wave:
+            parts.setdefault(tick.stream.fleet, []).append(tick)
+        for fleet, ticks in parts.items():
+            self._advance_fleet(fleet, ticks)
+
+    def _advance_fleet(self, fleet: StreamFleet, ticks: list[PendingTick]) -> None:
+        """Compute one tick of streams of a fleet. If that fails, all are restored and computed one by one."""
+        commands = [tick.command for tick in ticks]
+        fidelities = [command.fidelity for command in commands]
+        before: dict[str, dict[str, Any]] = {}
         try:
-            moved = self._mover.move(seats, [tick.value for tick in wave], fidelities, prices)
-            if max(len(one.saved) for one in moved) > self.max_state:
+            prices = self._charge_groups(ticks, before)
+            found = fleet.advance([c.stream for c in commands], [tick.value for tick in ticks], fidelities, prices)
+            if max(len(one.state) for one in found) > self.max_state:
                 raise ValueError(
                     f"the state would exceed {self.max_state} bytes: the pruning of the config does not bound it"
                 )
         except Exception as error:
-            self._restore(streams, charged)
-            if len(wave) == 1:
-                self._refuse(wave[0], error)
+            for name, state in before.items():
+                self.cache.groups[name].budget.restore(state)
+            self.cache.restore([tick.stream for tick in ticks], error)
+            if len(ticks) == 1:
+                self._refuse(ticks[0], error)
             else:
-                for tick in wave:
-                    self._advance([tick])
+                for tick in ticks:
+                    self._advance_fleet(fleet, [tick])
             return
-        self._record(wave, moved)
-        for name in charged:
+        self._record(ticks, found)
+        for name in before:
             group = self.cache.groups[name]
             self._current.groups.setdefault(name, group.row.version)
-            group.row = replace(group.row, version=group.row.version + 1, state=group.budget.state())
+            learned = json_text(group.budget.state())
+            group.row = replace(group.row, version=group.row.version + 1, state=learned)
 
-    def _charge_groups(
-        self, streams: list[CachedStream], fidelities: list[Fidelity]
-    ) -> tuple[dict[str, str], list[float | None]]:
+    def _charge_groups(self, ticks: list[PendingTick], before: dict[str, dict[str, Any]]) -> list[Price]:
         """Charge the costs of readings to the groups of their streams, in order.
+
+        Parameters
+        ----------
+        ticks : list of PendingTick
+        before : dict
+            Receives the state of each group's budget before.
 
         Returns
         -------
-        dict of str to str
-            The state of each group's budget before.
         list of float or None
             The price at which each stream chooses next; None for a stream without a group.
         """
-        before: dict[str, str] = {}
-        prices: list[float | None] = [None] * len(streams)
-        for i, stream in enumerate(streams):
-            name = stream.row.group
+        prices: list[Price] = [None] * len(ticks)
+        for i, tick in enumerate(ticks):
+            name = tick.stream.row.group
             if name is not None:
                 budget = self.cache.groups[name].budget
                 if name not in before:
                     before[name] = budget.state()
-                budget.record_cost(fidelities[i].cost_of())
+                budget.record(tick.stream.fleet.costs[tick.command.fidelity])
                 prices[i] = budget.price
-        return before, prices
-
-    def _restore(self, streams: list[CachedStream], charged: dict[str, str]) -> None:
-        """Restore streams from their rows, and the budgets of groups from the given states."""
-        for stream in streams:
-            stream.seat = self.cache.seat(stream.row)
-        for name, state in charged.items():
-            group = self.cache.groups[name]
-            config = Config.parse(json.loads(group.row.config))
-            group.budget = SharedBudget(config, group.budget.policy.streams, state)
+        return prices
 
     def _refuse(self, tick: PendingTick, error: Exception) -> None:
         self.refusals += 1
         # an unexpected error of one reading must not affect the others of its transaction either
         if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
             log.error("a reading of %s was refused", tick.stream.row.id, exc_info=error)
-        expected = {"x": _expected_reading(tick.stream.detector)}
+        expected = {"x": _expected_reading(tick.stream.fleet.model)}
         tick.results[tick.position] = RequestError(422, f"x is not valid: {error}", expected)
 
-    def _record(self, wave: list[PendingTick], moved: list[Moved]) -> None:
+    def _record(self, ticks: list[PendingTick], found: list[Advanced]) -> None:
         """Put computed ticks into the cache, the current transaction and the results."""
         at = round(time.time(), 3)
         current, uncommitted = self._current, self._uncommitted
-        for tick, (step, spent, likely, gains, chosen, price, state) in zip(wave, moved, strict=True):
+        for tick, (step, spent, posterior, choice, state) in zip(ticks, found, strict=True):
             stream, row, n, alarm = tick.stream, tick.stream.row, step.tick, step.alarm
-            tick.results[tick.position] = stored = json_text(step_record(step, spent, at, likely))
-            stream.fidelity = chosen.name
-            choice = json_text(choice_record(stream.seat.detector._by_name, gains, chosen.name, price))
+            tick.results[tick.position] = stored = json_text(step_record(step, spent, at, posterior))
+            stream.fidelity = choice["fidelity"]
             current.streams.setdefault(row.id, row.tick)
             uncommitted[row.id] = current
             current.events[row.id, n] = Event(row.id, n, at, alarm, stored)
             alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
-            stream.row = row.advanced(n + 1, spent, alarms, stored, choice, at, state)
-        self.steps += len(wave)
+            stream.row = row.advanced(n + 1, spent, alarms, stored, json_text(choice), at, state)
+        self.steps += len(ticks)
 
 
 def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
     """The reading as the filter takes it; raises `RequestError` if it does not belong to the next tick."""
-    row, wanted, detector = stream.row, stream.fidelity, stream.detector
+    row, wanted, model = stream.row, stream.fidelity, stream.fleet.model
     expected = {"tick": row.tick, "fidelity": wanted}
     if command.tick > row.tick:
         raise RequestError(409, f"tick {command.tick} is in the future; the next tick is {row.tick}", expected)
@@ -375,21 +374,19 @@ def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
         raise RequestError(
             409, f"fidelity {command.fidelity!r} was not chosen for tick {row.tick}: {wanted!r} was", expected
         )
-    if detector.model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
-        raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(detector)})
-    if command.x is None and stream.on_missing == "raise" and detector._by_name[wanted].zeta > 0.0:
-        raise RequestError(
-            422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(detector)}
-        )
+    if model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
+        raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(model)})
+    if command.x is None and stream.on_missing == "raise" and stream.fleet.zetas[wanted] > 0.0:
+        raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(model)})
     try:
-        return detector._accept(command.x)
+        return reading(model, command.x, "skip")
     except (TypeError, ValueError, ArithmeticError) as error:
-        raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(detector)}) from None
+        raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(model)}) from None
 
 
-def _expected_reading(detector: Detector) -> str:
-    d = detector.model.dimension
-    return f"a reading of {detector.model!r}: " + ("a number" if d == 1 else f"{d} numbers")
+def _expected_reading(model: Model) -> str:
+    d = model.dimension
+    return f"a reading of {model!r}: " + ("a number" if d == 1 else f"{d} numbers")
 
 
 def _same_reading(stored: Any, x: Any) -> bool:

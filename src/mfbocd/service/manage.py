@@ -12,10 +12,10 @@ from typing import Any
 from ..io.config import Config, ConfigError
 from ..io.config.size import DEPTH, cost, depth
 from ..io.warm import rehearse
-from ..policy import Budget
-from .choice import SharedBudget, budget_of, choose
+from .choice import budget_of, group_budget
 from .engine import Engine
 from .errors import DamagedError, RequestError, not_found
+from .fleets import StreamFleet
 from .limits import Limits
 from .records import GroupRow, StreamRow, json_text, step_record
 from .store.base import Store
@@ -66,9 +66,9 @@ def check_runs(config: Mapping[str, Any]) -> None:
     """
     parsed = parse_config(config)
     try:
-        json_text(choose(parsed.detector(missing="skip", shared=True)))
-        moved = rehearse(parsed)
-        json_text([step_record(moved.step, moved.spent, 0.0, moved.likely), moved.gains])
+        json_text(StreamFleet(parsed, grouped=False).new_stream()[1])
+        last = rehearse(parsed)
+        json_text([step_record(last.step, last.spent, 0.0, last.likely), last.gains])
     except Exception as error:
         raise RequestError(
             422, f"config cannot be computed: {error}", {"config": "numbers of an ordinary magnitude"}
@@ -171,11 +171,11 @@ def add_stream(
     if cached is not None:
         members = store.group_size(cached.row.id) + 1
         try:
-            shared = SharedBudget(parsed, members, cached.row.state)
+            shared = group_budget(parsed, members, cached.row.state)
         except ValueError as error:
             raise RequestError(409, f"group {group!r} cannot take another stream: {error}") from None
         budget, price = None, shared.price
-    state = detector.to_bytes()
+    state, choice = StreamFleet(parsed, grouped=group is not None).new_stream(price)
     if len(state) > engine.max_state:
         raise RequestError(422, f"config needs a state of {len(state)} bytes; the limit is {engine.max_state}", None)
     now = round(time.time(), 3)
@@ -193,7 +193,7 @@ def add_stream(
         alarmed=None,
         last_alarm=None,
         last=None,
-        next=json_text(choose(detector, price)),
+        next=json_text(choice),
         updated=now,
         state=state,
     )
@@ -234,7 +234,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
     """Create a group without streams; its id is random if `group` is None."""
     parsed = parse_config(config)
     try:
-        shared = SharedBudget(parsed, 1, "")
+        shared = group_budget(parsed, 1)
     except ValueError as error:
         raise RequestError(422, f"config: {error}", {"policy": {"kind": "budget", "share": 0.35}}) from None
     row = GroupRow(
@@ -243,7 +243,7 @@ def add_group(engine: Engine, *, group: str | None, name: str, config: Mapping[s
         config=json_text(parsed.to_dict()),
         created=round(time.time(), 3),
         version=0,
-        state=shared.state(),
+        state=json_text(shared.state()),
     )
     if engine.store.group(row.id) is not None:
         raise RequestError(409, f"there is a group {row.id!r} already", {"id": "another, or none"})
@@ -282,22 +282,15 @@ def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
 
 def _group_record(row: GroupRow, streams: int) -> dict[str, Any]:
     config = Config.parse(json.loads(row.config))
-    shared = SharedBudget(config, streams, row.state)
-    policy = shared.policy
-    assert isinstance(policy, Budget)
-    if policy.per_tick is not None:
-        budget = policy.per_tick
-    else:
-        low, high = float(policy.cost.min()), float(policy.cost.max())
-        budget = policy.streams * (low + (policy.share or 0.0) * (high - low))
+    shared = group_budget(config, streams, row.state)
     return {
         "id": row.id,
         "name": row.name,
         "config": config.to_dict(),
         "created": row.created,
         "streams": streams,
-        "price": policy.price,
-        "budget": budget,
-        "rounds": policy.ticks,
+        "price": shared.price,
+        "budget": shared.target,
+        "rounds": shared.policy.ticks,
         "damaged": None,
     }

@@ -152,9 +152,8 @@ class _Bridge:
             try:
                 tick = await self._observe(stream, bytes(message.payload or b""))
             except OwnedElsewhere:
-                if (
-                    stream in self._published
-                ):  # the observation is lost: publish the choice again if this worker gets the stream
+                # the observation is lost: publish the choice again if this worker gets the stream
+                if stream in self._published:
                     self._published[stream] = -1
                 continue
             except RequestError as refused:
@@ -227,9 +226,8 @@ class _Bridge:
         for deleted in set(self._published) - existing:
             self._pending.pop(deleted, None)
             await client.publish(f"{PREFIX}/{deleted}/next", None, qos=1, retain=True)
-            self._published.pop(
-                deleted, None
-            )  # only now: if the connection fails before, the retained message must still be removed
+            # only now: if publishing fails, the retained message must still be removed
+            self._published.pop(deleted, None)
         self._elsewhere &= existing
         self._created = {stream: created for stream, created in self._created.items() if stream in existing}
 

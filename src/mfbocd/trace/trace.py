@@ -230,6 +230,14 @@ class Trace:
         ------
         ValueError
             If each reading is a single number.
+
+        Examples
+        --------
+        >>> from mfbocd import MultivariateGaussianUnknown, run
+        >>> model = MultivariateGaussianUnknown([0, 0], 0.1, degrees=4, scale=[1, 1])
+        >>> trace = run(Detector(model, hazard=0.01), [[0.1, 5.0], [-0.3, 5.2]])
+        >>> trace.number(1).x
+        array([5. , 5.2])
         """
         if self.x.ndim == 1:
             raise ValueError("number needs readings of several numbers, but each reading has one")
@@ -274,6 +282,13 @@ class Trace:
         ------
         ImportError
             If pandas is not installed.
+
+        Examples
+        --------
+        >>> from mfbocd import Gaussian, run
+        >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
+        >>> trace.to_frame()["run_length"].tolist()
+        [0, 1, 2, 0, 1]
         """
         try:
             import pandas as pd

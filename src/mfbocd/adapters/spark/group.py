@@ -113,7 +113,7 @@ class GroupBudget:
         return self.prices.of(batch)
 
     def record(self, batch: int, *, cost: float, readings: int, new_streams: int) -> None:
-        """Set the price of the next micro-batch. Repeating the call gives the same price.
+        """Set the price of the next micro-batch; repeating the call gives the same price.
 
         Parameters
         ----------

@@ -120,6 +120,14 @@ class Config:
             If the file is not valid; the message names the file and the key.
         OSError
             If the file cannot be read.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "mf.toml"
+        >>> _ = file.write_text('hazard = 0.01\\n[model]\\nkind = "bernoulli"\\n')
+        >>> Config.load(file).hazard
+        0.01
         """
         try:
             return cls.parse(tomllib.loads(Path(path).read_text(encoding="utf-8-sig")))
@@ -221,6 +229,12 @@ class Config:
             If `observers` names an unknown fidelity.
         ValueError
             If an override is not valid.
+
+        Examples
+        --------
+        >>> config = Config.parse({"model": {"kind": "bernoulli"}, "hazard": 0.01})
+        >>> config.detector(observers={"full": float}).step("1").x
+        1.0
         """
         given = dict(observers or {})
         names = [f.name for f in self.fidelities] or ["full"]
@@ -247,6 +261,12 @@ class Config:
         -------
         Fleet
             The fleet, before its first tick.
+
+        Examples
+        --------
+        >>> fleet = Config.parse({"model": {"kind": "bernoulli"}}).fleet(3)
+        >>> fleet.update([0, 1, 1]).x
+        array([0., 1., 1.])
         """
         arguments = self._arguments({})
         arguments["policy"].shared = shared
@@ -318,6 +338,12 @@ class Config:
         -------
         str
             SHA-256 as hexadecimal digits; the table ``[data]`` is not part of it.
+
+        Examples
+        --------
+        >>> config = Config.parse({"model": {"kind": "bernoulli"}})
+        >>> config.digest() == Config.parse(config.to_dict() | {"data": {"unit": "m"}}).digest()
+        True
         """
         given = {k: v for k, v in self.to_dict().items() if k != "data"}
         return hashlib.sha256(json.dumps(given, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-// What is said of a stream, in the list and on its own page.
+// What is shown about a stream, in the list and on its own page.
 
 import { ago, element, moment, number } from "./words.js";
 

@@ -23,7 +23,7 @@ const SHADES = {
 /** Plotly reads a little markup in every text: none of ours is meant as such. */
 export const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-/** How each fidelity is drawn, by name: the dearest a blue disc, the cheapest an orange cross, others between. */
+/** How each fidelity is drawn, by name: the most expensive a blue disc, the cheapest an orange cross. */
 export function looks(fidelities) {
   const ordered = fidelities.map((f) => f.name);
   const cost = new Map(fidelities.map((f) => [f.name, typeof f.cost === "number" ? f.cost : 0]));
@@ -135,7 +135,7 @@ function change(steps, theme, ends) {
       x: fired.map((step) => step.tick), y: fired.map((step) => step.confidence), mode: "markers",
       marker: { color: ALARM, symbol: "triangle-down", size: 12, line: { color: theme.paper, width: 1 } },
       customdata: fired.map((step) => step.changed_at), name: "alarm", cliponaxis: false,
-      hovertemplate: "alarm at tick %{x}: %{y:.1%} sure, changed at %{customdata}<extra></extra>",
+      hovertemplate: "alarm at tick %{x}: changed at %{customdata}, confidence %{y:.1%}<extra></extra>",
     },
   ];
   return { data, layout: layout(theme, ends, { range: [0, 1.06], tickvals: [0, 0.5, 1] }) };

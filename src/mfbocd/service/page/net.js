@@ -25,8 +25,8 @@ export async function get(path, signal, headers = {}) {
   const sent = shown === null ? headers : { ...headers, Authorization: `Bearer ${shown}` };
   const answer = await fetch(path, { headers: sent, signal, cache: "no-store", credentials: "omit" });
   if (answer.ok) return answer;
-  const told = await answer.json().catch(() => ({}));
-  throw new Refusal(answer.status, told.error ?? `the service answered ${answer.status}`);
+  const body = await answer.json().catch(() => ({}));
+  throw new Refusal(answer.status, body.error ?? `the service responded with ${answer.status}`);
 }
 
 /** The JSON of a GET. */

@@ -5,7 +5,7 @@ import { overview } from "./overview.js";
 import { stream } from "./stream.js";
 import { copied, element, percent, say } from "./words.js";
 
-const SAID = { live: "live", connecting: "connecting …", reconnecting: "reconnecting …" };
+const LABELS = { live: "live", connecting: "connecting …", reconnecting: "reconnecting …" };
 const ANNOUNCED = 20_000; // ms an alarm stays announced
 
 const main = document.getElementById("main");
@@ -17,12 +17,12 @@ let hide = 0;
 const page = {
   connection(word) {
     connection.dataset.state = word;
-    say(connection, SAID[word]);
+    say(connection, LABELS[word]);
   },
   /** Tells of an alarm, and where to look. */
   announce(row, step) {
     const link = element("a", { href: `#/streams/${row.id}` }, row.name);
-    const text = ` changed at tick ${step.changed_at}, ${percent(step.confidence)} sure`;
+    const text = ` changed at tick ${step.changed_at} (confidence ${percent(step.confidence)})`;
     announced.replaceChildren(element("strong", {}, "Alarm"), " ", link, text);
     announced.hidden = false;
     clearTimeout(hide);
@@ -56,8 +56,8 @@ function askToken() {
   connection.dataset.state = "ended";
   say(connection, "not watching");
   main.querySelector("#token-reason").textContent = token.get() === null
-    ? "The operator of this service has one made with `mfbocd token add`."
-    : "The one you gave is not known here, or no longer.";
+    ? "The operator of this service can create one with `mfbocd token add`."
+    : "This token is not valid, or was revoked.";
   main.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
     token.set(main.querySelector("#token").value.trim());

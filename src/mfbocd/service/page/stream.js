@@ -123,8 +123,8 @@ function theme() {
 }
 
 function listenZoom(node, soon) {
-  node.on("plotly_relayout", (told) => {
-    if ("xaxis.range[0]" in told || "yaxis.range[0]" in told) node.dataset.zoomed = "yes";
+  node.on("plotly_relayout", (change) => {
+    if ("xaxis.range[0]" in change || "yaxis.range[0]" in change) node.dataset.zoomed = "yes";
   });
   node.on("plotly_doubleclick", () => {
     delete node.dataset.zoomed;
@@ -145,16 +145,16 @@ function drawText(find, { row, steps }) {
     ["spent", spend(row.spent, allowed(row))],
   ]);
   say(find("spend-note"), row.budget === null
-    ? "What the readings cost, added up."
-    : `What the readings cost, added up; the budget is ${number(row.budget)} a tick on average.`);
+    ? "The cumulative cost of the readings."
+    : `The cumulative cost of the readings; the budget is ${number(row.budget)} per tick on average.`);
   say(find("export-note"), row.tick > EXPORTED
     ? `The last ${number(EXPORTED)} steps; ${`/streams/${row.id}/trace`} gives the others page by page.`
     : "All steps.");
   drawAlarms(find("alarms"), find("no-alarms"), row, steps);
   drawParts(find("parts"), find("part"), last);
-  const said = last === null ? "no readings yet" : `up to tick ${last.tick}`;
+  const extent = last === null ? "no readings yet" : `up to tick ${last.tick}`;
   const names = { readings: "Readings", "run-length": "Run length", change: "P(change)", spend: "Spend" };
-  for (const [name, title] of Object.entries(names)) find(name).setAttribute("aria-label", `${title}, ${said}`);
+  for (const [name, title] of Object.entries(names)) find(name).setAttribute("aria-label", `${title}, ${extent}`);
 }
 
 function drawAlarms(table, none, row, steps) {

@@ -58,6 +58,15 @@ def data(
     ------
     ValueError
         If `truth` or `time` does not have one entry per tick.
+
+    Examples
+    --------
+    >>> import mfbocd as mf
+    >>> from matplotlib.figure import Figure
+    >>> axis = Figure().subplots()
+    >>> data(axis, mf.run(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0]), unit="bar")
+    >>> axis.get_ylabel()
+    'reading (bar)'
     """
     timeline = Timeline(trace, time)
     binary = is_binary(trace)
