@@ -281,7 +281,7 @@ def test_names_stay_with_their_streams() -> None:
         (lambda f: f.add("a"), ValueError, "the fleet already has a stream 'a'"),
         (lambda f: f.add(""), TypeError, "must be a non-empty string"),
         (lambda f: f.add(3), TypeError, "must be a non-empty string"),
-        (lambda f: f.add("d", seed=-1), ValueError, "seed must lie in"),
+        (lambda f: f.add("d", seed=-1), ValueError, "seed must be a whole number of at least 0, not -1"),
         (lambda f: f.add("d", scale=0.0), ValueError, r"Fleet\.scale must be positive"),
         (lambda f: f.insert(f.extract("b"), "a"), ValueError, "the fleet already has a stream 'a'"),
         (lambda f: f.insert(b"nonsense", "d"), ValueError, "not a saved detector"),
