@@ -57,9 +57,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         for kinds in halves
     ]
     for process in running:
-        _, said = process.communicate()
+        _, stderr = process.communicate()
         if process.returncode:
-            pytest.exit(f"kernels could not be compiled: {said}", returncode=1)
+            pytest.exit(f"kernels could not be compiled: {stderr}", returncode=1)
 
 
 LONGEST = (

@@ -270,7 +270,7 @@ def _some(rng: np.random.Generator) -> float:
 def trend(noise_var: float | None) -> Case:
     return Case(
         "trend" if noise_var is None else "trend-known",
-        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.told(noise_var)),
+        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.known_noise(noise_var)),
         _normal,
         lambda r: d.trend_marginal(r, noise_var),
         lambda r: d.trend_mean(r, noise_var),
@@ -281,7 +281,7 @@ def trend(noise_var: float | None) -> Case:
 def autoregressive(noise_var: float | None) -> Case:
     return Case(
         "autoregressive" if noise_var is None else "autoregressive-known",
-        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var)),
+        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.known_noise(noise_var)),
         _normal,
         lambda r, before=(): d.lagged_marginal(r, before, noise_var),
         lambda r, before=(): d.lagged_mean(r, before, noise_var),
@@ -293,7 +293,9 @@ def autoregressive(noise_var: float | None) -> Case:
 def process(noise_var: float | None, order: int) -> Case:
     return Case(
         "process" if noise_var is None else "process-known",
-        lambda: mf.GaussianProcess(order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.told(noise_var), reach=d.REACH),
+        lambda: mf.GaussianProcess(
+            order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.known_noise(noise_var), reach=d.REACH
+        ),
         _normal,
         lambda r, before=(): d.process_marginal(r, before, noise_var, order),
         lambda r, before=(): d.process_mean(r, before, noise_var, order),
@@ -305,7 +307,7 @@ def process(noise_var: float | None, order: int) -> Case:
 def regression(noise_var: float | None) -> Case:
     return Case(
         "regression" if noise_var is None else "regression-known",
-        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.told(noise_var)),
+        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.known_noise(noise_var)),
         d.covariates,
         lambda r, before=(): d.regression_marginal(r, noise_var),
         lambda r, before=(): d.regression_mean(r, before, noise_var),

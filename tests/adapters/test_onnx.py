@@ -59,15 +59,15 @@ def test_a_detector_touches_only_the_network_it_chose():
 
         return OnnxObserver(made.SerializeToString(), before=before, after=lambda y: y[0, 0])
 
-    ways = [mf.Fidelity("small", 0.3, 1.0, network("small")), mf.Fidelity("large", 1.0, 5.0, network("large"))]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Random([0.5, 0.5]), seed=1)
+    fidelities = [mf.Fidelity("small", 0.3, 1.0, network("small")), mf.Fidelity("large", 1.0, 5.0, network("large"))]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Random([0.5, 0.5]), seed=1)
     # a list of numbers is no array of the network's shape until `before` has seen it: nobody else may look at it
     raws = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     read = [detector.step(raw).fidelity for raw in raws]
     assert seen == read
     assert set(read) == {"small", "large"}
-    other = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Always("small"))
-    ways[1].observe.prepare = None  # would raise if it were called
+    other = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Always("small"))
+    fidelities[1].observe.prepare = None  # would raise if it were called
     assert other.step(raws[0]).fidelity == "small"
 
 

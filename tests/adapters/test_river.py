@@ -118,7 +118,7 @@ def test_no_prior_is_needed_whatever_the_unit(offset: float, unit: float) -> Non
     assert found == drifts(BOCD(), z)
 
 
-def test_a_change_in_the_warm_up_is_told_at_its_end() -> None:
+def test_a_change_in_the_warm_up_is_reported_at_its_end() -> None:
     rng = np.random.default_rng(7)
     stream = np.concatenate([rng.normal(size=15), 50.0 + rng.normal(size=45)])
     assert drifts(BOCD(warmup=30), stream) == [(29, 15)]
@@ -228,7 +228,7 @@ def test_scores_of_what_was_predicted_are_uniform() -> None:
 def test_a_score_is_the_tail_probability() -> None:
     detector = Surprise(mf.Gaussian(2, 3, 1))
     detector.learn_one({"x": 2.0})
-    # told a reading at the prior mean: a mixture about 2 of variances 1 + 3/4 and, after a change, 1 + 3
+    # after a reading at the prior mean: a mixture about 2 of variances 1 + 3/4 and, after a change, 1 + 3
     p = sum(w * math.erfc(1.5 / math.sqrt(2 * v)) for w, v in ((1 - 1 / 250, 1.75), (1 / 250, 4.0)))
     assert detector.score_one({"x": 3.5}) == pytest.approx(1 - p, abs=1e-12)
     assert detector.score_one({"x": 0.5}) == pytest.approx(1 - p, abs=1e-12)
@@ -248,14 +248,14 @@ def test_of_zeros_and_ones_the_rare_one_is_the_surprise() -> None:
 
 
 def test_an_absent_feature_lets_time_pass() -> None:
-    told, silent = Surprise(mf.Gaussian(0, 9, 1), hazard=0.05), Surprise(mf.Gaussian(0, 9, 1), hazard=0.05)
-    for detector in (told, silent):
+    updated, silent = Surprise(mf.Gaussian(0, 9, 1), hazard=0.05), Surprise(mf.Gaussian(0, 9, 1), hazard=0.05)
+    for detector in (updated, silent):
         for x in (0.1, -0.2, 0.0, 0.1):
             detector.learn_one({"x": x, "y": 1.0})
     for missing in ({"y": 1.0}, {"x": None, "y": 1.0}, {"x": math.nan, "y": 1.0}) * 20:
         silent.learn_one(missing)
     # after sixty readings unseen a change has most probably come, and 4 is nothing to wonder at
-    assert silent.score_one({"x": 4.0}) < 0.95 < told.score_one({"x": 4.0})
+    assert silent.score_one({"x": 4.0}) < 0.95 < updated.score_one({"x": 4.0})
     assert silent.score_one({"x": math.nan}) == silent.score_one({"z": 1.0}) == silent.score_one({}) == 0.0
 
 
@@ -269,7 +269,7 @@ def test_what_a_guessed_model_cannot_have_produced_scores_one() -> None:
     assert detector.score_one({"x": 7.0}) == 0.0
 
 
-def test_a_bad_feature_is_named_and_nothing_learnt() -> None:
+def test_a_bad_feature_is_named_and_nothing_learned() -> None:
     detector = Surprise()
     detector.learn_one({"a": 1.0})
     before = pickle.dumps(detector)

@@ -105,7 +105,7 @@ def test_quantising_there_and_back():
     assert whole.dtype == np.int8
     inside = (real > 0.1 * (-128 + 20)) & (real < 0.1 * (127 + 20))
     assert np.abs(port.decode(whole)[0] - real)[inside].max() <= 0.05 + 1e-6
-    assert (whole.min(), whole.max()) == (-128, 127)  # what does not fit is held at the ends, and does not wrap
+    assert (whole.min(), whole.max()) == (-128, 127)  # values out of range are clipped and do not wrap
 
 
 @pytest.mark.parametrize(

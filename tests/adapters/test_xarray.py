@@ -37,8 +37,8 @@ def test_it_holds_the_posterior_and_the_steps(trace: mf.Trace) -> None:
     assert data["posterior"].sum("run_length").values == pytest.approx(1.0)
     assert set(data.data_vars) == {"posterior", *STEPS}
     for name in STEPS:
-        told = trace.run_length if name == "map_run_length" else getattr(trace, name)
-        assert np.array_equal(data[name].values, told, equal_nan=told.dtype == np.float64)
+        expected = trace.run_length if name == "map_run_length" else getattr(trace, name)
+        assert np.array_equal(data[name].values, expected, equal_nan=expected.dtype == np.float64)
         assert data[name].attrs["long_name"] == STEPS[name]
     assert trace.alarm.any()
     assert data["fidelity"].values.tolist() == [trace.fidelities[j] for j in trace.choice]

@@ -135,8 +135,8 @@ def test_a_bias_counts_as_error_where_the_truth_is_known():
 
 def test_simulated_streams_come_back():
     model = mf.Gaussian(0, 9, 2.0)
-    ways = [mf.Fidelity("low", zeta=0.2, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
-    stream = simulate.gaussian(model, ways, 1 / 50, ticks=2000, seed=3)
+    fidelities = [mf.Fidelity("low", zeta=0.2, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
+    stream = simulate.gaussian(model, fidelities, 1 / 50, ticks=2000, seed=3)
     label = np.searchsorted(stream.changes, np.arange(2000), side="right")
     low, high = stream.table.T
     for given in ({"truth": stream.theta}, {"regimes": label}, {"noise_var": 2.0}):
@@ -249,8 +249,8 @@ def test_information_is_the_fisher_information_kept():
 
 @pytest.mark.parametrize("low", ["flip", "miss"])
 def test_simulated_zeros_and_ones_come_back(low):
-    ways = [mf.Fidelity("low", zeta=0.49, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
-    stream = simulate.bernoulli(mf.Bernoulli(1, 1), ways, 1 / 50, ticks=4000, seed=5, low=low)
+    fidelities = [mf.Fidelity("low", zeta=0.49, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
+    stream = simulate.bernoulli(mf.Bernoulli(1, 1), fidelities, 1 / 50, ticks=4000, seed=5, low=low)
     if low == "flip":
         found = bernoulli_zeta(stream.table[:, 1], stream.table[:, 0], "information")
         assert found.low < 0.49 < found.high
@@ -441,14 +441,14 @@ def test_a_low_fidelity_that_is_or_gets_worse_is_found(method, good):
 
 def test_the_warning_comes_once_and_stays():
     guard = guard_of("accuracy", 0.9)
-    said = [guard.observe(1, 0) for _ in range(20)]
-    (warning,) = [w for w in said if w is not None]
+    warnings = [guard.observe(1, 0) for _ in range(20)]
+    (warning,) = [w for w in warnings if w is not None]
     assert isinstance(warning, ShadowWarning)
     assert isinstance(warning, UserWarning)
     assert guard.warning is warning
     assert warning.declared == 0.9
     assert warning.odds >= 100
-    assert warning.pairs == said.index(warning) + 1
+    assert warning.pairs == warnings.index(warning) + 1
 
 
 def test_a_declared_one_is_contradicted_by_one_difference():

@@ -167,9 +167,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), BAD)
-def test_a_bad_value_is_named(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_a_bad_value_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Config.parse(WALK | change)
 
 

@@ -1,4 +1,4 @@
-"""The real streams: what they hold, and that nothing but their readings was learnt from them."""
+"""The real streams: their contents, and that only their readings were used."""
 
 import dataclasses
 import sys
@@ -66,7 +66,7 @@ def test_every_stream_can_be_run_as_it_comes(stream):
         assert trace.cost.sum() == pytest.approx(f.cost * len(stream.table))
 
 
-def test_the_dearest_reading_is_nearer_to_the_truth_than_the_cheapest(stream):
+def test_the_most_expensive_reading_is_closer_to_the_truth_than_the_cheapest(stream):
     if isinstance(stream.model, mf.Gaussian):
         assert stream.truth is None  # nobody knows the runner's true pace
         return

@@ -44,7 +44,7 @@ def kinds(make: Callable[[Rng], Array], streams: int = 20) -> list[str]:
     return [guess_model(make(np.random.default_rng(seed))).model["kind"] for seed in range(streams)]
 
 
-def said(x: Array) -> str:
+def reason(x: Array) -> str:
     return guess_model(x).reasons["kind"]
 
 
@@ -81,7 +81,7 @@ def test_noise_that_grows_is_unknown() -> None:
     assert kinds(louder(4.0)).count("gaussian_unknown") == 20
     assert kinds(louder(1.2)).count("gaussian") >= 19
     x = louder(4.0)(np.random.default_rng(0))
-    assert "; their noise is not constant" in said(x)
+    assert "; their noise is not constant" in reason(x)
     x[50] = 1e9
     assert guess_model(x).model["kind"] == "gaussian_unknown"
 
@@ -105,19 +105,19 @@ def test_another_unit_and_another_zero_are_the_same_numbers() -> None:
 def test_whole_numbers_that_are_no_counts() -> None:
     assert kinds(lambda rng: np.rint(200.0 + levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
     rng = np.random.default_rng(1)
-    assert said(np.rint(1012 + rng.normal(size=TICKS))) == (
+    assert reason(np.rint(1012 + rng.normal(size=TICKS))) == (
         "whole numbers, but their variance within a level is 0.0011 times their mean (about 1 for counts)"
     )
     bursts = rng.negative_binomial(10, 0.25, TICKS).astype(float)  # variance 4 times the mean
     assert guess_model(bursts).model == guess_basic_model(bursts).model
     assert (
-        said(bursts)
+        reason(bursts)
         == "whole numbers, but their variance within a level is 4.1 times their mean (about 1 for counts)"
     )
     for labels in range(3, 12):
         assert guess_model(rng.integers(0, labels, TICKS)).model["kind"] == "gaussian", labels
     assert kinds(lambda rng: rng.integers(1, 7, TICKS).astype(float)) == ["gaussian"] * 20
-    assert said(np.resize([0.0, 2.0, 1.0], 60)).startswith(
+    assert reason(np.resize([0.0, 2.0, 1.0], 60)).startswith(
         "whole numbers, but 33% of them equal the largest, 2: labels"
     )
     assert guess_model(rng.poisson(3, TICKS) - 1.0).model["kind"] == "gaussian"
@@ -147,7 +147,7 @@ def test_a_few_readings_are_as_they_were() -> None:
     rng = np.random.default_rng(3)
     assert guess_model(rng.poisson(4, 29)).model["kind"] == "gaussian"
     assert guess_model(rng.exponential(size=99)).model["kind"] == "gaussian"
-    assert said(np.array([3.0, 5.0])) == "some of the 2 readings are neither 0 nor 1"
+    assert reason(np.array([3.0, 5.0])) == "some of the 2 readings are neither 0 nor 1"
     gaps = rng.poisson(4, 300).astype(float)
     holes = np.insert(gaps, [0, 100, 300], np.nan)
     assert guess_model(holes) == guess_model(gaps)
@@ -185,7 +185,7 @@ def test_loud_noise_is_measured() -> None:
         assert np.mean(found) == pytest.approx(times, rel=0.35)  # the tenths at either end lie apart by chance too
     still = np.concatenate([np.full(90, 2.0), rng.normal(size=200)])
     assert noise_ratio(still) == np.inf
-    assert said(still).endswith("its standard deviation is 0 at times")
+    assert reason(still).endswith("its standard deviation is 0 at times")
 
 
 # --- the prior -----------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert recalibrated.exit_code == 0, recalibrated.output
 
 
-def test_counts_that_swing_are_told_what_bridges_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_explains_how_to_model_overdispersed_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(17).poisson(np.resize(np.repeat([2.0, 40.0], 12), 480))
     Path("calls.csv").write_text("".join(f"{count}\n" for count in x))
@@ -290,7 +290,7 @@ def test_a_config_of_one_column_is_read_as_it_was_guessed(kind: str) -> None:
     assert {f"model.{name}" for name in guess.reasons} <= set(notes)
 
 
-def test_several_columns_stay_a_gaussians_and_are_told_so() -> None:
+def test_several_columns_are_gaussian_and_a_note_says_so() -> None:
     rng = np.random.default_rng(15)
     good = rng.poisson(np.repeat([4.0, 9.0, 20.0], 200)).astype(float)
     columns = {"rough": good + rng.normal(0.0, 5.0, 600), "good": good}

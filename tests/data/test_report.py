@@ -27,14 +27,14 @@ pytestmark = pytest.mark.slow
 browser, visit = chromium.browser, chromium.visit  # fixtures
 
 EVIL = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=2'>"
-WAYS = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
+FIDELITIES = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
 MODEL = mf.Gaussian(0, 9, 1)
 
 
 def traced(names: tuple[str, str] = ("imu", "gps"), ticks: int = 240, detail: bool = True) -> mf.Trace:
-    ways = [mf.Fidelity(names[0], 0.2, 1), mf.Fidelity(names[1], 1.0, 10)]
-    stream = mf.simulate.gaussian(MODEL, ways, hazard=1 / 60, ticks=ticks, seed=5)
-    return mf.run(mf.Detector(MODEL, ways, hazard=1 / 60, policy=mf.Budget(4.0)), stream.table, detail=detail)
+    fidelities = [mf.Fidelity(names[0], 0.2, 1), mf.Fidelity(names[1], 1.0, 10)]
+    stream = mf.simulate.gaussian(MODEL, fidelities, hazard=1 / 60, ticks=ticks, seed=5)
+    return mf.run(mf.Detector(MODEL, fidelities, hazard=1 / 60, policy=mf.Budget(4.0)), stream.table, detail=detail)
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +92,9 @@ def test_times_stand_in_words_and_in_the_download(trace: mf.Trace) -> None:
     assert alarms_of(html)[0]["alarm_time"] == str(time[change.tick])
 
 
-def test_what_is_not_known_is_not_told() -> None:
-    ways = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
-    detector = mf.Detector(MODEL, ways, policy=mf.Net(0.01))
+def test_unknown_values_are_left_out() -> None:
+    fidelities = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
+    detector = mf.Detector(MODEL, fidelities, policy=mf.Net(0.01))
     trace = mf.run(detector, np.zeros((20, 2)), raws=[None] * 20)
     text = words(page(trace))
     assert "is not known, because costs depend on the input" in text
@@ -102,9 +102,9 @@ def test_what_is_not_known_is_not_told() -> None:
     assert "No change was found in 20 ticks" in text
     assert "Download" not in text
     assert f"{1 - trace.spent / 400:.0%} saved" in words(page(trace, all_high=400.0))
-    dear = words(page(trace, all_high=5.0))
-    assert f"would have cost 5: {trace.spent / 5 - 1:.0%} more." in dear
-    assert f"{trace.spent / 5 - 1:.0%} more than that" in dear
+    expensive = words(page(trace, all_high=5.0))
+    assert f"would have cost 5: {trace.spent / 5 - 1:.0%} more." in expensive
+    assert f"{trace.spent / 5 - 1:.0%} more than that" in expensive
 
 
 def test_a_trace_without_detail_has_what_it_can() -> None:
@@ -132,7 +132,7 @@ def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
     with pytest.raises(ValueError, match="truth must have 240 entries, one per tick, not 1"):
         page(trace, truth=[1.0])
     with pytest.raises(ValueError, match="trace must have at least one tick"):
-        page(mf.Trace.of([], WAYS))
+        page(mf.Trace.of([], FIDELITIES))
 
 
 def test_without_plotly_it_says_what_to_install() -> None:

@@ -81,7 +81,7 @@ def test_every_kind_reads_the_same(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_first_bytes_tell_the_kind(name: str, tmp_path: Path) -> None:
+def test_the_first_bytes_determine_the_format(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name).rename(tmp_path / "nameless")
     if "gz" in name and "jsonl" in name:
         assert rows(path, "imu", format="jsonl")[0][1] == 0.5  # what is compressed cannot be seen
@@ -146,7 +146,7 @@ def test_only_the_chosen_cell_can_be_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("a.csv", b"", r"^a\.csv is empty$"),
         ("a.csv", b"\n\n", r"^a\.csv is empty$"),
@@ -164,10 +164,10 @@ def test_only_the_chosen_cell_can_be_wrong(tmp_path: Path) -> None:
         ("a.arrow", b"ARROW1 not really", r"^a\.arrow is not Arrow: "),
     ],
 )
-def test_what_cannot_be_read_is_named(name: str, data: bytes, said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_named(name: str, data: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(TableError, match=said), open_table(path) as table:
+    with pytest.raises(TableError, match=message), open_table(path) as table:
         for _ in table.chunks():
             pass
 
@@ -213,14 +213,14 @@ def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
     """Each row is read before the next is written: were anything buffered, this would not end."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    told = threading.Semaphore(0)
+    row_read = threading.Semaphore(0)
 
     def write() -> None:
         with path.open("w") as out:
             for line in ("imu,gps\n1,2\n", "3,4\n", "5,6\n"):
                 out.write(line)
                 out.flush()
-                assert told.acquire(timeout=PATIENCE)
+                assert row_read.acquire(timeout=PATIENCE)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -230,7 +230,7 @@ def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
         assert table.total is None
         for chunk in table.chunks(["gps"]):
             seen.append(chunk.number(0, "gps"))
-            told.release()
+            row_read.release()
     thread.join()
     assert seen == [2.0, 4.0, 6.0]
 

@@ -57,8 +57,8 @@ def unit(noise_var: float | None) -> float:
     return math.sqrt(SCALE if noise_var is None else noise_var)
 
 
-def told(noise_var: float | None) -> dict[str, float]:
-    """What a model is told of the noise."""
+def known_noise(noise_var: float | None) -> dict[str, float]:
+    """The argument that gives a model its known noise variance, if any."""
     return {"shape": SHAPE, "scale": SCALE} if noise_var is None else {"noise_var": noise_var}
 
 

@@ -21,7 +21,7 @@ from mfbocd.detector.serialization import Loader
 
 NASTY = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1.0, 1e300, -1e300, 2.0**53, 2.0**31, 2.0**63, 5e-324, 0.5, 1e-200)
 ODD = (None, True, -1, 0, 2**53, 2**63, 10**400, 1.5, math.nan, math.inf, 1e300, "", "x", [], {}, [1, 2], {"a": 1})
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 def saved() -> list[bytes]:
@@ -43,10 +43,12 @@ def saved() -> list[bytes]:
             hazard = mf.Learned(points=3) if (i + j) % 3 == 0 else 0.05 if (i + j) % 3 == 1 else [0.1, 0.05, 0.02]
             guard = {"low": mf.calibrate.ShadowGuard(0.3, 7, "gaussian", noise_var=1.0)} if (i, j) == (0, 1) else None
             policy = mf.Budget(share=0.5, cap=(30, 8)) if j == 2 else mf.Net(0.1) if j == 3 else None
-            ways = WAYS
+            fidelities = FIDELITIES
             if model.observe is None:  # methods in Python, whose gains take long, and which no index can crash
-                ways, policy = WAYS[1:], mf.Always()
-            detector = mf.Detector(model, ways, hazard, policy=policy, prune=prune, missing="skip", shadow=guard)
+                fidelities, policy = FIDELITIES[1:], mf.Always()
+            detector = mf.Detector(
+                model, fidelities, hazard, policy=policy, prune=prune, missing="skip", shadow=guard
+            )
             for t in range((0, 1, 12, 40)[(i + j) % 4]):
                 detector.update(reading(model, t), detector.choose())
             out.append(detector.to_bytes())

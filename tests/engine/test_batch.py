@@ -1,4 +1,4 @@
-"""A finished stream: the same as ticks told singly, and only the chosen column is read."""
+"""A finished stream: the same as single updates, and only the chosen column is read."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_to_frame() -> None:
 
 @pytest.mark.parametrize("posterior", [False, True])
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ([[0.0, 1.0], [0.0, np.nan]], "row 1, column 'high': x is nan"),
         ([[0.0, 1.0], [0.0, np.inf]], "row 1, column 'high': x must be finite"),
@@ -89,12 +89,12 @@ def test_to_frame() -> None:
         ([0.0, 1.0], "table must have shape (T, 2), one column per fidelity, not (2,)"),
     ],
 )
-def test_bad_tables_are_named_and_change_nothing(table, said: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
+def test_bad_tables_are_named_and_change_nothing(table, message: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(mf.Gaussian(), FIDELITIES, policy=mf.Always("high"))
     before = detector.to_bytes()
     with pytest.raises((ValueError, TypeError)) as error:
         mf.run(detector, table, posterior=posterior)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert detector.to_bytes() == before
 
 
@@ -142,23 +142,23 @@ def test_detail_changes_no_step(model, policy) -> None:  # type: ignore[no-untyp
     "model", [mf.Gaussian(0, 9, 1), mf.Bernoulli(1, 1), mf.Bernoulli(0.3, 2, predictive="paper")], ids=repr
 )
 @pytest.mark.parametrize("best", [1.0, 0.6])
-def test_detail_is_what_the_detector_said_at_each_tick(model, best: float) -> None:  # type: ignore[no-untyped-def]
-    ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", best, 5.0)]
+def test_detail_is_what_the_detector_reported_at_each_tick(model, best: float) -> None:  # type: ignore[no-untyped-def]
+    fidelities = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", best, 5.0)]
     table = _stream(90)
     if isinstance(model, mf.Bernoulli):
         table = (table > 0.0).astype(float)
     trace = mf.run(
-        mf.Detector(model, ways, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None), table, detail=True
+        mf.Detector(model, fidelities, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None), table, detail=True
     )
     detail = trace.detail
     assert detail is not None
     assert detail.gain == "variance"
-    detector = mf.Detector(model, ways, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None)
+    detector = mf.Detector(model, fidelities, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None)
     posterior = np.zeros((90, 90))
     assert detail.tick.tolist() == list(range(90))
     for t in range(90):
         assert detail.gains[t] == pytest.approx([g.variance for g in detector.gains()], rel=1e-12)
-        detector.update(table[t, trace.choice[t]], ways[trace.choice[t]])
+        detector.update(table[t, trace.choice[t]], fidelities[trace.choice[t]])
         if t % 9 == 0:
             assert (detail.low[t], detail.high[t]) == pytest.approx(detector.interval(0.9, "high"), rel=1e-9)
         length, weight = detector.run_length
@@ -276,8 +276,8 @@ def test_a_step_without_a_fidelity() -> None:
 
 
 def test_a_cost_that_is_a_function_is_not_known_beforehand() -> None:
-    ways = [mf.Fidelity("low", 0.3, lambda raw: raw), mf.Fidelity("high", 1.0, 5.0)]
-    trace = mf.run(mf.Detector(mf.Gaussian(), ways, policy=mf.Net(0.1)), np.zeros((2, 2)), raws=[1.0, 2.0])
+    fidelities = [mf.Fidelity("low", 0.3, lambda raw: raw), mf.Fidelity("high", 1.0, 5.0)]
+    trace = mf.run(mf.Detector(mf.Gaussian(), fidelities, policy=mf.Net(0.1)), np.zeros((2, 2)), raws=[1.0, 2.0])
     assert np.isnan(trace.costs[0])
     assert trace.costs[1] == 5.0
 
@@ -322,14 +322,14 @@ def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
 
 def test_vectors_at_several_fidelities() -> None:
     rng = np.random.default_rng(4)
-    ways = [mf.Fidelity("low", 0.25, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    fidelities = [mf.Fidelity("low", 0.25, 1.0), mf.Fidelity("high", 1.0, 5.0)]
     table = rng.normal(size=(50, 2, 2)) * np.array([2.0, 1.0])[None, :, None]
     model = mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0)
-    trace = mf.run(mf.Detector(model, ways, 0.02, policy=mf.Budget(2.5)), table)
+    trace = mf.run(mf.Detector(model, fidelities, 0.02, policy=mf.Budget(2.5)), table)
     assert set(trace.choice.tolist()) == {0, 1}
     np.testing.assert_array_equal(trace.x, table[np.arange(50), trace.choice])
     with pytest.raises(ValueError, match=r"table must have shape \(T, 2, 2\), 2 numbers per reading, not \(50, 2\)"):
-        mf.run(mf.Detector(model, ways, 0.02), table[:, 0])
+        mf.run(mf.Detector(model, fidelities, 0.02), table[:, 0])
     table[7] = np.inf
     with pytest.raises(ValueError, match="row 7, column 'low': x must be finite"):
-        mf.run(mf.Detector(model, ways, 0.02, policy=mf.Always("low")), table)
+        mf.run(mf.Detector(model, fidelities, 0.02, policy=mf.Always("low")), table)

@@ -15,7 +15,7 @@ import pytest
 
 import mfbocd as mf
 
-from .plain_python import said
+from .plain_python import results
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def close(one: Any, other: Any, where: str = "") -> None:
 def test_without_compilation_everything_says_the_same() -> None:
     found, warned = python("-W", "always", "-m", "tests.engine.plain_python", NUMBA_DISABLE_JIT="1")
     assert warned == ""
-    close(json.loads(found), json.loads(json.dumps(said())))
+    close(json.loads(found), json.loads(json.dumps(results())))
 
 
 # --- the cache ---------------------------------------------------------------------------------------------

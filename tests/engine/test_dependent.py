@@ -47,7 +47,7 @@ def test_whole_readings_of_a_regime_are_one_multivariate_t() -> None:
 @pytest.mark.parametrize("noise_var", [None, d.NOISE])
 @pytest.mark.parametrize("zeta", [0.15, 1.0])
 def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise_var, zeta: float) -> None:  # type: ignore[no-untyped-def]
-    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var))
+    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.known_noise(noise_var))
     stats_ = model.prior()
     for x in (3.0, -1.0, 2.0, 4.0):
         stats_ = model.update(stats_, x, 0.7)
@@ -68,10 +68,10 @@ def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise_var, 
 
 
 @pytest.mark.parametrize("noise_var", [None, d.NOISE])
-def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise_var) -> None:  # type: ignore[no-untyped-def]
+def test_parameter_gain_is_the_expected_divergence(noise_var) -> None:  # type: ignore[no-untyped-def]
     """E_x log p(x | coefficients, s2) / p(x), by drawing both; at zeta = 1 it is a mutual information."""
     rng = np.random.default_rng(5)
-    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.told(noise_var))
+    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.known_noise(noise_var))
     unit = d.unit(noise_var)
     stats_ = model.skip(model.skip(model.prior()))  # the third tick: the slope matters
     n = 200_000
@@ -83,10 +83,10 @@ def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise_var) 
         p = stats.t(2 * d.SHAPE, 0.0, math.sqrt(d.SCALE * q / d.SHAPE)).logpdf(x)
     else:
         p = stats.norm(0.0, math.sqrt(noise_var * q)).logpdf(x)
-    told = stats.norm(np.sqrt(s2) * line, np.sqrt(s2)).logpdf(x) - p
-    error = told.std() / math.sqrt(n)
-    assert float(model.parameter_gain(stats_, 1.0)) == pytest.approx(told.mean(), abs=5 * error)
-    assert error < 0.01 * told.mean()
+    gains = stats.norm(np.sqrt(s2) * line, np.sqrt(s2)).logpdf(x) - p
+    error = gains.std() / math.sqrt(n)
+    assert float(model.parameter_gain(stats_, 1.0)) == pytest.approx(gains.mean(), abs=5 * error)
+    assert error < 0.01 * gains.mean()
 
 
 def test_coefficients_against_least_squares() -> None:
@@ -143,7 +143,7 @@ def test_an_autoregression_of_order_0_is_the_gaussian_of_unknown_variance(gain) 
 
 
 def test_a_regression_on_the_age_is_a_trend() -> None:
-    """The same line, told the age as a covariate, while there is one regime."""
+    """With the age as its covariate, a regression equals a trend while there is one regime."""
     trend = mf.Trend(1.0, 0.2, (0.5, 3.0), noise_var=2.0)
     line = mf.LinearRegression(1, (1.0, 0.2), (0.5, 3.0), noise_var=2.0)
     rng = np.random.default_rng(4)
@@ -307,7 +307,7 @@ def test_a_missed_lag_is_what_its_regime_expected() -> None:
 
 
 def test_a_new_regime_leans_on_the_readings_before_it() -> None:
-    """Two lags read, one missed: born knows the two, and takes the third for the prior mean."""
+    """Two lags read, one missed: a new regime uses the two and the prior mean for the third."""
     model = mf.Autoregressive(3, 1.0, noise_var=4.0)
     live = np.stack([model.prior()] * 2, axis=1)
     for x in (5.0, None, 7.0):
@@ -428,7 +428,7 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: mf.Trend(noise_var=1, shape=2),
@@ -454,10 +454,10 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
         (lambda: mf.LinearRegression(1, intercept=2), "LinearRegression.intercept must be True or False, not 2"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_covariate_beyond_squaring_is_named_and_changes_nothing() -> None:

@@ -59,10 +59,10 @@ def test_fidelities_weigh_the_readings(stream: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     zeta = rng.choice([0.2, 1.0], stream.size)
     blurred = stream + rng.normal(0, 1, stream.size) * np.sqrt(0.25 / zeta - 0.25)
-    told = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise_var"])
-    deaf = fit(spread(stream), blurred, hazard=0.02, free=["noise_var"])
-    assert told.model.noise_var == pytest.approx(0.25, rel=0.2)
-    assert deaf.model.noise_var > 1.5 * told.model.noise_var
+    weighted = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise_var"])
+    unweighted = fit(spread(stream), blurred, hazard=0.02, free=["noise_var"])
+    assert weighted.model.noise_var == pytest.approx(0.25, rel=0.2)
+    assert unweighted.model.noise_var > 1.5 * weighted.model.noise_var
 
 
 @pytest.mark.parametrize(

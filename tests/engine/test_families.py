@@ -329,15 +329,15 @@ def test_the_run_length_gain_of_counts_equals_a_plain_sum(name: str, zeta: float
             logs = logs + a * np.log(b) - special.gammaln(a)
         else:
             a, b, n = *stats_, model.trials
-            ways = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
-            logs = zeta * ways + special.betaln(a + zeta * x, b + zeta * (n - x)) - special.betaln(a, b)
+            log_binomial = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+            logs = zeta * log_binomial + special.betaln(a + zeta * x, b + zeta * (n - x)) - special.betaln(a, b)
         p = np.exp(logs - logsumexp(logs, axis=0))  # in both cases: gains are of probabilities
         expected = special.entr(p @ weight).sum() - special.entr(p).sum(axis=0) @ weight
         assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(expected, rel=1e-8, abs=1e-8)
         assert expected > 1e-3
 
 
-def test_equal_hypotheses_and_one_alone_tell_nothing() -> None:
+def test_equal_hypotheses_and_a_single_one_have_no_run_length_gain() -> None:
     w = np.array([0.3, 0.7])
     assert tail_information(STUDENT, w.copy(), np.full(2, 3.0), np.full(2, 2.0), np.full(2, 4.0)) < 1e-7
     assert tail_information(LOGISTIC, w.copy(), np.full(2, 3.0), np.full(2, 2.0), np.full(2, 4.0)) < 1e-7
@@ -370,18 +370,18 @@ def test_the_parameter_and_variance_gains_are_what_is_expected_of_x(name: str, z
     model = MODELS[name]()
     stats_ = some(model)
 
-    def told(x: float) -> tuple[float, float]:
+    def contributions(x: float) -> tuple[float, float]:
         p = math.exp(float(model.log_predictive(stats_, x, zeta)))
         moved = model.update(stats_, x, zeta)
         return p * divergence(model, stats_, x, zeta), p * float(model.parameter(moved)[1])
 
     if name in CONTINUOUS:
-        inner, later = (integral(model, lambda x, i=i: told(x)[i]) for i in range(2))
+        inner, later = (integral(model, lambda x, i=i: contributions(x)[i]) for i in range(2))
     else:
         many = support(model)[:3000]
-        inner, later = np.sum([told(x) for x in many.tolist()], axis=0)
+        inner, later = np.sum([contributions(x) for x in many.tolist()], axis=0)
     if name == "unknown" and zeta < 1.0:
-        # of s2 what zeta squared deviations tell: a Gamma reading of shape zeta / 2
+        # for s2 the gain of zeta squared deviations: a Gamma reading of shape zeta / 2
         scatter = mf.Gamma(0.5, stats_[2], 1.0)
         inner = float(scatter.parameter_gain(scatter.prior(), zeta)) + 0.5 * math.log1p(zeta / stats_[0])
     assert float(model.parameter_gain(stats_, zeta)) == pytest.approx(inner, rel=1e-5)
@@ -405,8 +405,8 @@ def test_the_parameter_gain_keeps_its_digits_after_a_million_readings() -> None:
 
 
 def compare(one: Any, other: Any, readings: list[tuple[float, float]], tolerance: float) -> None:
-    ways = [mf.Fidelity(f"z{z}", z, 1.0) for z in sorted({z for _, z in readings} | {1.0})]
-    a, b = (mf.Detector(m, ways, 0.05, prune=None) for m in (one, other))
+    fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in sorted({z for _, z in readings} | {1.0})]
+    a, b = (mf.Detector(m, fidelities, 0.05, prune=None) for m in (one, other))
     for x, zeta in readings:
         a.update(x, f"z{zeta}")
         b.update(x, f"z{zeta}")
@@ -491,9 +491,9 @@ def healthy(detector: mf.Detector) -> None:
     low, high = detector.interval(0.9)
     assert -math.inf < low <= high < math.inf
     for gain in GAINS:
-        told = expected_gains(detector._filter, np.array([0.3, 1.0]), gain)
-        assert np.isfinite(told).all()
-        assert (told >= 0).all()
+        gains = expected_gains(detector._filter, np.array([0.3, 1.0]), gain)
+        assert np.isfinite(gains).all()
+        assert (gains >= 0).all()
 
 
 OUTLIERS: list[tuple[str, Callable[[], Any], list[float], float]] = [
@@ -589,7 +589,7 @@ def test_a_change_is_found(model: Any, draw: Callable[..., Any], low: float, hig
     assert abs(changes[0].changed_at - 150) <= 3
 
 
-def test_infinite_moments_are_told_as_such() -> None:
+def test_infinite_moments_are_reported_as_infinite() -> None:
     vague = mf.GaussianUnknown(1.0, 1.0, 0.8, 1.0)
     assert float(vague.parameter(vague.prior())[1]) == math.inf
     mean, var = vague.predictive(vague.prior())
@@ -609,7 +609,7 @@ def test_infinite_moments_are_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.GaussianUnknown(shape=0.5), "GaussianUnknown.shape must exceed 1/2, not 0.5"),
         (lambda: mf.GaussianUnknown(scale=0), "GaussianUnknown.scale must be positive, not 0"),
@@ -627,10 +627,10 @@ def test_infinite_moments_are_told_as_such() -> None:
         (lambda: mf.Binomial(3, 1, 1, "x"), "Binomial.predictive must be 'normalized' or 'paper', not 'x'"),
     ],
 )
-def test_bad_parameters_are_named(make: Callable[[], Any], said: str) -> None:
+def test_bad_parameters_are_named(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

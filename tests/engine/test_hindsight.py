@@ -1,4 +1,4 @@
-"""Looking back on a finished stream: held to the enumeration of every history, and to a plain twin on longer ones."""
+"""Hindsight on a finished stream, compared with enumeration of every history and, on longer ones, a plain twin."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def stream(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:
 
 
 def look_back(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard) -> Hindsight:
-    ways = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
-    detector = mf.Detector(case.model(), ways, hazard, prune=mf.TopK(3))  # what it drops is of no importance
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, hazard, prune=mf.TopK(3))  # what it drops is of no importance
     back = Hindsight(detector)
     for x, zeta in readings:
         back.add(detector.update(x, f"z{zeta}"))
@@ -230,7 +230,7 @@ def test_how_many_are_followed() -> None:
 
 
 def test_ticks_with_no_reading_are_looked_back_on() -> None:
-    """A missing reading and one of no fidelity say nothing, and the hazard goes on."""
+    """A missing reading and one at zeta 0 carry no information; only the hazard acts."""
     model, h = mf.Gaussian(0, 9, 1), 0.1
     detector = mf.Detector(model, hazard=h, missing="skip")
     given = [0.2, None, 0.1, float("nan"), 5.0, 5.2, None]
@@ -266,8 +266,8 @@ def test_a_learned_hazard_is_summed_over() -> None:
     back = look_back(case, readings, learned)
     each = [histories(case, readings, mf.Hazard(float(h))) for h in learned.table]
     parts = [look_back(case, readings, mf.Hazard(float(h))) for h in learned.table]
-    ways = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
-    detector = mf.Detector(case.model(), ways, learned, prune=None)
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, learned, prune=None)
     for x, zeta in readings:
         detector.update(x, f"z{zeta}")
     share = detector.hazard_posterior[1]

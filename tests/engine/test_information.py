@@ -1,4 +1,4 @@
-"""Gains: what a reading is expected to tell, held to integrals and sums written down here."""
+"""Gains, the expected information of a reading, compared with integrals and sums written out here."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LEVELS = np.array([0.01, 0.1, 0.5, 1.0])
 def made(model, readings: list[tuple[float, float]], hazard=0.02, **options) -> mf.Detector:  # type: ignore[no-untyped-def]
     """A detector that has read these (x, zeta)."""
     zetas = sorted({zeta for _, zeta in readings} | {1.0})
-    ways = [mf.Fidelity(f"z{zeta}", zeta, 1.0) for zeta in zetas]
-    detector = mf.Detector(model, ways, hazard, **({"prune": None} | options))
+    fidelities = [mf.Fidelity(f"z{zeta}", zeta, 1.0) for zeta in zetas]
+    detector = mf.Detector(model, fidelities, hazard, **({"prune": None} | options))
     for x, zeta in readings:
         detector.update(x, f"z{zeta}")
     return detector
@@ -67,7 +67,7 @@ def gaussian_readings(kind: str, var: float, rng: np.random.Generator) -> list[t
 
 
 def test_the_reference_is_right_where_the_answer_is_known() -> None:
-    """Components that do not overlap tell which one they are: I = H[w]; equal ones tell nothing."""
+    """Components that do not overlap identify themselves: I = H[w]; equal ones give 0."""
     w = np.array([0.2, 0.5, 0.3])
     assert dense(w, np.array([0.0, 50.0, -60.0]), np.array([1.0, 2.0, 0.1])) == pytest.approx(entropy(w), abs=1e-10)
     assert dense(w, np.zeros(3), np.ones(3)) == pytest.approx(0.0, abs=1e-10)
@@ -303,17 +303,17 @@ def test_the_beta_parameters_gain(a: float, b: float, predictive: str) -> None:
         assert gains["variance"][j] == pytest.approx(max(fall, 0.0), rel=1e-7, abs=1e-12)
 
 
-def test_more_is_told_by_both_than_by_the_run_length_alone_and_no_more_than_there_is() -> None:
+def test_the_joint_gain_exceeds_the_run_length_gain_and_entropy_bounds_it() -> None:
     """I(r; x) <= I(r, theta; x), and I(r; x) <= H[r]."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         for case in COMPILED:
             readings = [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(int(rng.integers(0, 30)))]
             detector = made(case.model(), readings, 0.1)
-            told = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
-            assert (told["joint"] > told["run_length"]).all()
+            gains = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
+            assert (gains["joint"] > gains["run_length"]).all()
             if "paper" not in case.name:
-                assert (told["run_length"] <= entropy(detector._filter.predicted()[0]) + 1e-9).all()
+                assert (gains["run_length"] <= entropy(detector._filter.predicted()[0]) + 1e-9).all()
 
 
 # --- every model ------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_gains_are_zero_without_a_reading_and_never_negative(case: Case, gain) -
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "gaussian" in c.name], ids=lambda c: c.name)
-def test_a_better_gaussian_reading_tells_more(case: Case) -> None:
+def test_a_better_gaussian_reading_has_a_larger_gain(case: Case) -> None:
     """A reading at zeta is one at a higher zeta with more noise added: none of the gains can be larger."""
     levels = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.5, 0.7, 0.9, 1.0])
     for seed in range(1 if "family" in case.name else 5):
@@ -352,7 +352,7 @@ def test_a_better_gaussian_reading_tells_more(case: Case) -> None:
             assert (steps > (-1e-6 if gain == "run_length" else 0.0)).all()
 
 
-def test_a_better_bernoulli_reading_tells_more() -> None:
+def test_a_better_bernoulli_reading_has_a_larger_gain() -> None:
     levels = np.linspace(0, 1, 11)
     for seed in range(3):
         for gain in GAINS:
@@ -367,7 +367,7 @@ def test_a_poor_bernoulli_reading_may_widen_the_parameter_and_is_then_worth_noth
     a, b, zeta = 5.0, 0.3, 0.1
     model = mf.Bernoulli(a, b)
     assert beta_integrals(a, b, zeta)[1] < -1e-5
-    assert float(model.variance_gain(model.prior(), zeta)) < -1e-5  # of a hypothesis it is told as it is
+    assert float(model.variance_gain(model.prior(), zeta)) < -1e-5  # the gain of one hypothesis may be negative
     assert expected_gains(made(model, [])._filter, np.array([zeta, 1.0]), "variance")[0] == 0.0
 
 
@@ -381,7 +381,7 @@ def test_the_compiled_gains_equal_the_models_own_methods(case: Case, hazard, pru
         weight, stats = detector._filter.predicted()
         for gain in GAINS:
             alone = {z: _slow_gain(detector._filter, weight, stats, z, gain) for z in levels.tolist()}
-            slow = [max(told for v, told in alone.items() if v <= z) for z in levels.tolist()]
+            slow = [max(gain for v, gain in alone.items() if v <= z) for z in levels.tolist()]
             np.testing.assert_allclose(
                 expected_gains(detector._filter, levels, gain), slow, rtol=1e-9, atol=1e-12, err_msg=gain
             )
@@ -463,7 +463,7 @@ def test_an_unknown_gain_is_named() -> None:
 
 # --- choices ----------------------------------------------------------------------------------------------------
 
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("mid", 0.4, 7.0), mf.Fidelity("high", 1.0, 40.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("mid", 0.4, 7.0), mf.Fidelity("high", 1.0, 40.0)]
 POLICIES: dict[str, Callable[[], mf.Policy]] = {
     "net": lambda: mf.Net(0.0031),
     "net-run-length": lambda: mf.Net(0.0007, gain="run_length"),
@@ -481,10 +481,10 @@ POLICIES: dict[str, Callable[[], mf.Policy]] = {
 def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_scale: float) -> None:
     """200 choices on data, prior and noise in other units are the 200 choices in standard units."""
     scale = 10.0**log_scale
-    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), WAYS, 1 / 40, ticks=200, seed=seed)
+    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), FIDELITIES, 1 / 40, ticks=200, seed=seed)
     moved, plain = rounded(stream.table, shift, scale)
     models = (mf.Gaussian(0.0, 9.0, 1.0), mf.Gaussian(shift, 9.0 * scale**2, scale**2))
-    standard, other = (mf.Detector(m, WAYS, 1 / 40, policy=POLICIES[policy]()) for m in models)
+    standard, other = (mf.Detector(m, FIDELITIES, 1 / 40, policy=POLICIES[policy]()) for m in models)
     expected = mf.run(standard, plain).choice
     np.testing.assert_array_equal(mf.run(other, moved).choice, expected)
     assert len(set(expected.tolist())) > 1
@@ -494,8 +494,8 @@ def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_
 
 
 def test_gains_of_a_detector() -> None:
-    ways = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, 1 / 50, policy=mf.Net(0.02))
+    fidelities = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, 1 / 50, policy=mf.Net(0.02))
     for x in (0.3, 0.1, -0.2, 5.0):
         detector.update(x, "gps")
     before = detector.to_bytes()
@@ -507,23 +507,23 @@ def test_gains_of_a_detector() -> None:
     assert [g.zeta for g in gains] == [0.0, 0.1, 1.0]
     assert [g.cost for g in gains] == [0.0, 1.0, 40.0]
     for field in GAINS:
-        told = expected_gains(detector._filter, np.array([0.0, 0.1, 1.0]), field)
-        assert [getattr(g, field) for g in gains] == told.tolist()
+        expected = expected_gains(detector._filter, np.array([0.0, 0.1, 1.0]), field)
+        assert [getattr(g, field) for g in gains] == expected.tolist()
     assert [g.name for g in gains if g.chosen] == [detector.choose().name]
-    # the choice can be checked by hand from what was told
+    # the choice can be checked by hand from these gains
     net = [g.joint - 0.02 * g.cost for g in gains]
     assert gains[int(np.argmax(net))].chosen
     assert {type(v) for g in gains for v in g} == {str, float, bool}
 
 
 def test_printed_gains_show_why() -> None:
-    ways = [
+    fidelities = [
         mf.Fidelity("imu", 0.1, 1),
         mf.Fidelity("a name of some length", 0.123, 12.5),
         mf.Fidelity("gps", 1.0, 40),
     ]
     # a vague prior: its variance gain has seven digits before the point
-    detector = mf.Detector(mf.Gaussian(0, 3e6, 1), ways, 1 / 50, policy=mf.Always("gps"))
+    detector = mf.Detector(mf.Gaussian(0, 3e6, 1), fidelities, 1 / 50, policy=mf.Always("gps"))
     lines = str(detector.gains()).splitlines()
     assert lines[0].split() == ["fidelity", "zeta", "cost", "run", "length", "joint", "variance"]
     assert [line[:2] for line in lines[1:]] == ["  ", "  ", "> "]
@@ -535,10 +535,10 @@ def test_printed_gains_show_why() -> None:
 
 
 def test_gains_ask_what_a_raw_costs() -> None:
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, lambda raw: 2.0 * raw)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, 1 / 50, policy=mf.Net(0.1))
-    cheap, dear = detector.gains(1.0), detector.gains(1000.0)
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, lambda raw: 2.0 * raw)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, 1 / 50, policy=mf.Net(0.1))
+    cheap, expensive = detector.gains(1.0), detector.gains(1000.0)
     assert [g.cost for g in cheap] == [1.0, 2.0]
-    assert [g.cost for g in dear] == [1.0, 2000.0]
+    assert [g.cost for g in expensive] == [1.0, 2000.0]
     assert [g.chosen for g in cheap] == [False, True]
-    assert [g.chosen for g in dear] == [True, False]
+    assert [g.chosen for g in expensive] == [True, False]

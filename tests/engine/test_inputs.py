@@ -1,4 +1,4 @@
-"""One table of what counts as a reading, run through every way to give one."""
+"""One table of what counts as a reading, run through every entry to give one."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "huge longdouble": (np.longdouble("1e400"), ValueError),
 }
 
-Way = Callable[[Any, str], Any]
+EntryPoint = Callable[[Any, str], Any]
 GAUSSIAN = mf.Gaussian(0, 9, 1)
 PAIR = mf.Product(mf.Gaussian(0, 9, 1), mf.Gaussian(0, 9, 1))  # numbers of which may be missing one by one
 
@@ -146,7 +146,7 @@ def serialized(x: Any, missing: Any) -> Any:
     return series[1, 0]
 
 
-WAYS: dict[str, Way] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "update": lambda x, missing: detector(missing).update(x).x,
     "step": observed,
     "shadow guard": shadowed,
@@ -175,23 +175,23 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS)
 @pytest.mark.parametrize("missing", ["raise", "skip"])
-def test_every_way_takes_the_same(way: str, missing: str) -> None:
+def test_every_entry_point_accepts_the_same(entry: str, missing: str) -> None:
     """Numbers are taken, what is missing is missing, and all else is an error, however it is given."""
     for name, (x, expected) in TABLE.items():
         if expected is MISSING and missing == "raise":
             expected = ValueError
         if isinstance(expected, type):
             with pytest.raises(expected):
-                print(name, "is taken as", WAYS[way](x, missing))
+                print(name, "is taken as", ENTRY_POINTS[entry](x, missing))
             continue
-        found = WAYS[way](x, missing)
+        found = ENTRY_POINTS[entry](x, missing)
         if expected is MISSING:
             assert found is None or found is x or math.isnan(found), name
         else:
             assert found == expected, name
-            assert type(found) in (float, np.float64) or way == "shadow guard", name
+            assert type(found) in (float, np.float64) or entry == "shadow guard", name
 
 
 def test_a_bad_reading_changes_nothing() -> None:
@@ -272,16 +272,16 @@ def finite(series: Any) -> Any:
     return series
 
 
-@pytest.mark.parametrize("way", ARRAY_WAYS)
-def test_arrays_are_taken_by_their_type(way: str) -> None:
+@pytest.mark.parametrize("entry", ARRAY_WAYS)
+def test_arrays_are_taken_by_their_type(entry: str) -> None:
     for name, (x, expected) in ARRAYS.items():
-        if way == "run, as a column" and name in ("records", "masked objects", "huge longdouble"):
+        if entry == "run, as a column" and name in ("records", "masked objects", "huge longdouble"):
             continue  # pandas has no such columns
         if isinstance(expected, type):
             with pytest.raises(expected):
-                print(name, "is taken as", ARRAY_WAYS[way](x))
+                print(name, "is taken as", ARRAY_WAYS[entry](x))
         else:
-            np.testing.assert_array_equal(np.array(ARRAY_WAYS[way](x), dtype=float), expected, name)
+            np.testing.assert_array_equal(np.array(ARRAY_WAYS[entry](x), dtype=float), expected, name)
 
 
 def test_a_mask_is_never_read_through() -> None:
@@ -354,18 +354,18 @@ def test_the_segmenter_takes_the_same() -> None:
 
 
 def test_spark_rows_take_the_same() -> None:
-    follow = pytest.importorskip("mfbocd.adapters.spark.worker")
+    worker_module = pytest.importorskip("mfbocd.adapters.spark.worker")
     config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"})
-    worker = follow.Worker(follow.Job("token", config.to_dict(), ("full",), {}))
+    worker = worker_module.Worker(worker_module.Job("token", config.to_dict(), ("full",), {}))
     for name, (x, expected) in TABLE.items():
-        (told,), record = worker.follow(name, [follow.Given(0, [x])], None)
+        (result,), record = worker.process(name, [worker_module.InputRow(0, [x])], None)
         if isinstance(expected, type):
-            assert told.step is None, name
-            assert told.problem.startswith(expected.__name__), name
+            assert result.step is None, name
+            assert result.problem.startswith(expected.__name__), name
             assert record is None
         else:
-            assert told.problem is None, name
-            assert told.step.x == (None if expected is MISSING else expected), name
+            assert result.problem is None, name
+            assert result.step.x == (None if expected is MISSING else expected), name
 
 
 def test_labelled_arrays_are_arrays() -> None:

@@ -180,7 +180,7 @@ def test_a_poisson_marginal_by_quadrature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Gaussian(0, -1, 1), "Gaussian.var must be positive, not -1"),
         (lambda: mf.Gaussian(0, 1, 0), "Gaussian.noise_var must be positive, not 0"),
@@ -196,7 +196,7 @@ def test_a_poisson_marginal_by_quadrature() -> None:
         (lambda: mf.ExponentialFamily(lambda c, n: c, abs, abs, 1, 1, support=[1]), "at least two finite values"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

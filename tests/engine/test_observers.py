@@ -18,7 +18,7 @@ GAUSSIAN = mf.Gaussian(0.0, 9.0, 1.0)
 
 
 class Reader:
-    """An observer that counts its calls and reads one key of the raw; `fault` says what it gives instead."""
+    """An observer that counts its calls and reads one key of the raw; `fault` is what it returns instead."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -51,8 +51,8 @@ class Rig:
     def __init__(self, policy: mf.Policy | None, names: str = "low mid high", model=GAUSSIAN, **options: Any) -> None:  # type: ignore[no-untyped-def]
         kinds = {"skip": (0.0, 0.0), "low": (0.1, 1.0), "mid": (0.4, 7.0), "high": (1.0, 40.0)}
         self.readers = {name: Reader(name) for name in names.split() if name != "skip"}
-        ways = [mf.Fidelity(name, *kinds[name], observe=self.readers.get(name)) for name in names.split()]
-        self.detector = mf.Detector(model, ways, 1 / 50, policy=policy, **options)
+        fidelities = [mf.Fidelity(name, *kinds[name], observe=self.readers.get(name)) for name in names.split()]
+        self.detector = mf.Detector(model, fidelities, 1 / 50, policy=policy, **options)
 
     def step(self, x: float = 0.3) -> mf.Step:
         return self.detector.step({name: x for name in self.readers})
@@ -103,12 +103,12 @@ def test_a_skip_asks_nobody() -> None:
 
 
 def test_a_step_is_a_choice_and_an_update() -> None:
-    rig, told = Rig(mf.Net(0.003)), Rig(mf.Net(0.003))
+    rig, manual = Rig(mf.Net(0.003)), Rig(mf.Net(0.003))
     for t in range(60):
         x = math.sin(t) + (5.0 if t > 30 else 0.0)
-        f = told.detector.choose()
-        assert rig.step(x) == told.detector.update(x, f)
-    assert rig.detector.to_bytes() == told.detector.to_bytes()
+        f = manual.detector.choose()
+        assert rig.step(x) == manual.detector.update(x, f)
+    assert rig.detector.to_bytes() == manual.detector.to_bytes()
 
 
 # --- when one fails -----------------------------------------------------------------------------------------------
@@ -122,8 +122,8 @@ def test_by_default_the_error_surfaces_and_nothing_changes(fault: str) -> None:
     before, calls = rig.detector.to_bytes(), rig.calls
     name = rig.detector.choose().name
     rig.break_(name, fault)
-    _, kind, said = FAULTS[fault]
-    with pytest.raises(kind, match=said):
+    _, kind, message = FAULTS[fault]
+    with pytest.raises(kind, match=message):
         rig.step()
     assert rig.detector.to_bytes() == before
     assert rig.calls == calls | {name: calls[name] + 1}
@@ -311,29 +311,29 @@ def test_every_so_many_ticks_both_are_read_and_paid(every: int, policy: mf.Polic
         if (t + 1) % every == 0:
             assert asked == {"low", "high"}
             assert (step.fidelity, step.x, step.cost) == ("high", raw["high"], 41.0)  # the better one is believed
-            told = plain.detector.update(raw["high"], "high")
+            updated = plain.detector.update(raw["high"], "high")
         else:
             assert asked == {chosen}
             assert step.cost == {"low": 1.0, "high": 40.0}[chosen]
-            told = plain.detector.update(raw[chosen], chosen)
-        assert step.mean == told.mean
+            updated = plain.detector.update(raw[chosen], chosen)
+        assert step.mean == updated.mean
         assert step.failed == ()
     assert rig.detector.shadow["low"].pairs == 30 // every
 
 
-def test_a_gaussian_low_fidelity_worse_than_declared_is_told() -> None:
-    """Four times the noise: the step says so, once, at a shadow reading, and names what would fit."""
+def test_a_gaussian_low_fidelity_worse_than_declared_causes_a_warning() -> None:
+    """Four times the noise: one step, at a shadow reading, has a warning with the zeta that fits."""
     for seed in range(20):
-        said = [s for s in shadowed(4.0, seed) if s.warning is not None]
-        assert len(said) == 1
-        assert said[0].tick % 2 == 1
-        assert said[0].warning is not None
-        assert said[0].warning.startswith("low: ")
-        assert "paired readings contradict zeta = 0.1" in said[0].warning
-        assert said[0].tick < 250
+        warned = [s for s in shadowed(4.0, seed) if s.warning is not None]
+        assert len(warned) == 1
+        assert warned[0].tick % 2 == 1
+        assert warned[0].warning is not None
+        assert warned[0].warning.startswith("low: ")
+        assert "paired readings contradict zeta = 0.1" in warned[0].warning
+        assert warned[0].tick < 250
 
 
-def test_a_gaussian_low_fidelity_as_declared_or_better_is_left_in_peace() -> None:
+def test_a_gaussian_low_fidelity_as_declared_or_better_causes_no_warning() -> None:
     """The guard's level is .99: of 60 streams one may be warned of wrongly, more than three almost never."""
     wrong = sum(any(s.warning for s in shadowed(1.0, seed, every=1, ticks=150)) for seed in range(60))
     assert wrong <= 3
@@ -362,7 +362,7 @@ def flipping(accuracy: float, seed: int, ticks: int) -> int | None:
     return doubted
 
 
-def test_a_classifier_that_flips_more_than_declared_is_told() -> None:
+def test_a_classifier_that_errs_more_than_declared_causes_a_warning() -> None:
     found = [flipping(0.6, seed, 600) for seed in range(15)]
     assert all(tick is not None and (tick + 1) % 3 == 0 for tick in found)
     assert sum(flipping(0.85, seed, 450) is not None for seed in range(40)) <= 2
@@ -406,7 +406,7 @@ def test_guards_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Rig(None, shadow=0), "ShadowGuard.every must be a whole number of at least 1, not 0"),
         (lambda: Rig(None, shadow=2.5), "ShadowGuard.every must be a whole number of at least 1, not 2.5"),
@@ -419,10 +419,10 @@ def test_guards_by_name() -> None:
         (lambda: Rig(None, "skip high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
     ],
 )
-def test_bad_shadows_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_shadows_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((TypeError, ValueError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_family_needs_guards_by_name() -> None:
@@ -502,12 +502,12 @@ class Window:
 def recurrent_detector(policy: mf.Policy, **options: Any) -> tuple[mf.Detector, Recurrent, Window]:
     window = Window()
     memory = Recurrent(window, warmup=2, cost=10.0, warmup_cost=3.0)
-    ways = [
+    fidelities = [
         mf.Fidelity("cheap", 0.1, 1.0, observe=float),
         mf.Fidelity("memory", 1.0, memory.cost_of, observe=memory),
     ]
     given = {"policy": policy, "missing": "skip"} | options
-    return mf.Detector(GAUSSIAN, ways, 1 / 50, **given), memory, window
+    return mf.Detector(GAUSSIAN, fidelities, 1 / 50, **given), memory, window
 
 
 def test_a_warm_up_is_asked_about_before_and_paid_when_read() -> None:
@@ -580,7 +580,7 @@ def test_memory_that_is_read_beside_another_is_not_fed_again() -> None:
     assert detector.spent == 11.0 + 11.0 + 10.0
 
 
-def test_ask_and_tell_pays_the_cost_choose_was_told() -> None:
+def test_update_pays_the_cost_that_choose_was_given() -> None:
     """Reading a recurrent observer changes what its next reading costs: the tick pays what it was chosen at."""
     observe = Recurrent(lambda raw: float(raw), warmup=2, cost=5.0, warmup_cost=3.0)
     network = mf.Fidelity("network", 1.0, observe.cost_of, observe)

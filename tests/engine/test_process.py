@@ -159,7 +159,7 @@ def test_doubt_is_in_the_distribution_and_the_gains_too(zeta: float) -> None:
     assert float(model.variance_gain(prior, zeta)) == pytest.approx(spread**2 / (noise_var + spread), rel=1e-9)
 
 
-def test_hypotheses_are_told_apart_by_their_doubt() -> None:
+def test_hypotheses_are_distinguished_by_their_uncertainty() -> None:
     """I(r; x), integrated over the predictives."""
     model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
@@ -238,7 +238,7 @@ def test_where_the_lags_act_along_a_line_little_is_lost() -> None:
     assert abs(curve.log_evidence - line.log_evidence) < 15.0
 
 
-def test_two_lags_where_one_tells_nothing() -> None:
+def test_two_lags_where_one_is_uninformative() -> None:
     """Two maps in turn: every reading follows from the last but one."""
     xs = [x for pair in zip(bent(1, 100, 50), bent(2, 100, 50), strict=True) for x in pair]
     one, two = detector_of(mf.GaussianProcess(1)), detector_of(mf.GaussianProcess(2, reach=3.5))
@@ -249,7 +249,7 @@ def test_two_lags_where_one_tells_nothing() -> None:
     assert two.log_evidence > one.log_evidence + 30.0
 
 
-# --- saved, told wrong ----------------------------------------------------------------------------------------------
+# --- saving, bad arguments-------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -267,7 +267,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.GaussianProcess(0), "GaussianProcess.order must be a whole number of at least 1, not 0"),
         (lambda: mf.GaussianProcess(3), "GaussianProcess.order must be 1 or 2, not 3: more lags would need hundreds"),
@@ -298,7 +298,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
         ),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -213,7 +213,7 @@ def test_the_price_of_pruning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Threshold(0), "Threshold.eps must lie in (0, 1), not 0"),
         (lambda: mf.TopK(0), "TopK.k must be a whole number of at least 1, not 0"),
@@ -223,7 +223,7 @@ def test_the_price_of_pruning() -> None:
         (lambda: Pruning.of("topk"), "prune must be None, Threshold, TopK, Resample"),
     ],
 )
-def test_bad_pruning_is_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_pruning_is_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -77,11 +77,11 @@ def disagreements(
 def test_decisions_differ_only_at_ties(name: str, gain) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng([sorted(MODELS).index(name), sorted(GAINS).index(gain)])
     for seed, prune in enumerate(PRUNINGS):
-        ways = [mf.Fidelity("low", float(rng.uniform(0.05, 0.5)), 1.0), mf.Fidelity("high", 1.0, 40.0)]
+        fidelities = [mf.Fidelity("low", float(rng.uniform(0.05, 0.5)), 1.0), mf.Fidelity("high", 1.0, 40.0)]
         hazard, share, level = float(rng.uniform(0.005, 0.05)), float(rng.uniform(0.05, 0.8)), rng.uniform(0.3, 0.9)
         xs = stream(name, rng)
         choices, alarms = disagreements(
-            lambda w=ways, h=hazard, s=share, p=prune, a=float(level): mf.Detector(  # type: ignore[misc]
+            lambda w=fidelities, h=hazard, s=share, p=prune, a=float(level): mf.Detector(  # type: ignore[misc]
                 MODELS[name][0], w, h, policy=mf.Budget(share=s, gain=gain), prune=p, alarm=a
             ),
             xs,
@@ -94,11 +94,13 @@ def test_decisions_differ_only_at_ties(name: str, gain) -> None:  # type: ignore
 
 def test_at_a_tie_they_do_differ_and_larger_errors_would_show() -> None:
     """A price at which both fidelities are equally good at a tick, and a threshold that P(change) just reaches."""
-    model, ways = MODELS["gaussian"][0], [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
+    model, fidelities = MODELS["gaussian"][0], [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
     xs = np.concatenate([np.random.default_rng(3).normal(level, 1.0, 30) for level in (0.0, 4.0)])
 
     def make(price: float, threshold: float) -> mf.Detector:
-        return mf.Detector(model, ways, 0.02, policy=mf.Net(price), alarm=mf.Alarm(within=20, threshold=threshold))
+        return mf.Detector(
+            model, fidelities, 0.02, policy=mf.Net(price), alarm=mf.Alarm(within=20, threshold=threshold)
+        )
 
     first = make(0.0, 0.5)
     for x in xs[:20].tolist():

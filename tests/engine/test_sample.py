@@ -1,4 +1,4 @@
-"""Regimes drawn from each model, held to its own predictive: the distribution of x_2 given x_1, from the prior on."""
+"""Regimes drawn from each model, compared with its predictive of x_2 given x_1, from the prior on."""
 
 from __future__ import annotations
 

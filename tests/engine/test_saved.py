@@ -26,7 +26,7 @@ from .saved_examples import AFTER, EXAMPLES, FILE, feed
 
 ROOT = Path(__file__).parents[2]
 CASES_TRIED = 10_000
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_kept_examples_load_and_continue(name: str) -> None:
-    """`saved.json` was written when the format was new: what it says must hold for every later version."""
+    """`saved.json` was written by the first version of the format; every later version must read it."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))[name]
     data = base64.b64decode(kept["bytes"])
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
@@ -79,7 +79,7 @@ def test_kept_examples_load_and_continue(name: str) -> None:
 
 def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
     """A fleet's row and a detector of the same configuration, whatever they have seen, and their seeds."""
-    streams = [mf.Detector(mf.Gaussian(0, 9, 1), WAYS, 0.05, prune=mf.TopK(12), seed=seed) for seed in range(3)]
+    streams = [mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, prune=mf.TopK(12), seed=seed) for seed in range(3)]
     serializer = Serializer(streams[0])
     matrix = np.zeros((3, streams[0]._filter.state.size))
     for t in range(25):
@@ -94,8 +94,8 @@ def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
         assert Loader(mf.Detector.from_bytes)(data).seed == detector.seed
 
 
-def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=mf.Budget(3.0, cap=(12.0, 5)))
+def test_saved_lists_are_as_long_as_the_policy_state() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(3.0, cap=(12.0, 5)))
     serializer = Serializer(detector)
     load = Loader(mf.Detector.from_bytes)
     for t in range(8):
@@ -105,7 +105,7 @@ def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
 
 
 def test_numbers_that_are_not_finite_are_not_saved() -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=mf.Budget(share=0.5))
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(share=0.5))
     detector.spent = np.inf
     with pytest.raises(ValueError, match="has spent inf cannot be saved"):
         detector.to_bytes()
@@ -197,7 +197,7 @@ def test_extreme_readings_are_sound_too() -> None:
             assert again.to_bytes() == detector.to_bytes()
 
 
-def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
+def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
     budget = mf.Budget(share=0.5).bind([mf.Fidelity("a", 0.5, 1.0), mf.Fidelity("b", 1.0, 2.0)])
     for bad in (
         {"gain": 1.0},

@@ -23,7 +23,7 @@ from mfbocd.fleet.together import Mover, Seat
 from mfbocd.fleet.workers import Workers
 
 GAUSSIAN = mf.Gaussian(0, 9, 1)
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
 ROOT = Path(__file__).parents[2]
 
 
@@ -69,7 +69,7 @@ class Held:
         lambda d: d.mean,
         copy.copy,
         lambda d: copy.deepcopy(d),
-        lambda d: d.with_fidelities(WAYS),
+        lambda d: d.with_fidelities(FIDELITIES),
         lambda d: mf.run(d, [0.5, 0.5]),
         lambda d: mf.run(d, [0.5, 0.5], detail=True),
     ],
@@ -283,7 +283,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("model", [GAUSSIAN, mf.MultivariateGaussian([0, 0], 9, 1)], ids=["compiled", "methods"])
 def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, model: mf.Model) -> None:
     guard = {"low": mf.calibrate.ShadowGuard(0.1, 3, "gaussian", noise_var=1.0)}
-    detector = mf.Detector(model, WAYS, prune=prune, shadow=guard, policy=mf.Budget(share=0.5, cap=(50, 10)))
+    detector = mf.Detector(model, FIDELITIES, prune=prune, shadow=guard, policy=mf.Budget(share=0.5, cap=(50, 10)))
     xs = np.random.default_rng(1).normal(size=(40, model.dimension))
     given = [float(x[0]) if model.dimension == 1 else x for x in xs]
     for x in given[:20]:
@@ -304,12 +304,12 @@ def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, 
 @pytest.mark.parametrize("how", COPIES)
 def test_a_copy_moved_with_others_leaves_the_original(how: str) -> None:
     """By the address of its state, which was the original's."""
-    detector = mf.Detector(GAUSSIAN, WAYS)
+    detector = mf.Detector(GAUSSIAN, FIDELITIES)
     mover = Mover(least=0.01, rows=8)
-    mover.move([Seat(detector), Seat(copy.copy(detector))], [0.5, 0.5], [WAYS[1], WAYS[1]])
+    mover.move([Seat(detector), Seat(copy.copy(detector))], [0.5, 0.5], [FIDELITIES[1], FIDELITIES[1]])
     before = detector.to_bytes()
     others = [COPIES[how](detector), COPIES[how](detector)]
-    mover.move([Seat(other) for other in others], [1.0, 2.0], [WAYS[1], WAYS[1]])
+    mover.move([Seat(other) for other in others], [1.0, 2.0], [FIDELITIES[1], FIDELITIES[1]])
     assert detector.to_bytes() == before
     assert [other.ticks for other in others] == [2, 2]
 
@@ -317,7 +317,7 @@ def test_a_copy_moved_with_others_leaves_the_original(how: str) -> None:
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize("prune", [None, mf.TopK(16)])
 def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> None:
-    fleet = mf.Fleet(40, GAUSSIAN, WAYS, prune=prune, threads=2, policy=mf.Budget(share=0.5))
+    fleet = mf.Fleet(40, GAUSSIAN, FIDELITIES, prune=prune, threads=2, policy=mf.Budget(share=0.5))
     xs = np.random.default_rng(2).normal(size=(30, 40))
     for x in xs[:10]:
         fleet.update(x)
@@ -335,8 +335,8 @@ def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> 
 
 
 def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    errors: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
     with pytest.raises(ValueError, match="n must be"):
         mf.Fleet(-1, GAUSSIAN)
     del (half := [Workers.__new__(Workers), mf.Fleet.__new__(mf.Fleet)])[:]
@@ -350,14 +350,14 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gone() is None
     thread.join(60)
     assert not thread.is_alive()
-    assert said == []
+    assert errors == []
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Fleet(10**12, GAUSSIAN), r"a fleet of 1000000000000 streams with \d+ bytes each needs .* GB"),
         (lambda: mf.Fleet(10**400, GAUSSIAN), "n must be below"),
@@ -372,6 +372,6 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: mf.Gaussian(10**400, 1, 1), "Gaussian.mean must be finite"),
     ],
 )
-def test_what_no_machine_has_room_for_is_refused_before_it_is_taken(make: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_what_no_machine_has_room_for_is_refused_before_it_is_taken(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()

@@ -21,7 +21,8 @@ from mfbocd.fleet.together import Moved, Mover, Seat, kind_of
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
 
-from ..policy.test_policy import POLICIES, WAYS
+from ..policy.test_policy import FIDELITIES as WAYS
+from ..policy.test_policy import POLICIES
 from ..registry import ALL, Case
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]

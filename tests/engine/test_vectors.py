@@ -16,7 +16,7 @@ from ..registry import ALPHA, BETA, VECTORS, Case, multivariate, wishart
 from . import vectors as v
 
 LEVELS = np.array([0.1, 0.3, 1.0])
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 def updated(model, readings):  # type: ignore[no-untyped-def]
@@ -122,17 +122,17 @@ def test_few_degrees_have_no_variance() -> None:
 
 @pytest.mark.parametrize("predictive", ["normalized", "paper"])
 def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[no-untyped-def]
-    coin, two = mf.Bernoulli(ALPHA, BETA, predictive), mf.Categorical([BETA, ALPHA], predictive)
+    bernoulli, two = mf.Bernoulli(ALPHA, BETA, predictive), mf.Categorical([BETA, ALPHA], predictive)
     rng = np.random.default_rng(3)
     read = [(float(rng.random() < 0.3), float(rng.choice([0.2, 0.7, 1.0]))) for _ in range(40)]
-    a, b = updated(coin, read), updated(two, read)
+    a, b = updated(bernoulli, read), updated(two, read)
     np.testing.assert_array_equal(a[:2], b[::-1])
     for x in (0.0, 1.0):
         for zeta in (0.0, 0.3, 1.0):
-            assert float(coin.log_predictive(a, x, zeta)) == float(two.log_predictive(b, x, zeta))
-            assert float(coin.predictive_cdf(a, x, zeta)) == pytest.approx(float(two.predictive_cdf(b, x, zeta)))
-    ways = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.2, 0.7, 1.0)]
-    detectors = [mf.Detector(m, ways, 0.05, policy=mf.Always(), prune=None) for m in (coin, two)]
+            assert float(bernoulli.log_predictive(a, x, zeta)) == float(two.log_predictive(b, x, zeta))
+            assert float(bernoulli.predictive_cdf(a, x, zeta)) == pytest.approx(float(two.predictive_cdf(b, x, zeta)))
+    fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.2, 0.7, 1.0)]
+    detectors = [mf.Detector(m, fidelities, 0.05, policy=mf.Always(), prune=None) for m in (bernoulli, two)]
     for x, zeta in read:
         one, other = (d.update(x, f"z{zeta}") for d in detectors)
         assert one.mean == pytest.approx(other.mean, abs=1e-13)
@@ -147,7 +147,7 @@ def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[n
 def test_uncorrelated_columns_are_a_product_of_gaussians() -> None:
     together = mf.MultivariateGaussian([1.0, -2.0], [4.0, 9.0], [0.5, 2.0])
     apart = mf.Product(mf.Gaussian(1.0, 4.0, 0.5), mf.Gaussian(-2.0, 9.0, 2.0))
-    one, two = (mf.Detector(m, WAYS, 0.05, policy=mf.Random(), seed=2, prune=None) for m in (together, apart))
+    one, two = (mf.Detector(m, FIDELITIES, 0.05, policy=mf.Random(), seed=2, prune=None) for m in (together, apart))
     rng = np.random.default_rng(5)
     for t in range(40):
         x = rng.normal([1.0, -2.0 + 2.0 * (t > 30)], 1.0)
@@ -212,7 +212,7 @@ def test_the_run_length_gain_in_the_plane_equals_dense_integration(kind: str) ->
 
 
 @pytest.mark.parametrize("name", ["multivariate", "wishart"])
-def test_components_that_do_not_overlap_tell_which_they_are(name: str) -> None:
+def test_components_that_do_not_overlap_are_identified(name: str) -> None:
     model = by_name(name).model()
     d = model.dimension
     at = np.stack([updated(model, [(np.full(d, c), 1.0)] * 400) for c in (0.0, 1e3, -1e3)], axis=1)
@@ -223,7 +223,7 @@ def test_components_that_do_not_overlap_tell_which_they_are(name: str) -> None:
     assert model.run_length_gain(weight, at, 0.0) == 0.0
 
 
-def test_a_better_gaussian_reading_tells_more() -> None:
+def test_a_better_gaussian_reading_has_a_larger_gain() -> None:
     """A reading at zeta is one at a higher zeta with noise added; all fidelities are weighed at the same points."""
     levels = np.array([0.0, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0])
     for seed in range(4):
@@ -283,14 +283,14 @@ def test_the_unknown_gaussians_parameter_gain_is_the_expected_divergence() -> No
     df = degrees + zeta - 2
     root = np.linalg.cholesky(scale * (count + zeta) / (zeta * count))
 
-    def told(share: float) -> float:
+    def divergence(share: float) -> float:
         """At |x| that share / (1 - share) is c q; the direction does not matter."""
         x = place + root @ (math.sqrt(share / (1 - share)) * np.array([0.6, 0.8]))
         return wishart_divergence(v.wishart_posterior([*read, (x, zeta)]), before) * stats.beta(1.0, 0.5 * df).pdf(
             share
         )
 
-    expected, _ = integrate.quad(told, 0.0, 1.0, epsrel=1e-10)
+    expected, _ = integrate.quad(divergence, 0.0, 1.0, epsrel=1e-10)
     model = wishart("normalized")
     assert float(model.parameter_gain(updated(model, read), zeta)) == pytest.approx(expected, rel=1e-8)
     assert float(model.variance_gain(updated(model, read), zeta)) == pytest.approx(2 / count - 2 / (count + zeta))
@@ -346,7 +346,8 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
     matrix = rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-4, 4, (d, 1))
     shift = rng.normal(size=d) * 1e3 * np.abs(matrix).max(axis=1)
     plain, moved = (
-        mf.Detector(m, WAYS, 0.05, policy=mf.Always(), prune=None) for m in (model, moved_model(model, matrix, shift))
+        mf.Detector(m, FIDELITIES, 0.05, policy=mf.Always(), prune=None)
+        for m in (model, moved_model(model, matrix, shift))
     )
     for t in range(30):
         x, way = case.draw(rng) + 3.0 * (t > 20), ("low", "high")[t % 2]
@@ -375,7 +376,7 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
         if name == "known"
         else mf.MultivariateGaussianUnknown(np.zeros(d), 0.1, scale=sizes)
     )
-    detector = mf.Detector(model, WAYS, 0.01, policy=mf.Always("high"), prune=mf.TopK(64))
+    detector = mf.Detector(model, FIDELITIES, 0.01, policy=mf.Always("high"), prune=mf.TopK(64))
     alarms = []
     for x in table:
         step = detector.update(x, "high")
@@ -385,8 +386,8 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
     assert math.isfinite(detector.log_evidence)
     assert any(abs(at - 200) <= 2 for at in alarms)
     np.testing.assert_allclose(detector.mean[:5], 1.5 * sd[:5], rtol=0.05)
-    told = detector.gains()
-    assert all(g.run_length >= 0.0 and math.isfinite(g.joint) for g in told)
+    gains = detector.gains()
+    assert all(g.run_length >= 0.0 and math.isfinite(g.joint) for g in gains)
 
 
 @pytest.mark.parametrize("name", ["multivariate", "wishart", "wishart-paper", "product"])
@@ -433,7 +434,7 @@ def nonsense() -> mf.Model:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.MultivariateGaussian([0.0]), "MultivariateGaussian.mean must be two numbers or more"),
         (lambda: mf.MultivariateGaussian([0, "a"]), "MultivariateGaussian.mean must be numbers, not [0, 'a']"),
@@ -470,10 +471,10 @@ def nonsense() -> mf.Model:
         (lambda: mf.Product(parts=[{"kind": "Gaussion"}]), "Product.parts[0].kind must be one of"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("x", [-1.0, 4.0, 1.5])

@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from mfbocd.cli import main
 from mfbocd.io.config import Config, model_kinds
-from mfbocd.io.warm import NEEDED, WAYS, Uncompiled, example, rehearse, structure, watched
+from mfbocd.io.warm import FIDELITIES, NEEDED, Uncompiled, example, rehearse, structure, watched
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.store.sqlite import SqliteStore
@@ -38,7 +38,7 @@ def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: A
             policy = {"kind": "budget", "share": 0.4, "gain": gain}
             given = {
                 "model": {"kind": kind, **arguments},
-                "fidelity": WAYS,
+                "fidelity": FIDELITIES,
                 "policy": policy,
                 "prune": {"resample": 4},
             }
@@ -55,11 +55,11 @@ def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: A
                 for some in ("a", "b") if tick % 3 == 0 else ("ab",):
                     choices = engine.run([[ChooseCommand(stream) for stream in some]])[0]
                     x = _reading(detector, tick)
-                    told = [
+                    events = [
                         ObserveCommand(s, tick, c["fidelity"], x)  # type: ignore[index]
                         for s, c in zip(some, choices, strict=True)
                     ]
-                    assert all(isinstance(step, dict) for step in engine.run([told])[0])
+                    assert all(isinstance(step, dict) for step in engine.run([events])[0])
             store.close()
             assert {name: n for name, n in kernels().items() if n != before.get(name)} == {}
 
@@ -106,12 +106,12 @@ def test_a_structure_is_all_that_decides_which_kernels_are_needed() -> None:
 
 
 def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
-    said = CliRunner().invoke(main, ["warm", "gaussian"])
-    assert said.exit_code == 0, said.output
-    assert "gaussian: " in said.stderr
-    assert "kernels compiled in" in said.stderr.splitlines()[-1]
-    assert "cached in" in said.stderr.splitlines()[-1]
-    assert said.stdout == ""
+    result = CliRunner().invoke(main, ["warm", "gaussian"])
+    assert result.exit_code == 0, result.output
+    assert "gaussian: " in result.stderr
+    assert "kernels compiled in" in result.stderr.splitlines()[-1]
+    assert "cached in" in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
 
     path = tmp_path / "mf.toml"
     path.write_text(example("gaussian").to_toml())
@@ -122,21 +122,21 @@ def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
         manage.add_stream(Engine(store), stream=f"s{i}", name="s", config=config, **facts)
     store.close()
     given = ["warm", "-c", str(path), "--db", str(tmp_path / "mfbocd.db")]
-    said = CliRunner().invoke(main, given)
-    assert said.exit_code == 0, said.output
-    assert [line.split(":")[0] for line in said.stderr.splitlines()[:-1]] == [str(path), "gaussian"]
+    result = CliRunner().invoke(main, given)
+    assert result.exit_code == 0, result.output
+    assert [line.split(":")[0] for line in result.stderr.splitlines()[:-1]] == [str(path), "gaussian"]
     assert CliRunner().invoke(main, [*given, "-q"]).output == ""
 
-    said = CliRunner().invoke(main, ["warm", "gausian"])
-    assert said.exit_code == 1
-    assert "none of" in said.output
+    result = CliRunner().invoke(main, ["warm", "gausian"])
+    assert result.exit_code == 1
+    assert "none of" in result.output
 
 
 def test_lines_are_answered_one_by_one() -> None:
     good = json.dumps(example("gaussian").to_dict())
-    said = CliRunner().invoke(main, ["warm", "--lines"], input=f'{good}\n{{"model": 3}}\nno json\n{good}\n')
-    assert said.exit_code == 0
-    one, two, three, four = said.stdout.splitlines()
+    result = CliRunner().invoke(main, ["warm", "--lines"], input=f'{good}\n{{"model": 3}}\nno json\n{good}\n')
+    assert result.exit_code == 0
+    one, two, three, four = result.stdout.splitlines()
     assert (one, four) == ("ok", "ok")
     assert "ConfigError: model must be" in two
     assert "JSONDecodeError" in three
