@@ -72,7 +72,7 @@ def test_an_empty_reading_is_a_missing_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whole_numbers_with_an_empty_one_and_truths_are_numbers(kind: str) -> None:
+def test_integers_with_a_missing_cell_and_booleans_are_numbers(kind: str) -> None:
     bernoulli = mf.Detector(mf.Bernoulli(1, 1), missing="skip")
     twin = mf.Detector(mf.Bernoulli(1, 1), missing="skip")
     means = listed(frames.run(bernoulli, KINDS[kind]({"x": [1, 0, None, 1]})))["mean"]
@@ -88,7 +88,7 @@ def test_a_nullable_column_of_pandas_is_read() -> None:
     assert means == mf.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), [1, 0, np.nan, 1]).mean.tolist()
 
 
-def test_an_index_is_kept_be_it_what_it_may() -> None:
+def test_any_index_is_kept() -> None:
     index = pd.Index(["b", "a", "a"], name="key")
     frame = pd.DataFrame({"day": [3, 1, 2], "x": [0.1, 0.2, 5.0]}, index=index)
     steps = frames.run(detector(), frame, columns="x", time="day")
@@ -99,7 +99,7 @@ def test_an_index_is_kept_be_it_what_it_may() -> None:
     assert frame.columns.tolist() == ["day", "x"]
 
 
-def test_columns_say_where_a_fidelity_stands(readings: dict[str, Any]) -> None:
+def test_columns_map_fidelities_to_columns(readings: dict[str, Any]) -> None:
     renamed = pl.DataFrame({"when": readings["when"], "A": readings["low"], "high": readings["high"]})
     steps = frames.run(detector(fidelities=[LOW, HIGH]), renamed, columns={"low": "A"})
     plain = frames.run(detector(fidelities=[LOW, HIGH]), pl.DataFrame(readings))
@@ -130,7 +130,7 @@ def test_a_time_that_would_be_lost_is_refused() -> None:
         frames.run(detector(), pd.DataFrame({"tick": [0], "y": [1.0]}), columns="y", time="tick")
 
 
-def test_what_is_no_frame_in_memory_is_refused() -> None:
+def test_only_in_memory_frames_are_accepted() -> None:
     with pytest.raises(TypeError, match="frame must be an in-memory data frame that narwhals supports, not"):
         frames.run(detector(), [1.0, 2.0])
     with pytest.raises(TypeError, match="LazyFrame"):

@@ -154,7 +154,7 @@ def group_of(process: subprocess.Popen[bytes]) -> list[int]:
     return found
 
 
-def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path) -> None:
+def test_every_stream_is_right_after_two_kills_and_resumes(spark: Any, tmp_path: Path) -> None:
     tables = streams(60, 40, seed=3)
     for i in range(4):
         write(tmp_path / "in", i, messages(tables, range(10 * i, 10 * i + 10)))
@@ -188,7 +188,7 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     assert spark.read.parquet(str(tmp_path / "out" / "problems")).count() == 0
 
 
-def test_a_row_seen_before_is_passed_over_and_a_late_or_a_conflicting_one_is_reported(place: Place) -> None:
+def test_a_repeated_row_is_ignored_and_a_late_or_conflicting_one_is_reported(place: Place) -> None:
     tables = streams(3, 10, seed=4)
     place.send(messages(tables, [0, 1, 2, 4, 4, 5]))
     other = [row | {"gps": 99.0, "imu": 99.0} for row in messages(tables, [2, 3])]  # the 2nd is new, but late
@@ -515,7 +515,7 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
         spark.conf.set(java.PROVIDER, java.ROCKSDB)
 
 
-def test_java_is_looked_for_with_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_has_a_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Java runtime, 17 or later, but JAVA_HOME .* apt-get install openjdk-17"):
         java.check_java()

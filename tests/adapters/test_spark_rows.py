@@ -98,7 +98,7 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_stream_is_as_a_detector_in_process_with_its_seed(policy: str) -> None:
+def test_a_stream_equals_a_detector_in_process_with_its_seed(policy: str) -> None:
     config = config_of(POLICIES[policy], seed=5)
     tables = streams(4, 25, seed=1)
     results, records = run(job_of(config), tables, list(tables), 2, {})
@@ -110,7 +110,7 @@ def test_a_stream_is_as_a_detector_in_process_with_its_seed(policy: str) -> None
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
-def test_a_record_of_a_group_does_not_go_on_without_it_nor_the_reverse(before: bool, after: bool) -> None:
+def test_a_record_with_a_shared_budget_is_refused_without_one_and_vice_versa(before: bool, after: bool) -> None:
     table = streams(1, 4, seed=2)["s0"]
     prices = {True: 0.01, False: None}
     _, held = Worker(job_of(CONFIG, shared=before)).process("s0", rows_of(table, range(2)), None, prices[before])
@@ -312,7 +312,7 @@ def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pyt
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path: Path) -> None:
+def test_an_invalid_reading_is_reported_per_row_with_and_without_a_cache(tmp_path: Path) -> None:
     rows = [
         InputRow(0, 0.5),
         InputRow(1, "seven"),
@@ -336,7 +336,7 @@ def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path
 # --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
 
 
-def test_a_state_goes_only_into_a_policy_of_its_kind() -> None:
+def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:
     fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
     net = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Net(0.01)).to_bytes()
     budget = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))
@@ -344,7 +344,7 @@ def test_a_state_goes_only_into_a_policy_of_its_kind() -> None:
         restore(budget, *unpack(net))
 
 
-def test_what_bytes_lack_is_not_taken_from_another_stream() -> None:
+def test_a_value_missing_in_the_bytes_is_not_taken_from_another_stream() -> None:
     """As if the budget had not known its debt."""
     fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
     detector = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))

@@ -28,7 +28,7 @@ def trace() -> mf.Trace:
     return mf.run(detector, table, posterior=True)
 
 
-def test_it_holds_the_posterior_and_the_steps(trace: mf.Trace) -> None:
+def test_the_dataset_contains_the_posterior_and_the_steps(trace: mf.Trace) -> None:
     data = posterior(trace)
     assert trace.posterior is not None
     assert dict(data.sizes) == {"tick": 40, "run_length": 40}
@@ -64,7 +64,7 @@ def test_the_shortest_run_lengths_alone(trace: mf.Trace) -> None:
     assert posterior(trace, lengths=1000).sizes["run_length"] == 40
 
 
-def test_where_time_merely_passed_no_fidelity_is_named() -> None:
+def test_a_tick_without_a_reading_has_no_fidelity() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1))
     steps = [detector.update(0.5), detector.wait(1)]
     trace = mf.Trace.of(steps, detector, posterior=np.array([[1.0, 0.0], [0.004, 0.996]]))

@@ -74,7 +74,7 @@ def folder(tmp_path: Path, stream: mf.simulate.Stream) -> Path:
     return tmp_path
 
 
-def test_steps_are_the_librarys_own(folder: Path, stream: mf.simulate.Stream) -> None:
+def test_steps_equal_the_library(folder: Path, stream: mf.simulate.Stream) -> None:
     detector = Config.load(folder / "mf.toml").detector()
     trace = mf.run(detector, stream.table)
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
@@ -232,7 +232,7 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
     assert "standard input has no column 'full', only 'a', 'b'" in done.stderr
 
 
-def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
+def test_usage_errors_exit_2(folder: Path) -> None:
     (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
     cases = [
         (
@@ -275,7 +275,7 @@ def test_bad_data_exits_1_and_names_the_place(text: str, message: str, folder: P
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
     script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(

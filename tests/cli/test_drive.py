@@ -109,7 +109,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return False
 
 
-def test_the_loop_is_the_librarys_own(folder: Path) -> None:
+def test_the_loop_equals_the_library(folder: Path) -> None:
     done = drive(*sensor(80), cwd=folder)
     assert done.returncode == 0, done.stderr
     found = steps(done.stdout)
@@ -316,7 +316,7 @@ def test_usage(folder: Path) -> None:
     assert "Error: cannot save the state in no/where: No such file or directory" in done.stderr
 
 
-def test_a_reader_that_leaves_misses_no_step(folder: Path) -> None:
+def test_no_step_is_lost_when_the_pipe_is_closed(folder: Path) -> None:
     """The step nobody took is made again by the next run."""
     waits = "while asked['tick'] == 3 and not os.path.exists('gone'): time.sleep(0.01)"
     (folder / "waiting.py").write_text("import os\n" + SENSOR.replace("time.sleep(pause)", waits))

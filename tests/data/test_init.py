@@ -57,7 +57,7 @@ def test_noise_is_found_through_changes_of_level(scale: float) -> None:
     assert noise_var == pytest.approx(scale**2 * noise_of(values)[0], rel=1e-9)
 
 
-def test_noise_of_readings_that_hardly_move() -> None:
+def test_noise_of_nearly_constant_readings() -> None:
     noise_var, why = noise_of([5, 5, 5, 7, 5, 5, 5, 5, 5])
     assert noise_var == pytest.approx((2 * 2 + 2 * 2) / 8 / 2)
     assert "most readings equal the previous one" in why
@@ -147,7 +147,7 @@ def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
 
 
 @pytest.mark.parametrize("overlap", [0, 1, 2, 3, 10, 29])
-def test_readings_that_hardly_ever_overlap_are_judged_each_by_its_own_column(overlap: int) -> None:
+def test_columns_that_rarely_overlap_are_estimated_separately(overlap: int) -> None:
     cells = apart(overlap)
     config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert [f.name for f in config.fidelities] == ["rough", "fine"]
@@ -217,7 +217,7 @@ def test_zeros_and_ones() -> None:
     assert "Left out: column 'heat', it is not all zeros and ones" in notes[""]
 
 
-def test_the_example_runs_as_it_is(tmp_path: Path) -> None:
+def test_the_example_runs_unchanged(tmp_path: Path) -> None:
     config, notes = template()
     path = tmp_path / "mf.toml"
     path.write_text(config.to_toml(notes))
@@ -276,7 +276,7 @@ def test_init_and_calibrate_print_only_toml(tmp_path: Path) -> None:
     assert Config.load(tmp_path / "new.toml").policy == Config.load(tmp_path / "mf.toml").policy
 
 
-def test_refusals_are_plain(tmp_path: Path) -> None:
+def test_refusals_have_clear_messages(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = walk()
     csv(tmp_path / "stuck.csv", {"imu": rng.normal(0, 1, 1000), "gps": data["gps"]})

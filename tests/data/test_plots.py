@@ -73,7 +73,7 @@ def test_every_reading_is_drawn_at_its_fidelity(axis: Axes, trace: mf.Trace) -> 
     assert (line(axis, "imu").get_marker(), line(axis, "gps").get_marker()) == ("x", "o")
 
 
-def test_prediction_stands_where_its_reading_does(axis: Axes, trace: mf.Trace) -> None:
+def test_a_prediction_is_drawn_at_the_tick_of_its_reading(axis: Axes, trace: mf.Trace) -> None:
     plots.data(axis, trace)
     x, y = points(axis, "predicted mean")
     np.testing.assert_array_equal(x, np.arange(TICKS) + 4)  # made after tick t, of t + 1
@@ -108,14 +108,14 @@ def test_missing_readings_are_ticks_on_the_edge_and_never_zeros(axis: Axes) -> N
     assert axis.get_ylim()[0] > 3.0
 
 
-def test_time_that_merely_passed_is_no_reading(axis: Axes) -> None:
+def test_a_tick_without_a_reading_is_not_drawn_as_one(axis: Axes) -> None:
     detector = mf.Detector(MODEL, FIDELITIES, missing="skip")
     trace = mf.Trace.of([detector.update(1.0, "imu"), detector.update(None)], detector)
     plots.data(axis, trace)
     assert [len(points(axis, name)[0]) for name in ("imu", "gps", "no reading")] == [1, 0, 1]
 
 
-def test_zeros_and_ones_lie_in_rows_of_their_own(axis: Axes) -> None:
+def test_binary_readings_are_drawn_in_two_rows(axis: Axes) -> None:
     table = np.random.default_rng(0).integers(0, 2, size=(60, 2)).astype(float)
     trace = mf.run(mf.Detector(mf.Bernoulli(1, 1), FIDELITIES, policy=mf.Random(), seed=1), table, detail=True)
     plots.data(axis, trace)
@@ -141,7 +141,7 @@ def test_changes_are_marked_with_their_intervals(axis: Axes, trace: mf.Trace) ->
     assert points(axis, "true change")[0].tolist() == [10, 20]
 
 
-def test_a_regime_that_began_before_the_trace_stands_at_its_edge(axis: Axes) -> None:
+def test_a_regime_that_began_before_the_trace_is_drawn_at_its_edge(axis: Axes) -> None:
     detector = mf.Detector(MODEL, hazard=0.01)
     readings = [0.0] * 20 + [8.0]
     mf.run(detector, readings)
@@ -169,7 +169,7 @@ def test_heat_map_is_the_posterior(axis: Axes, trace: mf.Trace) -> None:
     assert trace.run_length.max() < top <= trace.detail.length[-1]
 
 
-def test_spend_ends_at_what_was_spent(axis: Axes, trace: mf.Trace) -> None:
+def test_the_spend_curve_ends_at_the_total(axis: Axes, trace: mf.Trace) -> None:
     plots.spend(axis, trace, budget=4.0, cost_unit="$")
     spent = next(drawn for drawn in axis.lines if drawn.get_label().startswith("spent"))
     assert spent.get_ydata()[-1] == pytest.approx(trace.spent)
@@ -207,7 +207,7 @@ def test_a_skip_has_no_gain_to_draw(axis: Axes) -> None:
 
 
 @pytest.mark.parametrize("panel", [plots.gains, plots.run_length])
-def test_panels_that_need_detail_say_so(axis: Axes, panel) -> None:  # type: ignore[no-untyped-def]
+def test_panels_that_need_detail_raise_without_it(axis: Axes, panel) -> None:  # type: ignore[no-untyped-def]
     trace = mf.run(mf.Detector(MODEL), [0.0, 1.0])
     with pytest.raises(ValueError, match="needs a trace with detail"):
         panel(axis, trace)
@@ -227,7 +227,7 @@ def test_the_standard_figure(trace: mf.Trace, stream: mf.simulate.Stream) -> Non
     assert high > TICKS + 3
 
 
-def test_what_there_is_no_data_for_is_left_out(trace: mf.Trace) -> None:
+def test_panels_without_data_are_left_out(trace: mf.Trace) -> None:
     def labels(picture: Figure) -> list[str]:
         return [axis.get_ylabel() for axis in picture.axes]
 
@@ -286,7 +286,7 @@ def test_colours_differ_in_greyscale_and_markers_differ(trace: mf.Trace) -> None
     ]  # the most expensive is the disc, whatever its position
 
 
-def test_a_long_stream_is_thinned_and_says_so() -> None:
+def test_a_long_stream_is_thinned_and_the_label_says_so() -> None:
     rng = np.random.default_rng(0)
     readings = rng.normal(size=100_000)
     readings[54_321] = 40.0
@@ -303,7 +303,7 @@ def test_a_long_stream_is_thinned_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2000, 2001, 12_345])
-def test_thinning_keeps_extremes_and_leaves_out_what_is_missing(ticks: int) -> None:
+def test_thinning_keeps_extremes_and_omits_missing_values(ticks: int) -> None:
     values = np.random.default_rng(1).normal(size=ticks)
     values[::3] = np.nan
     rows = extremes(values)
@@ -369,7 +369,7 @@ def test_other_errors_name_what_is_wrong(trace: mf.Trace) -> None:
         mf.Trace.of([], FIDELITIES).plot()
 
 
-def test_names_are_shown_as_they_are() -> None:
+def test_names_are_shown_verbatim() -> None:
     fidelities = [mf.Fidelity("_low$x^", 0.2, 1), mf.Fidelity("a very long name " * 5, 1.0, 10)]
     trace = mf.run(mf.Detector(MODEL, fidelities), np.zeros((5, 2)), detail=True)
     picture = trace.plot(unit="$a^", cost_unit="$/$", xlabel="$^{")

@@ -54,7 +54,7 @@ def alarms_of(html: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(unquote(link[1]))))
 
 
-def test_the_summary_is_the_traces(trace: mf.Trace) -> None:
+def test_the_summary_is_that_of_the_trace(trace: mf.Trace) -> None:
     assert trace.detail is not None
     text = words(page(trace, title="Pump 7", cost_unit="mJ", budget=4.0))
     assert len(trace.changes) >= 2
@@ -82,7 +82,7 @@ def test_alarms_can_be_downloaded(trace: mf.Trace) -> None:
     )
 
 
-def test_times_stand_in_words_and_in_the_download(trace: mf.Trace) -> None:
+def test_times_appear_in_the_text_and_in_the_download(trace: mf.Trace) -> None:
     start = datetime(2024, 2, 28, 23, 59, 30)
     time = [start + timedelta(seconds=5 * t) for t in range(len(trace))]
     html = page(trace, time=time)
@@ -107,7 +107,7 @@ def test_unknown_values_are_left_out() -> None:
     assert f"{trace.spent / 5 - 1:.0%} more than that" in expensive
 
 
-def test_a_trace_without_detail_has_what_it_can() -> None:
+def test_a_trace_without_detail_has_the_available_figures() -> None:
     plain = traced(detail=False)
     html = page(plain)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "spend"]
@@ -118,7 +118,7 @@ def test_a_trace_without_detail_has_what_it_can() -> None:
     assert "At 1 of the ticks there was no reading" in words(html)
 
 
-def test_what_a_user_supplied_is_escaped(trace: mf.Trace) -> None:
+def test_user_input_is_escaped(trace: mf.Trace) -> None:
     html = page(traced((EVIL, "b&b")), title=EVIL, config_text=EVIL, unit=EVIL, cost_unit=EVIL, xlabel=EVIL)
     assert "<script>window.hurt" not in html
     assert "<img" not in html.replace(page(trace), "")
@@ -135,7 +135,7 @@ def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
         page(mf.Trace.of([], FIDELITIES))
 
 
-def test_without_plotly_it_says_what_to_install() -> None:
+def test_without_plotly_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['plotly'] = None; import mfbocd as mf\n"
         "trace = mf.run(mf.Detector(mf.Gaussian()), [0.0])\n"
@@ -156,7 +156,7 @@ def opened(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> Visi
     return seen
 
 
-def test_it_renders_and_asks_for_nothing(opened: Visit, trace: mf.Trace) -> None:
+def test_the_page_renders_without_requests(opened: Visit, trace: mf.Trace) -> None:
     page = opened.page
     assert page.locator(".plotly-graph-div .main-svg").count() >= 5
     for j, name in enumerate(trace.fidelities):
@@ -190,7 +190,7 @@ def test_hovering_over_a_point_shows_it(opened: Visit, trace: mf.Trace) -> None:
     assert opened.said == []
 
 
-def test_a_zoom_is_of_all_figures(opened: Visit) -> None:
+def test_a_zoom_applies_to_all_figures(opened: Visit) -> None:
     page = opened.page
     ranges = "[...document.querySelectorAll('.plotly-graph-div')].map(p => p._fullLayout.xaxis.range.map(Math.round))"
     before = page.evaluate(ranges)
@@ -227,7 +227,7 @@ def test_it_fits_a_phone(tmp_path: Path, visit: Callable[..., Visit], trace: mf.
     assert seen.said == []
 
 
-def test_evil_names_are_shown_and_not_run(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+def test_malicious_names_are_shown_and_not_executed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     evil = traced((EVIL, "<b>gps</b>"))
     seen = visit(write(tmp_path / "evil.html", evil, title=EVIL, config_text=EVIL, unit=EVIL, xlabel=EVIL))
     seen.page.wait_for_selector("html[data-ready=yes]")

@@ -67,7 +67,7 @@ KINDS = ["a.csv", "a.txt", "a.tsv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "a.parq
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_reads_the_same(name: str, tmp_path: Path) -> None:
+def test_every_format_reads_the_same(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name)
     found = rows(path, "gps", "imu")
     assert [row[1:] for row in found] == list(zip(GPS, IMU, strict=True))
@@ -116,9 +116,7 @@ def test_progress_ends_at_the_total(name: str, tmp_path: Path) -> None:
         ("on\ntrue\nFALSE\n", ("on",), [1.0, 0.0]),
     ],
 )
-def test_csv_as_it_lies_about(
-    text: str, columns: tuple[str, ...], values: list[float | None], tmp_path: Path
-) -> None:
+def test_csv_variants(text: str, columns: tuple[str, ...], values: list[float | None], tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text, newline="")
     with open_table(path) as table:
@@ -164,7 +162,7 @@ def test_only_the_chosen_cell_can_be_wrong(tmp_path: Path) -> None:
         ("a.arrow", b"ARROW1 not really", r"^a\.arrow is not Arrow: "),
     ],
 )
-def test_what_cannot_be_read_is_named(name: str, data: bytes, message: str, tmp_path: Path) -> None:
+def test_unreadable_tables_are_named(name: str, data: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(data)
     with pytest.raises(TableError, match=message), open_table(path) as table:
@@ -172,7 +170,7 @@ def test_what_cannot_be_read_is_named(name: str, data: bytes, message: str, tmp_
             pass
 
 
-def test_rows_before_a_bad_one_are_given(tmp_path: Path) -> None:
+def test_rows_before_a_bad_one_are_returned(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n3,4\n5\n")
     seen = []

@@ -1,6 +1,6 @@
-"""Load damaged bytes of saved detectors whose checksum is right, and use what loads: run as a process of its own.
+"""Load damaged bytes of saved detectors whose checksum is valid, and use what loads: run as a separate process.
 
-Prints how many were refused, worked, or failed with an error once used; a crash is the process's.
+Prints how many were refused, worked, or raised an error when used; a crash ends this process only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def saved() -> list[bytes]:
             guard = {"low": mf.calibrate.ShadowGuard(0.3, 7, "gaussian", noise_var=1.0)} if (i, j) == (0, 1) else None
             policy = mf.Budget(share=0.5, cap=(30, 8)) if j == 2 else mf.Net(0.1) if j == 3 else None
             fidelities = FIDELITIES
-            if model.observe is None:  # methods in Python, whose gains take long, and which no index can crash
+            if model.observe is None:  # models in Python: their gains are slow, and no index can crash them
                 fidelities, policy = FIDELITIES[1:], mf.Always()
             detector = mf.Detector(
                 model, fidelities, hazard, policy=policy, prune=prune, missing="skip", shadow=guard
@@ -61,7 +61,7 @@ def reading(model: mf.Model, t: int) -> Any:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Other bytes with a right checksum."""
+    """Return damaged bytes with a valid checksum."""
     (length,) = struct.unpack_from("<I", data, 8)
     facts, body = json.loads(data[12 : 12 + length]), bytearray(data[12 + length : -4])
     sizes = facts["arrays"]
@@ -88,7 +88,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     elif kind == 6:  # shorter or longer
         cut = 8 * rng.randrange(len(body) // 8) if rng.random() < 0.7 else rng.randrange(len(body))
         body = body[:cut] if rng.random() < 0.5 else body + body[cut:]
-    else:  # numbers that changed places
+    else:  # numbers in another order
         a, b = (8 * rng.randrange(len(body) // 8) for _ in range(2))
         body[a : a + 8], body[b : b + 8] = body[b : b + 8], body[a : a + 8]
     text = json.dumps(facts).encode()
@@ -97,7 +97,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def used(detector: mf.Detector) -> None:
-    """What anybody would do with a detector."""
+    """Use a detector as any caller would."""
     detector.choose()
     for t in range(3):
         detector.update(reading(detector.model, t), detector.choose())

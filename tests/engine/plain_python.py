@@ -1,4 +1,4 @@
-"""What detectors of several families say, as JSON: run once compiled and once with NUMBA_DISABLE_JIT=1."""
+"""Results of detectors of several families, as JSON: run once compiled and once with NUMBA_DISABLE_JIT=1."""
 
 from __future__ import annotations
 

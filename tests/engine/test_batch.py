@@ -16,7 +16,7 @@ FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 class NeverRead:
-    """A cell that fails the test if anybody looks at it."""
+    """A cell that fails the test if it is read."""
 
     def __float__(self) -> float:
         raise AssertionError("an unchosen reading was read")
@@ -167,7 +167,7 @@ def test_detail_is_what_the_detector_reported_at_each_tick(model, best: float) -
     np.testing.assert_allclose(detail.weight, posterior, rtol=1e-12)
 
 
-def test_gains_are_joint_where_the_policy_weighs_none() -> None:
+def test_gains_are_joint_if_the_policy_uses_none() -> None:
     trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Always("low")), _stream(3), detail=True)
     assert trace.detail is not None
     assert trace.detail.gain == "joint"
@@ -175,7 +175,7 @@ def test_gains_are_joint_where_the_policy_weighs_none() -> None:
     assert trace.detail.gains[0] == pytest.approx([g.joint for g in fresh.gains()], rel=1e-12)
 
 
-def test_the_interval_of_a_change_is_of_the_regimes_its_alarm_counts() -> None:
+def test_the_interval_of_a_change_covers_the_regimes_that_its_alarm_counts() -> None:
     """Each end cuts off at most half of 1 - level, of the regimes that began after the last alarm."""
     table = _stream(400, seed=9)
     detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.02, policy=mf.Budget(2.0), prune=None)
@@ -215,7 +215,7 @@ def test_the_posterior_of_a_long_stream_is_thinned_and_binned() -> None:
     assert np.abs(detail.weight - binned).max() < 1e-3
 
 
-def test_a_watch_needs_not_know_how_long_the_stream_is() -> None:
+def test_a_recorder_works_for_a_stream_of_unknown_length() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1e-4, prune=mf.TopK(20))
     detector.update(0.0)
     recorder = Recorder(detector)
@@ -275,14 +275,14 @@ def test_a_step_without_a_fidelity() -> None:
     assert trace.cost.tolist() == [1.0, 0.0, 5.0]
 
 
-def test_a_cost_that_is_a_function_is_not_known_beforehand() -> None:
+def test_a_cost_function_is_not_known_in_advance() -> None:
     fidelities = [mf.Fidelity("low", 0.3, lambda raw: raw), mf.Fidelity("high", 1.0, 5.0)]
     trace = mf.run(mf.Detector(mf.Gaussian(), fidelities, policy=mf.Net(0.1)), np.zeros((2, 2)), raws=[1.0, 2.0])
     assert np.isnan(trace.costs[0])
     assert trace.costs[1] == 5.0
 
 
-def test_steps_that_make_no_trace_are_named() -> None:
+def test_steps_that_do_not_form_a_trace_are_named() -> None:
     detector = mf.Detector(mf.Gaussian(), FIDELITIES)
     steps = [detector.update(1.0, "low") for _ in range(3)]
     with pytest.raises(ValueError, match="consecutive ticks: expected 1, not 2"):
@@ -295,7 +295,7 @@ def test_steps_that_make_no_trace_are_named() -> None:
 # --- readings of several numbers ----------------------------------------------------------------------------------
 
 
-def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
+def test_a_table_of_vectors_equals_its_rows() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 3))
     x[30:] += 4.0

@@ -74,7 +74,7 @@ def test_update_takes_a_fidelity_or_its_name() -> None:
         assert make().update(x, "gps") == results[0]
 
 
-def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> None:
+def test_with_several_fidelities_update_needs_the_fidelity_or_a_choice() -> None:
     detector = make(policy=mf.Always("gps"), missing="skip")
     with pytest.raises(ValueError, match="fidelity must be one of imu, gps: with several fidelities, give the one"):
         detector.update(1.0)
@@ -96,7 +96,7 @@ def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> N
     assert mf.Detector(mf.Gaussian(0, 9, 1)).update(1.0).fidelity == "full"
 
 
-def test_a_hazard_in_the_place_of_fidelities_is_named() -> None:
+def test_a_hazard_passed_as_fidelities_is_named() -> None:
     message = r"fidelities must be Fidelity objects, not 0.01: did you mean hazard=0.01\?"
     with pytest.raises(TypeError, match=message):
         mf.Detector(mf.Gaussian(), 0.01)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_two_changes_within_the_window_are_two_alarms() -> None:
     assert [s.changed_at for s in (detector.update(float(x), GPS) for x in xs) if s.alarm] == [100, 120]
 
 
-def test_the_start_of_the_stream_is_no_change() -> None:
+def test_the_start_of_the_stream_is_not_a_change() -> None:
     detector = make(hazard=1e-6)
     for t in range(30):
         step = detector.update(0.0, GPS)
@@ -200,7 +200,7 @@ def test_predictive_moments_and_interval_are_those_of_the_mixture() -> None:
     assert wide[0] < low < high < wide[1]
 
 
-def test_bernoulli_interval_ends_on_values_x_can_take() -> None:
+def test_the_bernoulli_interval_ends_at_possible_values() -> None:
     detector = mf.Detector(mf.Bernoulli(1, 1), hazard=0.01)
     assert detector.interval(0.9) == (0.0, 1.0)
     for _ in range(100):
@@ -224,7 +224,7 @@ def test_regime_start_and_its_interval() -> None:
     assert detector.regime(level=0.5).high - detector.regime(level=0.5).low <= start.high - start.low
 
 
-def test_parameter_is_the_current_regimes() -> None:
+def test_parameter_is_that_of_the_current_regime() -> None:
     xs = np.array([0.0] * 50 + [5.0] * 50)
     detector = make(prune=None)
     for x in xs.tolist():
@@ -316,7 +316,7 @@ def test_a_skip_may_cost_nothing() -> None:
     assert detector.mean == 0.0
 
 
-def test_a_missing_reading_lets_time_pass() -> None:
+def test_a_missing_reading_advances_time() -> None:
     detector = make(missing="skip", hazard=0.25, prune=None)
     detector.update(3.0, GPS)
     mean, evidence = detector.mean, detector.log_evidence
@@ -329,7 +329,7 @@ def test_a_missing_reading_lets_time_pass() -> None:
     assert detector.run_length.weight[-1] == pytest.approx(0.75**3)
     assert detector.mean == pytest.approx(mean * 0.75**3, rel=1e-12)
     assert detector.spent == 160
-    assert detector.update(None).fidelity is None  # nobody was asked, nothing is paid
+    assert detector.update(None).fidelity is None  # nothing was read, nothing is paid
     assert detector.spent == 160
 
 
@@ -367,7 +367,7 @@ def test_a_loaded_detector_has_the_same_set_up() -> None:
     assert one.pruning == make().pruning
 
 
-def test_observers_are_given_again() -> None:
+def test_observers_are_passed_again_on_loading() -> None:
     one = mf.Detector.from_bytes(saved(), observers={"imu": lambda raw: raw, "gps": lambda raw: raw + 1})
     step = one.step(2.0)
     assert step.x == {"imu": 2.0, "gps": 3.0}[step.fidelity]
@@ -375,7 +375,7 @@ def test_observers_are_given_again() -> None:
         mf.Detector.from_bytes(saved(), observers={"sonar": abs})
 
 
-def test_a_model_with_functions_is_given_again() -> None:
+def test_a_model_with_functions_is_passed_again_on_loading() -> None:
     detector = mf.Detector(gaussian_family("paper"), hazard=0.1)
     for x in (0.1, 0.4, 3.0):
         detector.update(x)
@@ -443,7 +443,7 @@ def test_waiting_is_ticks_with_no_reading() -> None:
         a.wait(0)
 
 
-def test_after_a_reset_only_the_money_is_remembered() -> None:
+def test_a_reset_keeps_only_spend_and_policy() -> None:
     fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
     detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Budget(3.0), seed=3)
     rng = np.random.default_rng(1)
@@ -483,7 +483,7 @@ def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
         gone.with_fidelities(fidelities[0])
 
 
-def test_a_drifted_cost_moves_the_choice_not_the_belief() -> None:
+def test_a_changed_cost_changes_the_choice_and_not_the_belief() -> None:
     fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 2.0)]
     detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Net(0.02), seed=3)
     detector.update(0.1, "high")

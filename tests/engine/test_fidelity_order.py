@@ -27,7 +27,7 @@ Array = np.ndarray
 ZETAS = np.array([0.0, 0.1, 0.5, 1.0])
 STATES = 200
 SLOW = {"family-gaussian", "family-gaussian-paper", "product", "process", "student"}
-"""Families whose gains are integrals written in numpy: fewer hypotheses each."""
+"""Families whose gains are integrals in numpy: tested with fewer hypotheses."""
 COHERENT = {
     "gaussian",
     "family-gaussian",
@@ -48,12 +48,12 @@ COHERENT = {
 
 
 def levels(model: Any) -> Array:
-    """Zetas the model can be read at; a grid's are names."""
+    """Return the zetas of the model's fidelities; a grid identifies fidelities by zeta."""
     return np.array([0.0, *sorted(model._ways)]) if getattr(model, "_ways", None) else ZETAS
 
 
 def states(case: Case, count: int = STATES) -> Any:
-    """Filters that have read something random at random fidelities, with hazards of all kinds."""
+    """Filters after random readings at random fidelities, with hazards of all kinds."""
     model = case.model()
     most = 2 if case.name in SLOW else 12
     for seed in range(count):
@@ -69,7 +69,7 @@ def states(case: Case, count: int = STATES) -> Any:
 def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
     zeta = levels(case.model())
     largest = dict.fromkeys(GAINS, 0.0)
-    # the Gaussian by numerical integration takes 0.1 s a state: the closed one beside it has all of them
+    # the Gaussian by numerical integration takes 0.1 s per state; the closed form is tested on all of them
     for belief in states(case, 30 if case.name.startswith("family-gaussian") else STATES):
         for gain in GAINS:
             gains = expected_gains(belief, zeta, gain)
@@ -81,8 +81,8 @@ def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in COHERENT], ids=lambda c: c.name)
-def test_coherent_readings_need_no_help(case: Case) -> None:
-    """Each zeta asked for by itself: the gains rise by the model's own doing, to the accuracy of the integrals."""
+def test_coherent_readings_have_ordered_gains_by_themselves(case: Case) -> None:
+    """The gain of each zeta alone: it rises without the correction, to the accuracy of the integrals."""
     zeta = levels(case.model())
     for belief in states(case, 6 if case.name in SLOW else 20):
         weight, stats_ = belief.predicted()
@@ -110,7 +110,7 @@ PRIORS: dict[str, Any] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
-def test_nor_does_it_with_any_other_prior(name: str) -> None:
+def test_no_gain_falls_as_zeta_rises_with_any_prior(name: str) -> None:
     make, draw = PRIORS[name]
     raised = 0
     for seed in range(STATES):
@@ -123,10 +123,10 @@ def test_nor_does_it_with_any_other_prior(name: str) -> None:
             assert gains[0] == 0.0
             assert (np.diff(gains) >= 0.0).all()
             raised += bool(gains[-1] > expected_gains(belief, ZETAS[-1:], gain)[0] + 1e-9)
-    assert (raised > 0) == (name != "exponential")  # others are raised where they would fall
+    assert (raised > 0) == (name != "exponential")  # the correction raises those of other families
 
 
-def test_the_expensive_reading_of_a_waiting_time_is_worth_more_and_is_bought() -> None:
+def test_the_expensive_reading_of_a_waiting_time_has_the_larger_gain_and_is_bought() -> None:
     fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
     detector = mf.Detector(mf.Exponential(2, 1), fidelities)
     rng = np.random.default_rng(1)
@@ -147,11 +147,11 @@ def test_the_expensive_reading_of_a_waiting_time_is_worth_more_and_is_bought() -
 @pytest.mark.parametrize("known", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("zeta", [0.1, 0.5, 1.0])
 def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, zeta: float) -> None:
-    """The predictive is that of x ~ Gamma(known zeta, zeta theta) mixed over theta, and so is the posterior."""
+    """Predictive and posterior are those of x ~ Gamma(known zeta, zeta theta) with theta integrated out."""
     model = mf.Gamma(known, 2.5, 1.5)
     stats_ = model.update(model.prior(), 2.0, 0.3)
     a, b = stats_[0], stats_[1] * model.rate
-    u = np.linspace(-30.0, 5.0, 4001)  # log theta: a trapezoid of what vanishes at both ends
+    u = np.linspace(-30.0, 5.0, 4001)  # log theta: trapezoid rule; the integrand vanishes at both ends
     theta = np.exp(u)
     for x in (0.01, 0.7, 5.0):
         reading = stats.gamma.logpdf(x, known * zeta, scale=1 / (zeta * theta))
@@ -239,7 +239,7 @@ def test_poisson_terms_against_mpmath_up_to_the_largest_count() -> None:
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
 @pytest.mark.parametrize("count", [1e8, 1e11, 1e14, 2.0**52, 2.0**53])
-def test_the_poisson_gains_at_large_counts_are_a_normals(count: float, zeta: float) -> None:
+def test_the_poisson_gains_at_large_counts_are_those_of_a_normal(count: float, zeta: float) -> None:
     """There theta and x are normal: the gain is log(1 + zeta / b) / 2, up to terms of order 1 / count."""
     for b in (0.5, 7.0, 300.0):
         model = mf.Poisson(1.0, 1e-9)
@@ -292,7 +292,7 @@ def test_binomial_terms_against_mpmath_up_to_the_most_trials() -> None:
 
 
 @pytest.mark.parametrize("prior", [(0.1, 0.1), (0.01, 3.0), (0.5, 0.5), (1.0, 1.0), (2.0, 7.0), (50.0, 50.0)])
-def test_the_confusion_models_prior_is_the_beta_it_names(prior: tuple[float, float]) -> None:
+def test_the_prior_of_the_confusion_model_is_its_beta(prior: tuple[float, float]) -> None:
     alpha, beta = prior
     model = mf.Confusion({}, alpha, beta)
     edge = np.linspace(0.0, 1.0, 201)

@@ -80,7 +80,7 @@ def test_bad_hazards_are_named(make, message: str) -> None:  # type: ignore[no-u
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[-1]], ids=lambda c: c.name)
-def test_a_learned_hazard_is_the_mixture_of_one_filter_a_candidate(case: Case) -> None:
+def test_a_learned_hazard_is_a_mixture_of_one_filter_per_candidate(case: Case) -> None:
     learned = Learned(low=0.01, high=0.4, points=5)
     fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in (0.0, 0.3, 1.0)]
     whole = mf.Detector(case.model(), fidelities, learned, prune=None)
@@ -113,7 +113,7 @@ def test_a_learned_hazard_finds_the_true_one_whatever_the_pruning() -> None:
     assert float(hazard @ probability) == pytest.approx(counted, rel=0.3)  # candidates are a factor 2 apart
 
 
-def test_a_learned_hazard_is_saved_and_goes_on_to_the_same_bits() -> None:
+def test_a_saved_learned_hazard_continues_with_the_same_bits() -> None:
     rng = np.random.default_rng(5)
     detector = mf.Detector(mf.Bernoulli(1, 1), hazard=Learned(points=4), seed=2)
     for x in rng.integers(0, 2, 300):
@@ -144,6 +144,6 @@ def test_a_fleet_learns_each_streams_hazard() -> None:
     ("arguments", "named"),
     [((0.5, 0.1), "low < high"), ((0.1, 1.0), "low < high"), ((0.0, 0.1), "low"), ((0.1, 0.2, 1), "points")],
 )
-def test_a_learned_hazard_refuses(arguments: tuple[float, ...], named: str) -> None:
+def test_learned_hazard_refusals(arguments: tuple[float, ...], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         Learned(*arguments)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ from ..registry import COMPILED, ZETAS, Case
 
 
 class Twin:
-    """BOCD written down as the recursion reads: log weights in a dict from birth to (log weight, statistics)."""
+    """BOCD as the textbook recursion: log weights in a dict from birth to (log weight, statistics)."""
 
     def __init__(self, model, hazard: mf.Hazard) -> None:  # type: ignore[no-untyped-def]
         self.model, self.hazard = model, hazard
@@ -95,7 +95,9 @@ def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None
         slow._filter.make_room(1)
         through_methods(slow.model, slow._filter.state, slow._filter.setup, x, zeta)
         a, b = fast._filter.state, slow._filter.state
-        same = [slot for slot in range(layout.HEAD) if slot != layout.TOTAL]  # the weights' scale is each path's own
+        same = [
+            slot for slot in range(layout.HEAD) if slot != layout.TOTAL
+        ]  # the scale of the weights differs between the paths
         np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
         np.testing.assert_allclose(table(a)[1:], table(b)[1:], rtol=1e-9, atol=1e-11)
@@ -193,7 +195,7 @@ def test_resampling_equals_its_twin() -> None:
 
 
 def python(script: str, folder: Path) -> str:
-    """The output of a process in this folder whose kernels are cached beside their files."""
+    """The output of a process in this folder; its kernels are cached next to their files."""
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -318,7 +320,7 @@ def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -
         for t in range(len(seen)):
             assert belief.observe(seen[t, k], zeta[t, k]) == tuple(report[t, :, k])
         np.testing.assert_array_equal(out[k], expected_gains(belief, levels, "joint"))
-    for row, detector in enumerate(detectors):  # rows that were left out are as they were
+    for row, detector in enumerate(detectors):  # other rows are unchanged
         np.testing.assert_array_equal(states[row], detector._filter.state)
 
 
@@ -331,9 +333,9 @@ def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> Non
     for x in rng.integers(0, 4, size=n):
         filtering.observe(float(x), 1.0)
     size = filtering.state.size
-    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often comes out the same
+    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often has the same bits
         seen = set()
-        for gap in (0, 1, 2, 40):  # numbers between the two, the logarithms first
+        for gap in (0, 1, 2, 40):  # the array with the logarithms first
             memory = np.empty(logs.size + gap + size)
             near, state = memory[: logs.size], memory[-size:]
             near[:], state[:] = logs, filtering.state
@@ -357,7 +359,7 @@ print(detector.to_bytes().hex())
 
 @pytest.mark.slow
 def test_the_first_process_gets_the_bits_of_those_after_it(tmp_path: Path) -> None:
-    """What is compiled here and what is found in the cache are the same code, whatever else was found there."""
+    """Compiled and cached kernels are the same code, whatever else is in the cache."""
 
     def output() -> str:
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -109,7 +109,7 @@ def test_a_continuous_family_is_integrated_right(zeta: float) -> None:
     family, closed = gaussian_family("normalized"), mf.Gaussian(MEAN, VAR, NOISE)
     family.x_moments = None
     ours, theirs = family.prior(), closed.prior()
-    for x in (3.0, 2.5, 400.0):  # the last moves the peak far from where the search begins
+    for x in (3.0, 2.5, 400.0):  # the last one moves the peak far from the start of the search
         ours, theirs = family.update(ours, x, 0.7), closed.update(theirs, x, 0.7)
         for got, expected in zip(family.predictive(ours, zeta), closed.predictive(theirs, zeta), strict=True):
             assert float(got) == pytest.approx(float(expected), rel=1e-7)

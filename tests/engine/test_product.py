@@ -1,4 +1,4 @@
-"""Families side by side: missing columns, gains of all columns together, saving."""
+"""Products of families: missing columns, joint gains of all columns, saving."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .test_truth import dense, enumerate_histories
 from .test_vectors import FIDELITIES, by_name, planar, some, updated
 
 
-def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration() -> None:
+def test_missing_columns_are_skipped_and_the_filter_equals_enumeration() -> None:
     case = by_name("product")
     rng = np.random.default_rng(2)
     readings = []
@@ -32,7 +32,7 @@ def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration
     for t, (x, zeta) in enumerate(readings, start=1):
         detector.update(x, f"z{zeta}")
         fleet.update([x, x], f"z{zeta}")
-        # a tick with nothing read at all has a marginal of one, whatever its zeta
+        # a tick without any reading has marginal 1, whatever its zeta
         posterior, evidence, mean = enumerate_histories(case, readings[:t], mf.Hazard(0.15))
         np.testing.assert_allclose(dense(detector.run_length, t), posterior, atol=1e-10)
         assert detector.log_evidence == pytest.approx(evidence, abs=1e-9)
@@ -87,7 +87,7 @@ def test_the_gain_of_discrete_parts_is_exact() -> None:
             part.run_length_gain(weight, at[rows], zeta)
             for part, rows in zip(model.parts, (slice(0, 3), slice(3, 6)), strict=True)
         )
-        assert abs(apart / expected - 1.0) > 1e-3  # no sum of the parts' own
+        assert abs(apart / expected - 1.0) > 1e-3  # not the sum of the parts
 
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
@@ -174,8 +174,8 @@ def test_a_product_from_tables_nested_and_saved() -> None:
     assert detector.parameter[0].shape == (1 + 2 + 1 + 3,)
 
 
-def test_a_gaussian_of_a_product_is_the_registrys() -> None:
-    """The product's rows are what the families alone have."""
+def test_a_gaussian_of_a_product_is_that_of_the_registry() -> None:
+    """The rows of the product are those of its families."""
     model = product_model()
     alone = mf.Gaussian(MEAN, VAR, NOISE)
     read = some(by_name("product"), 5)
@@ -185,7 +185,7 @@ def test_a_gaussian_of_a_product_is_the_registrys() -> None:
 
 
 def test_two_multivariate_parts_are_drawn_independently() -> None:
-    """Side by side they are one Gaussian whose covariances have two blocks."""
+    """Their product is one Gaussian with block-diagonal covariances."""
     plane = mf.MultivariateGaussian([0, 0], 4.0, 1.0)
     whole, halves = mf.MultivariateGaussian(np.zeros(4), 4.0, 1.0), mf.Product(plane, plane)
     rng = np.random.default_rng(4)

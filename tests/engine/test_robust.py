@@ -1,4 +1,4 @@
-"""Student's t and the grid: outliers that are no change, and readings that are no tempered ones."""
+"""Student's t and the grid: outliers that are not changes, and likelihoods that are not tempered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def alarms(model: mf.Model, xs) -> list[int]:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_one_point_of_20_sigma_is_no_change_but_a_real_one_is(seed: int) -> None:
+def test_a_20_sigma_outlier_is_not_a_change_and_a_shift_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
     quiet = rng.normal(size=200)
     one = quiet.copy()
@@ -145,7 +145,7 @@ def test_shift_and_scale_change_nothing(shift: float, log_scale: float, seed: in
         np.testing.assert_allclose(b, a, rtol=1e-7, atol=1e-9 + 1e3 * lost)
 
 
-def test_the_wildest_readings_leave_numbers() -> None:
+def test_the_wildest_readings_stay_finite() -> None:
     detector = mf.Detector(mf.StudentT(0, 9, 1), FIDELITIES, 0.05, policy=mf.Always("high"))
     for x in (0.0, 1e308, -1e308, 1.0, 1e-308):
         step = detector.update(x, "high")
@@ -155,7 +155,7 @@ def test_the_wildest_readings_leave_numbers() -> None:
 # --- the grid -------------------------------------------------------------------------------------------------------
 
 
-def test_a_classifier_is_taken_for_what_it_is() -> None:
+def test_a_classifiers_confusion_matrix_is_used() -> None:
     """Bayes by brute force on a grid of 4000 rates; zeta-tempering gives another posterior."""
     labels = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
     rate = (np.arange(4000) + 0.5) / 4000
@@ -205,8 +205,8 @@ def test_gains_of_labels_are_exact_sums() -> None:
     np.testing.assert_allclose(model.variance_gain(stats_, 0.3), fall, rtol=1e-9)
 
 
-def test_a_reading_at_the_cap_says_at_least_the_cap() -> None:
-    """Three readings at the cap: a Gaussian settles there, the grid knows that the level may be far above."""
+def test_a_reading_at_the_cap_means_at_least_the_cap() -> None:
+    """Three readings at the cap: a Gaussian settles there, the grid allows a level far above."""
     theta = np.linspace(-5.0, 15.0, 401)
 
     def capped(x, level):  # type: ignore[no-untyped-def]
@@ -255,7 +255,7 @@ def test_gains_of_a_continuous_reading_are_integrals(zeta: float) -> None:
     assert var == pytest.approx(second + at * r.CAP**2 - mean**2, rel=1e-6)
 
 
-def test_a_reading_that_nothing_can_produce_is_named_and_changes_nothing() -> None:
+def test_an_impossible_reading_is_named_and_changes_nothing() -> None:
     model = mf.Grid([0.0, 1.0, 2.0], {1.0: lambda x, t: (x == t) * 1.0}, [0, 1, 2, 3], prior=[1, 1, 0])
     with pytest.raises(ValueError, match="log predictive"):
         mf.Detector(model).update(3.0, "full")
@@ -342,7 +342,7 @@ def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[n
 
 
 @pytest.mark.parametrize(("x", "message"), [(0.5, "0, 1"), (2.0, "0, 1")])
-def test_a_label_that_is_none_is_named(x: float, message: str) -> None:
+def test_an_unknown_label_is_named(x: float, message: str) -> None:
     with pytest.raises(ValueError, match=f"x = {x} is outside the support of Confusion: {message}"):
         mf.Detector(mf.Confusion({})).update(x, "full")
 

@@ -27,8 +27,8 @@ FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
 ROOT = Path(__file__).parents[2]
 
 
-class Held:
-    """A detector in the middle of a step, in another thread: its observer waits until it is let go."""
+class Busy:
+    """A detector in the middle of a step, in another thread: its observer waits until it is released."""
 
     def __init__(self) -> None:
         self.inside, self.go = threading.Event(), threading.Event()
@@ -75,7 +75,7 @@ class Held:
     ],
 )
 def test_a_second_thread_gets_an_error_and_changes_nothing(act: Callable[[mf.Detector], Any]) -> None:
-    held = Held()
+    held = Busy()
     with held as detector, pytest.raises(RuntimeError, match="this detector is in use by another thread"):
         act(detector)
     assert (detector.ticks, detector.spent) == (1, 1.0)  # the step it was in, and nothing else
@@ -97,7 +97,7 @@ def test_an_observer_may_ask_its_own_detector() -> None:
 
 @pytest.mark.parametrize("prune", [None, mf.TopK(16)])
 def test_threads_that_share_a_detector_lose_no_tick(prune: Any) -> None:
-    """What was not refused has happened, exactly; without a check the states overflow and the process dies."""
+    """Every accepted update is counted; without the check the states overflow and the process dies."""
     detector = mf.Detector(GAUSSIAN, prune=prune)
     begin = threading.Barrier(4)
     made: list[int] = []
@@ -199,7 +199,7 @@ class Fails:
             assert high > low
             self.taken.set()
             raise MemoryError("no room")
-        assert self.taken.wait(60)  # it has its part: who goes on now waits for that
+        assert self.taken.wait(60)  # the worker has its part, so the caller waits for it
         while True:
             low, high = take_block(board, len(states))
             if low == high:
@@ -215,7 +215,7 @@ def test_a_thread_that_dies_is_an_error_and_no_hang(who: str) -> None:
         crew.share(Fails(who), job, 64, 2)
 
 
-def test_a_tick_that_broke_off_makes_the_fleet_unusable() -> None:
+def test_an_interrupted_tick_makes_the_fleet_unusable() -> None:
     fleet = mf.Fleet(64, GAUSSIAN, threads=2)
     fleet.update(np.zeros(64))
 
@@ -241,7 +241,7 @@ def test_dead_threads_are_replaced() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fleet_goes_on_after_a_fork_and_ends_well() -> None:
+def test_a_fleet_works_after_a_fork_and_closes_cleanly() -> None:
     script = """
 import os, sys, warnings
 import numpy as np, mfbocd as mf
@@ -288,7 +288,7 @@ def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, 
     given = [float(x[0]) if model.dimension == 1 else x for x in xs]
     for x in given[:20]:
         detector.update(x, detector.choose())
-    assert detector._filter.address  # where the original lies: it must not be where the copy does
+    assert detector._filter.address  # the original's address, which must differ from the copy's
     before = detector.to_bytes()
     other = COPIES[how](detector)
     assert other.to_bytes() == before
@@ -302,8 +302,8 @@ def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, 
 
 
 @pytest.mark.parametrize("how", COPIES)
-def test_a_copy_moved_with_others_leaves_the_original(how: str) -> None:
-    """By the address of its state, which was the original's."""
+def test_a_copy_advanced_with_others_leaves_the_original(how: str) -> None:
+    """A copy must not use the address of the original's state."""
     detector = mf.Detector(GAUSSIAN, FIDELITIES)
     mover = Mover(least=0.01, rows=8)
     mover.move([Seat(detector), Seat(copy.copy(detector))], [0.5, 0.5], [FIDELITIES[1], FIDELITIES[1]])
@@ -334,7 +334,7 @@ def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> 
     assert [other.extract(i).to_bytes() for i in range(40)] == [fleet.extract(i).to_bytes() for i in range(40)]
 
 
-def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_closes_silently(monkeypatch: pytest.MonkeyPatch) -> None:
     errors: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", errors.append)
     with pytest.raises(ValueError, match="n must be"):
@@ -372,6 +372,6 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: mf.Gaussian(10**400, 1, 1), "Gaussian.mean must be finite"),
     ],
 )
-def test_what_no_machine_has_room_for_is_refused_before_it_is_taken(make: Callable[[], Any], message: str) -> None:
+def test_impossible_sizes_are_refused_before_allocation(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""Families with several numbers a reading, and the categorical: formulas against scipy, invariance, extremes."""
+"""Families with vector readings, and the categorical: formulas against scipy, invariance, extremes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_normalized_predictive_integrates_to_one_and_the_papers_does_not(zet
 
 @pytest.mark.parametrize("zeta", [0.1, 0.6, 1.0])
 def test_in_one_dimension_the_formula_is_the_univariate_one(zeta: float) -> None:
-    """The truth the registry holds the model to, at d = 1, against scipy and against the univariate family."""
+    """The registry's formula at d = 1, against scipy and the univariate family."""
     prior = (np.array([0.4]), 0.8, 2.6, np.array([[1.7]]))
     read = [(np.array([1.0]), 0.3), (np.array([-0.5]), 1.0)]
     one = mf.GaussianUnknown(mean=0.4, count=0.8, shape=1.3, scale=0.85)
@@ -139,7 +139,7 @@ def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[n
     np.testing.assert_allclose(*(d.run_length.weight for d in detectors), atol=1e-13)
     for gain, factor in (("run_length", 1), ("joint", 1), ("variance", 2)):
         if predictive == "paper" and gain != "variance":
-            continue  # the Bernoulli's are of unnormalised values, as published
+            continue  # the Bernoulli's use unnormalised values, as published
         one, other = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
         np.testing.assert_allclose(other, factor * one, rtol=1e-9, atol=1e-13)
 
@@ -261,7 +261,7 @@ def wishart_divergence(after, before) -> float:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("zeta", [0.1, 0.5, 0.9])
-def test_the_unknown_gaussians_parameter_gain_is_of_as_much_scatter_as_the_update_counts(zeta: float) -> None:
+def test_the_unknown_gaussians_parameter_gain_counts_the_scatter_of_the_update(zeta: float) -> None:
     """The entropy of an inverse Wishart falls as its degrees rise by zeta, and E log|C| is a martingale."""
     model = wishart("normalized")
     at = updated(model, some(by_name("wishart"), 4))
@@ -338,7 +338,7 @@ def moved_model(model, matrix, shift):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", ["multivariate", "wishart"])
 def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
-    """x -> A x + b, prior and noise along: the same posterior, the same gains, and the mean moves along."""
+    """x -> A x + b, with prior and noise: the same posterior and gains, and the mean is transformed."""
     case = by_name(name)
     model = case.model()
     rng = np.random.default_rng(seed)
@@ -362,7 +362,7 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["known", "unknown"])
-def test_fifty_columns_some_of_them_constant(name: str) -> None:
+def test_fifty_columns_with_constant_ones(name: str) -> None:
     d, ticks = 50, 300
     rng = np.random.default_rng(6)
     sd = np.geomspace(1e-3, 1e3, d)
@@ -391,7 +391,7 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["multivariate", "wishart", "wishart-paper", "product"])
-def test_readings_far_out_stay_finite(name: str) -> None:
+def test_extreme_readings_stay_finite(name: str) -> None:
     case = by_name(name)
     detector = mf.Detector(case.model(), hazard=0.05)
     rng = np.random.default_rng(1)
@@ -405,7 +405,7 @@ def test_readings_far_out_stay_finite(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda c: c.name)
-def test_a_spec_is_plain_and_makes_the_same_model(case: Case) -> None:
+def test_a_spec_has_plain_values_and_makes_the_same_model(case: Case) -> None:
     model = case.model()
     twin = type(model)(**json.loads(json.dumps(model.spec())))
     assert twin.spec() == model.spec()
@@ -478,7 +478,7 @@ def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[n
 
 
 @pytest.mark.parametrize("x", [-1.0, 4.0, 1.5])
-def test_no_such_category(x: float) -> None:
+def test_an_unknown_category_is_refused(x: float) -> None:
     model = mf.Categorical(v.DIRICHLET)
     with pytest.raises(ValueError, match="is outside the support of Categorical: a whole number from 0 to 3"):
         mf.Detector(model).update(x)
@@ -486,7 +486,7 @@ def test_no_such_category(x: float) -> None:
     assert model.check(3.0) == 3.0
 
 
-def test_one_number_for_several_is_refused_and_changes_nothing() -> None:
+def test_a_scalar_for_a_vector_is_refused_and_changes_nothing() -> None:
     detector = mf.Detector(mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0))
     detector.update([0.1, 0.2])
     before = detector.to_bytes()

@@ -1,4 +1,4 @@
-"""Kernels are compiled before they are needed, and nobody waits for those of others."""
+"""Kernels are compiled before they are needed, and a thread that must not compile raises."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {"autoregressive": [{"noise_var": 1.
 
 
 @pytest.mark.parametrize("kind", sorted(model_kinds()))
-def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: Any) -> None:
+def test_after_a_rehearsal_a_stream_compiles_nothing(kind: str, tmp_path: Any) -> None:
     """Through the engine, as the service runs it: alone and with another, with gaps, until it is pruned."""
     for i, arguments in enumerate((NEEDED.get(kind, {}), *VARIANTS.get(kind, []))):
         for gain in ("joint", "run_length", "variance") if kind == "trend" else ("joint",):
@@ -65,7 +65,7 @@ def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: A
 
 
 def _reading(detector: Any, tick: int) -> Any:
-    """Something the family can have read, or nothing."""
+    """A possible reading of the family, or None."""
     if tick % 5 == 4:
         return None
     mean = detector.model.nearest(detector.mean)
@@ -86,7 +86,7 @@ def test_a_thread_can_refuse_to_compile() -> None:
         assert once(3.0) == 4.0
 
 
-def test_a_structure_is_all_that_decides_which_kernels_are_needed() -> None:
+def test_the_structure_determines_the_kernels() -> None:
     config = example("gaussian").to_dict()
     config["model"]["mean"] = 3.0
     other = json.loads(json.dumps(config))
@@ -105,7 +105,7 @@ def test_a_structure_is_all_that_decides_which_kernels_are_needed() -> None:
         assert structure(config | change) != structure(config)
 
 
-def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
+def test_the_command_compiles_the_given_models(tmp_path: Any) -> None:
     result = CliRunner().invoke(main, ["warm", "gaussian"])
     assert result.exit_code == 0, result.output
     assert "gaussian: " in result.stderr

@@ -35,7 +35,7 @@ def fidelities_of(ratio: float, skip: bool = False, low: float = 0.1) -> list[mf
 
 
 def readings(model: str, fidelities: list[mf.Fidelity], hazard: float, ticks: int, seed: int) -> np.ndarray:
-    """What each fidelity reads of regimes drawn from about the prior; a skip reads nothing."""
+    """Return readings of each fidelity, with levels drawn from about the prior; NaN for a skip."""
     rng = np.random.default_rng(seed)
     regime = np.cumsum(rng.random(ticks) < hazard)
     zeta = np.array([f.zeta for f in fidelities])
@@ -52,7 +52,7 @@ def readings(model: str, fidelities: list[mf.Fidelity], hazard: float, ticks: in
 
 
 def off(cost: np.ndarray, target: float, largest: float) -> float:
-    """How far the spend is from the budget, in parts of what is allowed: 1 %, or one expensive reading if more."""
+    """Return the error of the spend relative to the tolerance: 1 %, or one expensive reading if that is more."""
     return float(abs(cost.sum() - target * len(cost)) / max(0.01 * target * len(cost), largest))
 
 
@@ -61,12 +61,12 @@ def off(cost: np.ndarray, target: float, largest: float) -> float:
 CASES = [
     # model, gain, ratio of the costs, skip, share, hazard the detector assumes, hazard of the stream
     ("gaussian", "joint", 1e1, False, 0.001, 1 / 50, 1 / 250),
-    ("gaussian", "joint", 1e3, False, 0.5 / 999, 1 / 250, 1 / 250),  # 1.5 a tick
+    ("gaussian", "joint", 1e3, False, 0.5 / 999, 1 / 250, 1 / 250),  # 1.5 per tick
     ("gaussian", "joint", 1.0, True, 0.002, 1 / 100, 1 / 100),
     ("gaussian", "variance", 1e5, False, 0.003, 1 / 1000, 1 / 50),
     ("gaussian", "run_length", 1e4, False, 0.02, 1 / 250, 1 / 5000),
     ("gaussian", "run_length", 1e2, False, 0.35, 1 / 100, 1 / 1000),
-    ("gaussian", "joint", 1e5, False, 1e-6, 1 / 100, 1 / 250),  # a fiftieth of a reading in all
+    ("gaussian", "joint", 1e5, False, 1e-6, 1 / 100, 1 / 250),  # a fiftieth of a reading in total
     ("gaussian", "variance", 1e2, True, 0.999, 1 / 250, 1 / 250),
     ("bernoulli", "joint", 1e5, False, 0.0005, 1 / 250, 1 / 1000),
     ("bernoulli", "variance", 1e3, True, 0.01, 1 / 1000, 1 / 50),
@@ -96,14 +96,14 @@ def test_the_spend_is_within_a_percent_or_one_reading_of_the_budget(  # type: ig
     )
     trace = mf.run(detector, readings(model, fidelities, true, TICKS, 7))
     assert off(trace.cost, target, ratio) <= 1.0
-    # nor does it save or owe for long: nowhere are there more than a few affordable readings between two
+    # savings and debts stay small: the gap between readings is at most a few affordable readings
     bought = np.flatnonzero(trace.choice == 1)
     if share * TICKS > 10.0:
         gaps = np.diff(np.concatenate([[-1], bought, [TICKS]]))
         assert gaps.max() <= 3.0 / share + 2.0 * HORIZON
 
 
-def test_the_debt_a_long_burst_left_does_not_starve_the_next_regime() -> None:
+def test_the_debt_of_a_long_burst_does_not_starve_the_next_regime() -> None:
     """Regimes that change at every tenth tick for 3000 ticks, then one change after a quiet time."""
     for ratio, share in ((40.0, 0.1), (1e3, 0.02), (1e5, 0.01)):
         fidelities = fidelities_of(ratio)
@@ -128,11 +128,11 @@ def test_a_burst_of_readings_stays_possible() -> None:
     for i in range(40):
         chosen = detector.choose()
         burst.append(chosen.name)
-        detector.update(30.0 * (-1) ** (i // 2), chosen)  # something changes all the time
+        detector.update(30.0 * (-1) ** (i // 2), chosen)  # the level changes all the time
     assert burst.count("high") >= 5
 
 
-def test_costs_that_are_functions_meet_the_budget() -> None:
+def test_cost_functions_meet_the_budget() -> None:
     """A reading may cost 30,000 times the budget per tick, and the cost is not known in advance."""
     rng = np.random.default_rng(5)
     for target, most, fixed in ((2.0, 6e4, 1.0), (0.5, 50.0, 0.0)):
@@ -149,7 +149,7 @@ def test_costs_that_are_functions_meet_the_budget() -> None:
 @pytest.mark.parametrize(
     ("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)]
 )
-def test_a_fleet_is_within_a_percent_or_one_reading_of_all(n: int, ratio: float, share: float) -> None:
+def test_a_fleet_is_within_a_percent_or_one_reading_of_its_budget(n: int, ratio: float, share: float) -> None:
     fidelities = fidelities_of(ratio)
     ticks = 4000
     fleet = mf.Fleet(
@@ -162,12 +162,12 @@ def test_a_fleet_is_within_a_percent_or_one_reading_of_all(n: int, ratio: float,
         costs.append(float(fleet.update(table[rows, choice], choice).cost.sum()))
     target = n * (1.0 + share * (ratio - 1.0))
     debt = np.cumsum(np.array(costs) - target)
-    # what is 1 % of 20,000 ticks, or one reading
+    # equals 1 % of 20,000 ticks, or one reading
     assert np.abs(debt).max() <= max(HORIZON * target, ratio) * 1.01
     assert max(costs) > n
 
 
-def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
+def test_a_detector_and_a_fleet_learn_the_same_price_at_a_large_cost_ratio() -> None:
     """The vectorized twin gives the same bits where debt and price are at their bounds."""
     fidelities = fidelities_of(1e4)
     for share in (0.001, 0.5):
@@ -186,7 +186,7 @@ def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
             assert [p.price for p in one] == prices.tolist()
 
 
-def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
+def test_the_memory_of_cost_functions_is_saved() -> None:
     fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, float)]
     detector = mf.Detector(GAUSSIAN, fidelities, policy=mf.Budget(2.0))
     for _ in range(3):
@@ -198,14 +198,14 @@ def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
         detector.update(0.1, "low")
         saved.update(0.1, "low")
     assert saved.to_bytes() == detector.to_bytes()
-    numbers = saved.with_fidelities(fidelities_of(10.0))  # costs that are known now need no memory
+    numbers = saved.with_fidelities(fidelities_of(10.0))  # fixed costs need no memory
     assert numbers.policy.round == mf.Budget(2.0).bind(fidelities_of(10.0)).round
 
 
 # --- the most that can be spent ----------------------------------------------------------------------------------
 
 
-def test_more_than_can_be_spent_is_refused_everywhere() -> None:
+def test_a_budget_above_the_largest_cost_is_refused_everywhere() -> None:
     fidelities = fidelities_of(40.0)
     message = r"Budget\.per_tick must be at most 40, what a reading at the most expensive fidelity costs, not 322\.0"
     with pytest.raises(ValueError, match=message):
@@ -214,7 +214,7 @@ def test_more_than_can_be_spent_is_refused_everywhere() -> None:
         mf.Fleet(5, GAUSSIAN, fidelities, policy=mf.Budget(322.0))
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at most 1, .* not 8\.0"):
         mf.Detector(GAUSSIAN, policy=mf.Budget(8.0))
-    config = Config.parse(config_of(322.0))  # it may be of a fleet: how many streams there are is not known here
+    config = Config.parse(config_of(322.0))  # it may be for a fleet, whose number of streams is not known here
     assert config.fleet(40).policy.price > 0.0
     for n in (1, 8):
         with pytest.raises(ValueError, match=rf"must be at most {40 * n}, "):
@@ -222,10 +222,10 @@ def test_more_than_can_be_spent_is_refused_everywhere() -> None:
     with pytest.raises(ValueError, match=message):
         config.detector()
     priced = [fidelities[0], mf.Fidelity("high", 1.0, float)]
-    assert mf.Detector(GAUSSIAN, priced, policy=mf.Budget(1e6)).policy.price > 0.0  # nobody knows the most
+    assert mf.Detector(GAUSSIAN, priced, policy=mf.Budget(1e6)).policy.price > 0.0  # the largest cost is unknown
 
 
-def test_exactly_the_most_or_the_least_is_read_at_every_tick() -> None:
+def test_a_budget_at_the_largest_or_smallest_cost_reads_that_fidelity_at_every_tick() -> None:
     fidelities = fidelities_of(40.0)
     table = readings("gaussian", fidelities, 1 / 50, 500, 0)
     for amount, index in ((40.0, 1), (1.0, 0)):
@@ -255,7 +255,7 @@ def test_a_group_on_spark_refuses_more_than_its_streams_can_spend(tmp_path: Path
 
 
 def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp_path: Path) -> None:
-    """Streams come later. Until then all read the best, and nothing is saved up to be overspent later."""
+    """Streams are added later. Until then all read the best fidelity, and no savings accumulate."""
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
 
 
 def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
-    """The budget of a group whose streams choose ahead of one another."""
+    """The budget of a group whose streams choose at different times."""
     one = Config.parse(config).detector(shared=True)
     assert isinstance(one.policy, mf.Budget)
     return SharedBudget(one.policy, one.fidelities, one._filter, streams)
@@ -289,7 +289,7 @@ def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
 
 @pytest.mark.slow
 def test_a_group_whose_streams_choose_ahead_is_within_a_percent_or_one_reading_of_each() -> None:
-    """All may read the expensive one in a round."""
+    """In one round every stream may read the expensive fidelity."""
     n, ratio, rounds = 4, 1e3, 3000
     for share in (0.002, 0.1):
         target = n * (1.0 + share * (ratio - 1.0))
@@ -311,13 +311,13 @@ def test_a_group_whose_streams_choose_ahead_is_within_a_percent_or_one_reading_o
 
 
 def worst_window(cost: np.ndarray, ticks: int) -> float:
-    """The largest sum over any `ticks` consecutive ticks, the shorter windows at the start included."""
+    """Return the largest sum over `ticks` consecutive ticks, including the shorter windows at the start."""
     total = np.concatenate([np.zeros(ticks), np.cumsum(cost)])
     return float((total[ticks:] - total[:-ticks]).max())
 
 
 class Sensor:
-    """Reads a number of a raw (cost, cost, number), and fails now and then."""
+    """Reads the number of a raw input (cost, cost, number), and fails at random."""
 
     def __init__(self, rng: np.random.Generator, fails: float) -> None:
         self.rng, self.fails = rng, fails
@@ -339,7 +339,7 @@ def drawn_fidelities(rng: np.random.Generator, fails: float) -> list[mf.Fidelity
 
 
 def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
-    """A random cap and what each tick cost, alone or in a fleet, with fallbacks and shadows; None if refused."""
+    """Return a random cap and the cost per tick, alone or in a fleet, with fallbacks and shadows; None if refused."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 1, 1, 3]))
     fails = 0.0 if n > 1 else float(rng.choice([0.0, 0.3]))
@@ -369,7 +369,7 @@ def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
 
 
 def test_a_cap_holds_in_every_window_or_is_refused() -> None:
-    """200 random configurations with costs that are functions, with fallbacks, shadows and fleets."""
+    """200 random configurations with cost functions, fallbacks, shadows and fleets."""
     used, refused = 0, 0
     for seed in range(200):
         made = spends(seed)
@@ -396,8 +396,8 @@ def test_a_cap_without_a_fixed_cost_to_fall_back_on_is_refused() -> None:
     assert mf.Detector(GAUSSIAN, [skip, *functions], policy=mf.Budget(8.0, cap=(60.0, 10))).choose(61.0) == skip
 
 
-def test_a_cost_function_is_asked_once_for_each_reading() -> None:
-    """What was weighed against the cap is what is paid, also by a function that answers otherwise each time."""
+def test_a_cost_function_is_called_once_per_reading() -> None:
+    """The cost compared with the cap is the cost paid, even if the function returns another value each time."""
     asked = []
 
     def cost(raw: Any) -> float:

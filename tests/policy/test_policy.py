@@ -1,4 +1,4 @@
-"""Rules, prices and budgets: which fidelity is read, and what that costs together."""
+"""Rules, prices and budgets: which fidelity is read, and the total cost."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def detector_of(policy: mf.Policy | None, fidelities=FIDELITIES, **options) -> m
     return mf.Detector(GAUSSIAN, fidelities, 1 / 40, policy=policy, **options)
 
 
-# --- picks on numbers written down -------------------------------------------------------------------------------
+# --- choices for given gains -------------------------------------------------------------------------------------
 
 
-def test_one_fidelity_is_no_choice() -> None:
+def test_one_fidelity_leaves_no_choice() -> None:
     rules = [
         mf.InformationRate(),
         mf.Margin(0.1),
@@ -100,7 +100,7 @@ def test_weights_by_order_and_by_name() -> None:
     assert picked(mf.InformationRate(), gains, fidelities) == [0]
     assert picked(mf.InformationRate([1.0, 2.0, 1.0]), gains, fidelities) == [1]
     assert picked(mf.InformationRate((1.0, 2.0, 10.0)), gains, fidelities) == [2]
-    assert picked(mf.InformationRate({"high": 10.0}), gains, fidelities) == [2]  # those not named weigh 1
+    assert picked(mf.InformationRate({"high": 10.0}), gains, fidelities) == [2]  # those not named have weight 1
     assert picked(mf.InformationRate({"mid": 2, "low": 0}), gains, fidelities) == [1]
     assert picked(mf.InformationRate(np.array([0, 0, 1])), gains, fidelities) == [2]
     assert picked(mf.Soft(1e-9, weights={"mid": 2.0}), gains, fidelities) == [1]
@@ -272,7 +272,7 @@ def test_a_policy_is_not_bound_in_place() -> None:
 # --- every policy -----------------------------------------------------------------------------------------------
 
 
-def test_no_policy_is_left_out() -> None:
+def test_every_policy_is_tested() -> None:
     assert {type(make()).__name__ for make in POLICIES.values()} == set(KINDS)
 
 
@@ -346,7 +346,7 @@ def test_weights_of_any_kind_of_number_can_be_saved(numbers) -> None:  # type: i
     assert repr(mf.Detector.from_bytes(detector.to_bytes()).policy) == "Random({'low': 0.5, 'high': 0.5})"
 
 
-def test_a_failed_update_teaches_a_budget_nothing() -> None:
+def test_a_failed_update_does_not_change_a_budget() -> None:
     detector = detector_of(mf.Budget(8.0, cap=(90.0, 7)))
     stepwise(detector, gaussian_table(ticks=20))
     before = detector.to_bytes()
@@ -385,7 +385,7 @@ SETTINGS = {
 
 
 def test_with_a_skip_the_run_length_gain_never_buys_a_first_reading() -> None:
-    """All hypotheses are alike until something is read: I(r; x) = 0. The joint gain has no such trap."""
+    """All hypotheses are equal until something is read: I(r; x) = 0. The joint gain has no such trap."""
     for policy in (mf.Net(1e-6, gain="run_length"), mf.Budget(20.0, gain="run_length")):
         detector = detector_of(policy, [SKIP, LOW, HIGH], missing="skip")
         assert mf.run(detector, gaussian_table([SKIP, LOW, HIGH], 60)).choice.tolist() == [0] * 60
@@ -483,7 +483,7 @@ def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int)
     assert trace.cost[1500:].mean() == pytest.approx(8.0, rel=0.1)
 
 
-def test_a_budget_between_equal_costs_buys_the_better() -> None:
+def test_a_budget_between_equal_costs_buys_the_better_fidelity() -> None:
     equal = [mf.Fidelity("a", 0.3, 2.0), mf.Fidelity("b", 1.0, 2.0)]
     assert mf.run(detector_of(mf.Budget(2.0), equal), gaussian_table(equal, 20)).choice.tolist() == [1] * 20
 
@@ -516,7 +516,10 @@ def test_worst_window() -> None:
         ),  # two expensive ones leave too little for eight cheap ones
         ([HIGH, MID, LOW], (100.0, 10)),
         ([SKIP, LOW, HIGH], (41.0, 25)),
-        ([mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)], (2.3, 10)),  # costs that binary cannot hold
+        (
+            [mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)],
+            (2.3, 10),
+        ),  # costs that are not exact in binary
         ([mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)], (1.0, 10)),
     ],
 )
@@ -537,7 +540,7 @@ def test_a_cap_that_never_binds_changes_nothing() -> None:
     np.testing.assert_array_equal(free.choice, capped.choice)
 
 
-def test_a_cap_with_costs_that_are_functions() -> None:
+def test_a_cap_with_cost_functions() -> None:
     """With a fidelity of fixed cost as a fallback no window overspends, whatever the functions return."""
     rng = np.random.default_rng(0)
     raws = rng.choice([3.0, 11.0, 60.0], 1500).tolist()
@@ -556,7 +559,7 @@ def test_a_cap_with_costs_that_are_functions() -> None:
         assert trace.cost.tolist() == expected
 
 
-def test_a_broken_cap_is_mended_by_the_cheapest() -> None:
+def test_an_exceeded_cap_is_restored_by_the_cheapest() -> None:
     """After forced expensive readings it chooses the cheapest until the window is within the cap again."""
     for fidelities in ([LOW, HIGH], [HIGH, LOW]):
         detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), fidelities)
@@ -570,7 +573,7 @@ def test_a_broken_cap_is_mended_by_the_cheapest() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_cap_of_a_fleet_is_one_for_all(order: int) -> None:
+def test_a_cap_of_a_fleet_applies_to_all_streams_together(order: int) -> None:
     n, cap = 6, (200.0, 5)
     fidelities = [LOW, MID, HIGH][::order]
     fleet = mf.Fleet(n, GAUSSIAN, fidelities, 1 / 40, policy=mf.Budget(share=0.8, cap=cap), threads=1)
@@ -584,7 +587,7 @@ def test_a_cap_of_a_fleet_is_one_for_all(order: int) -> None:
     assert worst_window(np.array(costs), cap[1]) > cap[0] - 40.0
 
 
-def test_what_a_cap_leaves_goes_where_it_helps_most() -> None:
+def test_the_rest_of_a_cap_goes_to_the_largest_gain() -> None:
     policy = mf.Budget(50.0, cap=(44.0, 1)).bind(FIDELITIES, 4)
     policy.log_price = math.log(1e-3)
     gains = np.array([[0.01, 0.3], [0.01, 0.9], [0.01, 0.5], [0.01, 0.02]])
@@ -679,7 +682,7 @@ def test_net_in_a_fleet_equals_detectors(model) -> None:  # type: ignore[no-unty
     assert len(set(choices.ravel().tolist())) > 1
 
 
-def test_a_fleet_asks_each_raw_what_it_costs() -> None:
+def test_a_fleet_uses_the_cost_of_each_raw_input() -> None:
     fidelities = [LOW, mf.Fidelity("high", 1.0, lambda raw: 10.0 * raw)]
     fleet = mf.Fleet(3, GAUSSIAN, fidelities, policy=mf.Net(0.02), threads=1)
     raws = [1.0, 50.0, 2.0]
@@ -696,7 +699,7 @@ def test_a_fleet_asks_each_raw_what_it_costs() -> None:
     assert set(fleet.ticks.tolist()) == {1}
 
 
-def test_a_stream_taken_out_of_a_fleet_goes_on_with_its_part_of_the_budget() -> None:
+def test_a_stream_extracted_from_a_fleet_keeps_its_part_of_the_budget() -> None:
     n = 6
     fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=mf.Budget(8.0 * n, cap=(150.0 * n, 7)), threads=1)
     fleet_run(fleet, np.stack([gaussian_table(ticks=200, seed=i) for i in range(n)], axis=1))
@@ -718,7 +721,7 @@ def frame_cost(raw: float) -> float:
 FRAMES = [LOW, mf.Fidelity("network", 1.0, frame_cost)]
 
 
-def test_choose_asks_the_raw_what_it_costs_and_update_pays_it() -> None:
+def test_choose_computes_the_cost_of_the_raw_input_and_update_pays_it() -> None:
     detector = detector_of(mf.Net(0.02), FRAMES)
     gains = {g.name: g.joint for g in detector.gains(1.0)}
     break_even = (gains["network"] - gains["low"]) / 0.02 + 1.0  # at this cost both are equally good
@@ -731,7 +734,7 @@ def test_choose_asks_the_raw_what_it_costs_and_update_pays_it() -> None:
     assert detector.spent == 29.0
 
 
-def test_run_asks_the_raws() -> None:
+def test_run_uses_the_costs_of_the_raw_inputs() -> None:
     rng = np.random.default_rng(2)
     raws = rng.choice([1.0, 30.0], 200).tolist()
     table = gaussian_table(FRAMES, 200)
@@ -747,16 +750,16 @@ def test_run_asks_the_raws() -> None:
     assert trace.choice[cheap].mean() > trace.choice[~cheap].mean() + 0.3
 
 
-def test_the_budget_is_met_where_costs_are_functions() -> None:
+def test_the_budget_is_met_with_cost_functions() -> None:
     raws = np.random.default_rng(3).uniform(1.0, 20.0, 5000).tolist()
     detector = mf.Detector(GAUSSIAN, FRAMES, 1 / 100, policy=mf.Budget(8.0))
     trace = mf.run(detector, drawn(GAUSSIAN, FRAMES, 1 / 100, 5000, 0), raws=raws)
     assert trace.cost.mean() == pytest.approx(8.0, rel=0.02)
     high = trace.choice == 1
-    assert np.mean(np.array(raws)[high]) < 0.8 * np.mean(raws)  # it waits for cheap ones
+    assert np.mean(np.array(raws)[high]) < 0.8 * np.mean(raws)  # it waits for cheap inputs
 
 
-def test_saving_with_costs_that_are_functions() -> None:
+def test_saving_with_cost_functions() -> None:
     table, raws = gaussian_table(FRAMES, 80), np.random.default_rng(1).uniform(0.5, 9.0, 80).tolist()
     detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), FRAMES)
     mf.run(detector, table[:40], raws=raws[:40])
@@ -773,7 +776,7 @@ def test_saving_with_costs_that_are_functions() -> None:
 
 
 @pytest.mark.parametrize("cost", [-1.0, 0.0, math.nan, "x"])
-def test_a_function_that_gives_no_cost_is_named_and_changes_nothing(cost) -> None:  # type: ignore[no-untyped-def]
+def test_a_cost_function_that_returns_no_cost_is_named_and_changes_nothing(cost) -> None:  # type: ignore[no-untyped-def]
     fidelities = [LOW, mf.Fidelity("network", 1.0, lambda raw: raw)]
     detector = detector_of(mf.Net(0.02), fidelities)
     detector.update(0.1, detector.choose(3.0), raw=3.0)
@@ -785,7 +788,7 @@ def test_a_function_that_gives_no_cost_is_named_and_changes_nothing(cost) -> Non
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
-def test_every_model_can_be_bought_readings_for(case: Case) -> None:
+def test_every_model_works_with_a_budget(case: Case) -> None:
     """Each gain under a budget, alone and in a fleet: the same choices, at a finite price."""
     rng = np.random.default_rng(0)
     table = np.array([[case.draw(rng), case.draw(rng)] for _ in range(3 if "family" in case.name else 20)])

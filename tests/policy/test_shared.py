@@ -1,4 +1,4 @@
-"""One meaning of a budget that streams share: a round is one reading of each stream, and per_tick is its cost."""
+"""A budget shared by streams: a round is one reading of each stream, and per_tick is its cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def group(budget: mf.Budget, streams: int, **options: Any) -> SharedBudget:
 
 
 def plain(budget: mf.Budget, streams: int) -> mf.Budget:
-    """The budget of so many streams, as it learns from the cost of whole rounds."""
+    """Return the plain budget of a group, which learns from the cost of whole rounds."""
     policy = budget.bind(FIDELITIES, streams)
     policy.initialize(LIKE.filter)
     return policy
@@ -69,7 +69,7 @@ def test_a_round_is_one_reading_of_each_stream() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2, 5, MOST_ROUNDS, MOST_ROUNDS + 7])
 def test_several_rounds_at_once_count_with_their_average(rounds: int) -> None:
-    """As many as MOST_ROUNDS of them: they were all decided at one price."""
+    """Up to MOST_ROUNDS of them: they were all decided at one price."""
     shared, whole = group(mf.Budget(24.0), 3), plain(mf.Budget(24.0), 3)
     cost = 30.0 * rounds
     shared.record(cost, readings=3 * rounds)
@@ -79,10 +79,10 @@ def test_several_rounds_at_once_count_with_their_average(rounds: int) -> None:
     assert (shared.spent, shared.readings) == (0.0, 0)
 
 
-def test_what_is_left_of_several_rounds_begins_the_next() -> None:
+def test_the_rest_of_several_rounds_begins_the_next() -> None:
     shared, whole = group(mf.Budget(24.0), 3), plain(mf.Budget(24.0), 3)
     shared.record(2.0)
-    shared.record(30.0, readings=7)  # with the one before: 8 readings that cost 32, so 12 a round
+    shared.record(30.0, readings=7)  # with the one before: 8 readings that cost 32, so 12 per round
     whole.record_cost((12.0,))
     whole.record_cost((12.0,))
     assert price_state(shared) == whole.state()
@@ -94,7 +94,7 @@ def test_what_is_left_of_several_rounds_begins_the_next() -> None:
     assert (shared.spent, shared.readings) == (0.0, 0)
 
 
-def test_the_target_is_of_the_whole_group() -> None:
+def test_the_target_is_that_of_the_whole_group() -> None:
     assert group(mf.Budget(24.0), 3).target == 24.0
     assert group(mf.Budget(share=0.5), 3).target == 3 * 20.5
     assert mf.Detector(GAUSSIAN, FIDELITIES, policy=mf.Budget(share=0.5)).policy.target == 20.5
@@ -150,7 +150,7 @@ def test_fewer_streams_spend_what_they_can() -> None:
 # --- saving -------------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_budget_goes_on_in_the_midst_of_a_round() -> None:
+def test_a_saved_budget_continues_in_the_middle_of_a_round() -> None:
     one = group(mf.Budget(24.0), 3)
     for cost in (40.0, 1.0, 1.0, 40.0):
         one.record(cost)
@@ -189,7 +189,7 @@ def test_a_saved_budget_of_another_number_of_streams() -> None:
     ],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
     shared = group(mf.Budget(24.0), 3)
     shared.record(90.0, readings=3)
     before = shared.state()
@@ -220,7 +220,7 @@ def test_a_cap_needs_streams_that_choose_together() -> None:
     assert fleet.to_bytes() == before
 
 
-def test_only_a_budget_can_be_shared_so() -> None:
+def test_only_a_budget_can_be_shared() -> None:
     with pytest.raises(TypeError, match="must be a Budget, not Net"):
         group(mf.Net(0.1), 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at least 3"):
@@ -232,7 +232,7 @@ def test_only_a_budget_can_be_shared_so() -> None:
 # --- the same total in a fleet, stream by stream, and in rounds ---------------------------------------------------
 
 
-def test_a_fleet_updated_whole_decides_and_learns_as_one_budget() -> None:
+def test_a_fleet_updated_as_a_whole_decides_and_learns_as_one_budget() -> None:
     """Bit for bit `Budget.pick` and `record_cost` for all streams."""
     n = 4
     fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(12.0 * n), threads=1)
@@ -258,7 +258,7 @@ def whole(n: int, budget: mf.Budget, data: np.ndarray) -> float:
 
 
 def one_by_one(n: int, budget: mf.Budget, data: np.ndarray) -> float:
-    """Streams that choose ahead of one another, each when its last reading has come."""
+    """Streams that choose at different times, each when its last reading has arrived."""
     fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=budget, threads=1)
     chosen = fleet.choose()
     for readings in data:
@@ -320,7 +320,7 @@ def test_the_same_configuration_spends_the_same_total_everywhere(
 
 
 def test_several_fleets_share_one_budget() -> None:
-    """Its number of streams is the caller's to set; what each fleet's streams pay counts for all."""
+    """The caller sets the number of streams; the spend of each fleet counts for all."""
     shared = group(mf.Budget(50.0), 5)
     left, right = (mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=shared, threads=1, names=names) for n, names in
                    ((2, ["a", "b"]), (3, ["c", "d", "e"])))  # fmt: skip
