@@ -1,12 +1,11 @@
 """What every target uses: options, results, numbers with errors, work in parts, pages."""
 
-from .numbers import AGREES, Number, Row
+from .numbers import Number, Row
 from .page import command, comparison, grid, markdown, publish, to_csv, write
 from .parts import ClusterError, Job, cluster, finish, sources
 from .target import Options, Picture, Result, Target, target
 
 __all__ = [
-    "AGREES",
     "ClusterError",
     "Job",
     "Number",

@@ -66,7 +66,7 @@ def test_weights_and_refusals() -> None:
     assert isinstance(found.policy, mf.InformationRate)
     assert found.achieved == calibrate.average_spend(found.policy, model, FIDELITIES, 1 / 50, tables)
     with pytest.raises(
-        ValueError, match="per_tick must lie between the cheapest and the dearest cost, 1 and 10, not 11"
+        ValueError, match="per_tick must lie between the lowest and the highest cost, 1 and 10, not 11"
     ):
         calibrate.price_for(11.0, model, FIDELITIES, 1 / 50, tables)
     with pytest.raises(ValueError, match="at least one stream"):

@@ -290,8 +290,9 @@ class Engine:
         """Compute one tick of streams of a fleet. If that fails, all are restored and computed one by one."""
         commands = [tick.command for tick in ticks]
         fidelities = [command.fidelity for command in commands]
-        before, prices = self._charge_groups(ticks)
+        before: dict[str, dict[str, Any]] = {}
         try:
+            prices = self._charge_groups(ticks, before)
             found = fleet.advance([c.stream for c in commands], [tick.value for tick in ticks], fidelities, prices)
             if max(len(one.state) for one in found) > self.max_state:
                 raise ValueError(
@@ -314,17 +315,20 @@ class Engine:
             learned = json_text(group.budget.state())
             group.row = replace(group.row, version=group.row.version + 1, state=learned)
 
-    def _charge_groups(self, ticks: list[PendingTick]) -> tuple[dict[str, dict[str, Any]], list[Price]]:
+    def _charge_groups(self, ticks: list[PendingTick], before: dict[str, dict[str, Any]]) -> list[Price]:
         """Charge the costs of readings to the groups of their streams, in order.
+
+        Parameters
+        ----------
+        ticks : list of PendingTick
+        before : dict
+            Receives the state of each group's budget before.
 
         Returns
         -------
-        dict
-            The state of each group's budget before.
         list of float or None
             The price at which each stream chooses next; None for a stream without a group.
         """
-        before: dict[str, dict[str, Any]] = {}
         prices: list[Price] = [None] * len(ticks)
         for i, tick in enumerate(ticks):
             name = tick.stream.row.group
@@ -334,7 +338,7 @@ class Engine:
                     before[name] = budget.state()
                 budget.record(tick.stream.fleet.costs[tick.command.fidelity])
                 prices[i] = budget.price
-        return before, prices
+        return prices
 
     def _refuse(self, tick: PendingTick, error: Exception) -> None:
         self.refusals += 1
