@@ -1,4 +1,4 @@
-"""Set-up every test shares."""
+"""Setup shared by all tests."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ hypothesis.settings.load_profile("mfbocd")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
-    """In CI every component is installed, so a test that is skipped there has not run: a failure."""
+    """Fail a skipped test in CI, where every component is installed."""
     report = yield
     return _no_skip(report)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """The same for a file that is skipped as a whole."""
+    """Fail a file that is skipped in CI."""
     report = yield
     return _no_skip(report)
 
@@ -57,9 +57,9 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         for kinds in halves
     ]
     for process in running:
-        _, said = process.communicate()
+        _, stderr = process.communicate()
         if process.returncode:
-            pytest.exit(f"kernels could not be compiled: {said}", returncode=1)
+            pytest.exit(f"kernels could not be compiled: {stderr}", returncode=1)
 
 
 LONGEST = (
@@ -70,14 +70,14 @@ LONGEST = (
     "cli/",
     "project/test_docs",
 )
-"""Files that take longest, the longest first."""
+"""The slowest files, slowest first."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole files go to a worker, the long ones first, so that none is left alone with them at the end."""
     for item in items:
-        if item.path.parent.name == "docs":  # pages cannot carry a mark of their own
+        if item.path.parent.name == "docs":  # pages cannot have marks
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 

@@ -29,16 +29,16 @@ class Case:
     model: Callable[[], Any]
     draw: Callable[[np.random.Generator], Any]
     log_marginal: Callable[..., float]
-    """Of a segment, from an independent formula."""
+    """Log marginal likelihood of a segment, from an independent formula."""
     mean: Callable[..., Any]
     """E[next x | segment], from an independent formula."""
     tolerance: float = 1e-10
     remembers: bool = False
-    """Whether a segment leans on the readings before it, which `log_marginal` and `mean` then take as well."""
+    """Whether a segment depends on the readings before it; `log_marginal` and `mean` then take those too."""
     additive: bool = True
-    """Whether a reading in two parts is one whole: not where time passes between them, or zeta is no power."""
+    """Whether readings at zeta a and b equal one at a + b: not if time passes between them or zeta is no power."""
     given: int = 0
-    """Numbers of a reading, the last ones, that are given and not predicted."""
+    """How many numbers at the end of a reading are covariates, which are not predicted."""
 
     def marginal_of(self, readings: Readings, before: Readings) -> float:
         return self.log_marginal(readings, before) if self.remembers else self.log_marginal(readings)
@@ -95,7 +95,7 @@ def beta_paper_marginal(readings: Readings) -> float:
 
 
 def beta_normalized_marginal(readings: Readings) -> float:
-    """Defined by its sequential predictives, so that is how it is written, with scipy's rising factorial."""
+    """The model is defined by its sequential predictives: their product, with scipy's rising factorial."""
     a, b, total = ALPHA, BETA, 0.0
     for x, zeta in readings:
         if zeta > 0:
@@ -123,7 +123,7 @@ def bernoulli_family(predictive: str) -> Any:
     )
 
 
-# --- Poisson, as any family a user might bring ----------------------------------------------------------------
+# --- Poisson, as a user-defined family ------------------------------------------------------------------------
 SHAPE, RATE = 2.5, 0.8
 
 
@@ -165,7 +165,7 @@ def normal_gamma(readings: Readings) -> tuple[float, float, float, float]:
 
 
 def unknown_paper_marginal(readings: Readings) -> float:
-    """The quotient of two Normal-inverse-gamma normalisers."""
+    """The ratio of two Normal-inverse-gamma normalisers."""
     _, count, shape, scale = normal_gamma(readings)
     total = sum(zeta for _, zeta in readings)
     prior = special.gammaln(FORM) - FORM * math.log(SCALE) - 0.5 * math.log(STRENGTH)
@@ -174,7 +174,7 @@ def unknown_paper_marginal(readings: Readings) -> float:
 
 
 def sequential(readings: Readings, log_predictive: Callable[[Readings, float, float], float]) -> float:
-    """Of a model that is DEFINED by its predictives: their sum."""
+    """The model is DEFINED by its predictives: the sum of their logarithms."""
     given = [(x, zeta) for x, zeta in readings if zeta > 0]
     return sum(log_predictive(given[:i], x, zeta) for i, (x, zeta) in enumerate(given))
 
@@ -270,7 +270,7 @@ def _some(rng: np.random.Generator) -> float:
 def trend(noise_var: float | None) -> Case:
     return Case(
         "trend" if noise_var is None else "trend-known",
-        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.told(noise_var)),
+        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], **d.known_noise(noise_var)),
         _normal,
         lambda r: d.trend_marginal(r, noise_var),
         lambda r: d.trend_mean(r, noise_var),
@@ -281,7 +281,7 @@ def trend(noise_var: float | None) -> Case:
 def autoregressive(noise_var: float | None) -> Case:
     return Case(
         "autoregressive" if noise_var is None else "autoregressive-known",
-        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var)),
+        lambda: mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.known_noise(noise_var)),
         _normal,
         lambda r, before=(): d.lagged_marginal(r, before, noise_var),
         lambda r, before=(): d.lagged_mean(r, before, noise_var),
@@ -293,7 +293,9 @@ def autoregressive(noise_var: float | None) -> Case:
 def process(noise_var: float | None, order: int) -> Case:
     return Case(
         "process" if noise_var is None else "process-known",
-        lambda: mf.GaussianProcess(order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.told(noise_var), reach=d.REACH),
+        lambda: mf.GaussianProcess(
+            order, d.ABOUT, d.LENGTH, (d.FIRM, d.LOOSE), **d.known_noise(noise_var), reach=d.REACH
+        ),
         _normal,
         lambda r, before=(): d.process_marginal(r, before, noise_var, order),
         lambda r, before=(): d.process_mean(r, before, noise_var, order),
@@ -305,7 +307,7 @@ def process(noise_var: float | None, order: int) -> Case:
 def regression(noise_var: float | None) -> Case:
     return Case(
         "regression" if noise_var is None else "regression-known",
-        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.told(noise_var)),
+        lambda: mf.LinearRegression(2, d.LINE, d.COUNTS, **d.known_noise(noise_var)),
         d.covariates,
         lambda r, before=(): d.regression_marginal(r, noise_var),
         lambda r, before=(): d.regression_mean(r, before, noise_var),
@@ -434,7 +436,7 @@ COMPILED = [case for case in CASES if case.model().observe is not None]
 ZETAS = (0.0, 0.1, 0.5, 0.93, 1.0)
 
 
-# --- several numbers a reading ------------------------------------------------------------------------------------
+# --- vector readings ----------------------------------------------------------------------------------------------
 
 
 def product_model() -> Any:

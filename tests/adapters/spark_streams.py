@@ -66,7 +66,7 @@ def alone(key: str, table: list[list[float]], config: Config = CONFIG, seed: int
     return [detector.step(raw) for raw in table]
 
 
-def told(rows: Iterable[Any]) -> dict[str, list[tuple[Any, ...]]]:
+def results(rows: Iterable[Any]) -> dict[str, list[tuple[Any, ...]]]:
     """Rows of an answer by stream, in the order of their times, without key and problem."""
     found: dict[str, list[Any]] = {}
     for row in rows:
@@ -81,7 +81,7 @@ FIELDS = ("tick", "fidelity", "x", "cost", "mean", "p_change", "alarm", "changed
 
 
 def expected(tables: Tables, config: Config = CONFIG) -> dict[str, list[tuple[Any, ...]]]:
-    """What `told` must be for streams whose times are their ticks."""
+    """The value that `results` must have for streams whose times are their ticks."""
     return {
         key: [(step.tick, *(getattr(step, name) for name in FIELDS)) for step in alone(key, table, config)]
         for key, table in tables.items()

@@ -56,8 +56,8 @@ def test_the_steps_are_those_of_run(kind: str, readings: dict[str, Any]) -> None
     assert any(found["alarm"])
     assert len(set(found["fidelity"])) == 2
     for name, values in found.items():
-        told = expected[name].tolist()
-        assert [None if v is None or v != v else v for v in values] == [None if v != v else v for v in told], name
+        wanted = expected[name].tolist()
+        assert [None if v is None or v != v else v for v in values] == [None if v != v else v for v in wanted], name
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -72,23 +72,23 @@ def test_an_empty_reading_is_a_missing_one(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whole_numbers_with_an_empty_one_and_truths_are_numbers(kind: str) -> None:
-    coin = mf.Detector(mf.Bernoulli(1, 1), missing="skip")
+def test_integers_with_a_missing_cell_and_booleans_are_numbers(kind: str) -> None:
+    bernoulli = mf.Detector(mf.Bernoulli(1, 1), missing="skip")
     twin = mf.Detector(mf.Bernoulli(1, 1), missing="skip")
-    told = listed(frames.run(coin, KINDS[kind]({"x": [1, 0, None, 1]})))["mean"]
-    assert told == mf.run(twin, [1, 0, np.nan, 1]).mean.tolist()
-    more = listed(frames.run(coin, KINDS[kind]({"x": [True, False]})))
+    means = listed(frames.run(bernoulli, KINDS[kind]({"x": [1, 0, None, 1]})))["mean"]
+    assert means == mf.run(twin, [1, 0, np.nan, 1]).mean.tolist()
+    more = listed(frames.run(bernoulli, KINDS[kind]({"x": [True, False]})))
     assert more["mean"] == mf.run(twin, [1, 0]).mean.tolist()
     assert more["tick"] == [4, 5]
 
 
 def test_a_nullable_column_of_pandas_is_read() -> None:
     frame = pd.DataFrame({"x": pd.array([1, 0, None, 1], dtype="Int64")})
-    told = frames.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), frame)["mean"].tolist()
-    assert told == mf.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), [1, 0, np.nan, 1]).mean.tolist()
+    means = frames.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), frame)["mean"].tolist()
+    assert means == mf.run(mf.Detector(mf.Bernoulli(1, 1), missing="skip"), [1, 0, np.nan, 1]).mean.tolist()
 
 
-def test_an_index_is_kept_be_it_what_it_may() -> None:
+def test_any_index_is_kept() -> None:
     index = pd.Index(["b", "a", "a"], name="key")
     frame = pd.DataFrame({"day": [3, 1, 2], "x": [0.1, 0.2, 5.0]}, index=index)
     steps = frames.run(detector(), frame, columns="x", time="day")
@@ -99,7 +99,7 @@ def test_an_index_is_kept_be_it_what_it_may() -> None:
     assert frame.columns.tolist() == ["day", "x"]
 
 
-def test_columns_say_where_a_fidelity_stands(readings: dict[str, Any]) -> None:
+def test_columns_map_fidelities_to_columns(readings: dict[str, Any]) -> None:
     renamed = pl.DataFrame({"when": readings["when"], "A": readings["low"], "high": readings["high"]})
     steps = frames.run(detector(fidelities=[LOW, HIGH]), renamed, columns={"low": "A"})
     plain = frames.run(detector(fidelities=[LOW, HIGH]), pl.DataFrame(readings))
@@ -130,7 +130,7 @@ def test_a_time_that_would_be_lost_is_refused() -> None:
         frames.run(detector(), pd.DataFrame({"tick": [0], "y": [1.0]}), columns="y", time="tick")
 
 
-def test_what_is_no_frame_in_memory_is_refused() -> None:
+def test_only_in_memory_frames_are_accepted() -> None:
     with pytest.raises(TypeError, match="frame must be an in-memory data frame that narwhals supports, not"):
         frames.run(detector(), [1.0, 2.0])
     with pytest.raises(TypeError, match="LazyFrame"):

@@ -59,15 +59,15 @@ def test_a_detector_touches_only_the_network_it_chose():
 
         return OnnxObserver(made.SerializeToString(), before=before, after=lambda y: y[0, 0])
 
-    ways = [mf.Fidelity("small", 0.3, 1.0, network("small")), mf.Fidelity("large", 1.0, 5.0, network("large"))]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Random([0.5, 0.5]), seed=1)
+    fidelities = [mf.Fidelity("small", 0.3, 1.0, network("small")), mf.Fidelity("large", 1.0, 5.0, network("large"))]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Random([0.5, 0.5]), seed=1)
     # a list of numbers is no array of the network's shape until `before` has seen it: nobody else may look at it
     raws = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     read = [detector.step(raw).fidelity for raw in raws]
     assert seen == read
     assert set(read) == {"small", "large"}
-    other = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Always("small"))
-    ways[1].observe.prepare = None  # would raise if it were called
+    other = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Always("small"))
+    fidelities[1].observe.prepare = None  # would raise if it were called
     assert other.step(raws[0]).fidelity == "small"
 
 
@@ -134,7 +134,7 @@ def test_a_classifier_with_two_outputs():
         OnnxObserver(made)(x)
 
 
-def test_after_may_say_that_a_reading_is_missing():
+def test_after_may_return_a_missing_reading():
     made, _, _ = linear()
     assert OnnxObserver(made, after=lambda y: None)(np.zeros(3)) is None
 
@@ -162,7 +162,7 @@ def test_wrong_inputs(raw, error, message):
         OnnxObserver(made, after=np.max)(raw)
 
 
-def test_a_free_batch_and_whole_numbers():
+def test_a_dynamic_batch_and_integers():
     made, w, b = linear("batch")
     observe = OnnxObserver(made, after=np.sum)
     assert "x ['?', 3] float32" in repr(observe)
@@ -341,7 +341,7 @@ def test_dynamic_shapes(tmp_path):
         count(made, z=(1,))
 
 
-def test_what_cannot_be_counted_says_so():
+def test_an_uncountable_network_is_refused():
     made = model([node("Einsum", "x x", "y", equation="ij,kj->ik")], {"x": [3, 4]}, {"y": [3, 3]})
     with pytest.raises(ValueError, match=r"cannot count the operations of Einsum \(node 'a Einsum'\)"):
         count(made)
@@ -404,7 +404,7 @@ class Gru:
         return self.network(raw)
 
 
-def test_a_recurrent_network_read_now_and_then_reads_as_if_always():
+def test_a_recurrent_network_read_intermittently_gives_the_same_readings():
     raws = np.random.default_rng(2).normal(size=(60, 2))
     always, memory = Gru(), Gru()
     every = [always(raw) for raw in raws]
@@ -426,7 +426,7 @@ def test_a_recurrent_network_read_now_and_then_reads_as_if_always():
     assert paid == 6 * 5.0 + 54 * 2.0
 
 
-def test_a_gap_longer_than_the_warm_up_starts_afresh():
+def test_a_gap_longer_than_the_warm_up_resets_the_state():
     raws = np.random.default_rng(3).normal(size=(50, 2))
     memory, fresh = Gru(), Gru()
     wrapped = Recurrent(memory, warmup=5, cost=1.0, warmup_cost=1.0, reset=memory.clear)
@@ -454,7 +454,7 @@ def test_a_missing_reading_stays_missing():
     assert Recurrent(lambda raw: None, warmup=0, cost=1, warmup_cost=0)(1) is None
 
 
-def test_without_memory_nothing_is_kept():
+def test_without_memory_nothing_is_stored():
     wrapped = Recurrent(float, warmup=0, cost=1, warmup_cost=9)
     wrapped.feed(1)
     assert (wrapped.missed, wrapped.cost_of(2), wrapped(2)) == (0, 1.0, 2.0)

@@ -118,13 +118,13 @@ def test_no_prior_is_needed_whatever_the_unit(offset: float, unit: float) -> Non
     assert found == drifts(BOCD(), z)
 
 
-def test_a_change_in_the_warm_up_is_told_at_its_end() -> None:
+def test_a_change_in_the_warm_up_is_reported_at_its_end() -> None:
     rng = np.random.default_rng(7)
     stream = np.concatenate([rng.normal(size=15), 50.0 + rng.normal(size=45)])
     assert drifts(BOCD(warmup=30), stream) == [(29, 15)]
 
 
-def test_a_change_is_seen_in_zeros_and_ones_and_when_they_stop_being_such() -> None:
+def test_a_change_is_detected_in_binary_data_and_when_it_stops_being_binary() -> None:
     rng = np.random.default_rng(8)
     stream = [*(rng.random(200) < 0.1).tolist(), *(rng.random(100) < 0.9).tolist()]
     changes = mf.run(mf.Detector(mf.Bernoulli(1, 1)), stream).changes
@@ -138,7 +138,7 @@ def test_a_change_is_seen_in_zeros_and_ones_and_when_they_stop_being_such() -> N
     assert [at for _, at in later] == [401]
 
 
-def test_confidence_is_there_only_at_a_drift() -> None:
+def test_confidence_is_set_only_at_a_drift() -> None:
     detector = BOCD(mf.Gaussian(0, 9, 1))
     detector.update(0.1)
     assert (detector.drift_detected, detector.changed_at, detector.confidence) == (False, None, None)
@@ -150,7 +150,7 @@ def test_confidence_is_there_only_at_a_drift() -> None:
     assert 0.9 <= detector.confidence <= 1.0
 
 
-def test_a_pickle_and_a_copy_go_on_alike() -> None:
+def test_a_pickle_and_a_copy_continue_identically() -> None:
     stream = np.random.default_rng(9).normal(size=100).tolist()
     detector = BOCD()
     drifts(detector, stream[:50])
@@ -195,7 +195,7 @@ def test_a_bad_reading_changes_nothing(bad: Any) -> None:
     assert pickle.dumps(detector) == before
 
 
-def test_what_a_given_model_refuses_changes_nothing() -> None:
+def test_a_reading_that_the_model_refuses_changes_nothing() -> None:
     detector = BOCD(mf.Bernoulli(1, 1))
     drifts(detector, [0, 1, 1])
     before = pickle.dumps(detector)
@@ -213,7 +213,7 @@ def test_what_a_given_model_refuses_changes_nothing() -> None:
         BOCD(mf.MultivariateGaussianUnknown([0, 0]))
 
 
-def test_scores_of_what_was_predicted_are_uniform() -> None:
+def test_scores_of_data_from_the_model_are_uniform() -> None:
     model = mf.Gaussian(0, 9, 1)
     detector = Surprise(model, hazard=0.01)
     scores = []
@@ -228,7 +228,7 @@ def test_scores_of_what_was_predicted_are_uniform() -> None:
 def test_a_score_is_the_tail_probability() -> None:
     detector = Surprise(mf.Gaussian(2, 3, 1))
     detector.learn_one({"x": 2.0})
-    # told a reading at the prior mean: a mixture about 2 of variances 1 + 3/4 and, after a change, 1 + 3
+    # after a reading at the prior mean: a mixture about 2 of variances 1 + 3/4 and, after a change, 1 + 3
     p = sum(w * math.erfc(1.5 / math.sqrt(2 * v)) for w, v in ((1 - 1 / 250, 1.75), (1 / 250, 4.0)))
     assert detector.score_one({"x": 3.5}) == pytest.approx(1 - p, abs=1e-12)
     assert detector.score_one({"x": 0.5}) == pytest.approx(1 - p, abs=1e-12)
@@ -238,7 +238,7 @@ def test_a_score_is_the_tail_probability() -> None:
     assert detector.score_one({"x": 3.5, "y": 2.1}) == pytest.approx(alone**2)
 
 
-def test_of_zeros_and_ones_the_rare_one_is_the_surprise() -> None:
+def test_the_rare_value_of_binary_data_has_the_high_score() -> None:
     detector = Surprise(mf.Bernoulli(1, 1), hazard=0.001)
     for _ in range(98):
         detector.learn_one({"x": 0})
@@ -247,19 +247,19 @@ def test_of_zeros_and_ones_the_rare_one_is_the_surprise() -> None:
     assert detector.score_one({"x": 1}) == pytest.approx(0.98, abs=0.005)
 
 
-def test_an_absent_feature_lets_time_pass() -> None:
-    told, silent = Surprise(mf.Gaussian(0, 9, 1), hazard=0.05), Surprise(mf.Gaussian(0, 9, 1), hazard=0.05)
-    for detector in (told, silent):
+def test_an_absent_feature_advances_time() -> None:
+    updated, silent = Surprise(mf.Gaussian(0, 9, 1), hazard=0.05), Surprise(mf.Gaussian(0, 9, 1), hazard=0.05)
+    for detector in (updated, silent):
         for x in (0.1, -0.2, 0.0, 0.1):
             detector.learn_one({"x": x, "y": 1.0})
     for missing in ({"y": 1.0}, {"x": None, "y": 1.0}, {"x": math.nan, "y": 1.0}) * 20:
         silent.learn_one(missing)
     # after sixty readings unseen a change has most probably come, and 4 is nothing to wonder at
-    assert silent.score_one({"x": 4.0}) < 0.95 < told.score_one({"x": 4.0})
+    assert silent.score_one({"x": 4.0}) < 0.95 < updated.score_one({"x": 4.0})
     assert silent.score_one({"x": math.nan}) == silent.score_one({"z": 1.0}) == silent.score_one({}) == 0.0
 
 
-def test_what_a_guessed_model_cannot_have_produced_scores_one() -> None:
+def test_a_reading_impossible_for_the_guessed_model_scores_one() -> None:
     detector = Surprise(warmup=10)
     for x in [0, 1] * 5:
         assert detector.score_one({"x": x}) == 0.0
@@ -269,7 +269,7 @@ def test_what_a_guessed_model_cannot_have_produced_scores_one() -> None:
     assert detector.score_one({"x": 7.0}) == 0.0
 
 
-def test_a_bad_feature_is_named_and_nothing_learnt() -> None:
+def test_a_bad_feature_is_named_and_nothing_learned() -> None:
     detector = Surprise()
     detector.learn_one({"a": 1.0})
     before = pickle.dumps(detector)

@@ -128,12 +128,12 @@ def test_missing_readings_are_ticks(x: Any) -> None:
     assert Segmenter().fit_predict(x).tolist() == [0, 50, 90]
 
 
-def test_what_never_moves_has_one_segment() -> None:
+def test_a_constant_series_has_one_segment() -> None:
     assert Segmenter().fit_predict([[3.0]] * 20).tolist() == [0]
     assert Segmenter().fit_predict([[3.0]]).tolist() == [0]
 
 
-def test_segment_keeps_what_fit_learnt(x: Any) -> None:
+def test_segment_uses_the_fitted_parameters(x: Any) -> None:
     segmenter = Segmenter().fit(x)
     model = segmenter.model_
     faint = 0.01 * levels((20, 0.0), (20, 8.0), seed=5)
@@ -145,7 +145,7 @@ def test_segment_keeps_what_fit_learnt(x: Any) -> None:
     assert segmenter.starts_.tolist() == [0, 50, 90]
 
 
-def test_it_is_cloned_set_and_put_in_a_pipeline(x: Any) -> None:
+def test_it_can_be_cloned_configured_and_used_in_a_pipeline(x: Any) -> None:
     segmenter = Segmenter(hazard=0.01, seed=3).fit(x)
     fresh = clone(segmenter)
     assert fresh.get_params() == {"model": None, "hazard": 0.01, "seed": 3}
@@ -168,7 +168,7 @@ def test_it_is_cloned_set_and_put_in_a_pipeline(x: Any) -> None:
         ([[1.0, np.nan], [2.0, np.nan]], ValueError, "but column 1 has none"),
     ],
 )
-def test_bad_readings_are_named_and_leave_what_was_fitted(x: Any, X: Any, error: Any, message: str) -> None:
+def test_bad_readings_are_named_and_keep_the_fit(x: Any, X: Any, error: Any, message: str) -> None:
     segmenter = Segmenter().fit(x)
     before = dict(vars(segmenter))
     with pytest.raises(error, match=message):
@@ -193,7 +193,7 @@ def test_a_ramp_is_one_segment_and_a_kink_begins_another() -> None:
     assert abs(starts[1] - 60) <= 10  # the lines cross there: a few ticks to either side look alike
 
 
-def test_the_guess_expects_the_noise_it_saw() -> None:
+def test_the_guessed_noise_is_that_of_the_data() -> None:
     x = 3.0 * levels((2000, 7.0), seed=4)
     model = model_for(x)
     assert isinstance(model, mf.GaussianUnknown)

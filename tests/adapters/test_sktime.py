@@ -41,8 +41,8 @@ def test_changes_are_those_of_hindsight() -> None:
     found = detector.fit_predict(series)
     assert found["ilocs"].tolist() == [c.at for c in back.changepoints()] == [80, 140]
     assert found["ilocs"].dtype == np.int64
-    told = [c.probability for c in back.changepoints()]
-    assert detector.predict_scores(series)["probability"].tolist() == pytest.approx(told, abs=1e-6)
+    expected = [c.probability for c in back.changepoints()]
+    assert detector.predict_scores(series)["probability"].tolist() == pytest.approx(expected, abs=1e-6)
     scores = detector.transform_scores(series)
     assert scores.index.equals(index)
     np.testing.assert_allclose(scores["scores"], back.smoothed, atol=1e-12)

@@ -27,7 +27,7 @@ from mfbocd.adapters.spark import java
 from mfbocd.io.config import Config
 from mfbocd.policy import SharedBudget
 
-from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, streams, told, write
+from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, results, streams, write
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,11 +110,11 @@ def test_a_thousand_streams_of_forty_ticks_equal_detectors_in_process_to_the_bit
     answer = on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG)
     assert answer.columns == ["stream", "at", *FIELDS, "problem"]
     wanted = expected(tables)
-    streamed = told(place.go(answer))
+    streamed = results(place.go(answer))
     assert wrong(streamed, wanted) == []
     assert sum(row[FIELDS.index("alarm") + 1] for rows in streamed.values() for row in rows) > 100
     history = on_spark.detect_batch(place.finished(), "stream", "at", {"imu": "imu", "gps": "gps"}, CONFIG)
-    assert wrong(told(history.collect()), wanted) == []
+    assert wrong(results(history.collect()), wanted) == []
 
 
 @pytest.mark.parametrize("partitions", [1, 5])
@@ -128,13 +128,13 @@ def test_results_depend_neither_on_partitions_nor_on_the_order_of_rows(place: Pl
         place.send(rows)
     place.session.conf.set("spark.sql.shuffle.partitions", partitions)
     try:
-        streamed = told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, config)))
+        streamed = results(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, config)))
     finally:
         place.session.conf.set("spark.sql.shuffle.partitions", 2)
     assert streamed == expected(tables, config)
     if partitions == 1:
         history = on_spark.detect_batch(place.finished(), "stream", "at", None, config)
-        assert told(history.collect()) == streamed
+        assert results(history.collect()) == streamed
     read = {tuple(row[FIELDS.index("fidelity") + 1] for row in rows) for rows in streamed.values()}
     assert len(read) == 20  # each stream draws for itself
 
@@ -154,7 +154,7 @@ def group_of(process: subprocess.Popen[bytes]) -> list[int]:
     return found
 
 
-def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path) -> None:
+def test_every_stream_is_right_after_two_kills_and_resumes(spark: Any, tmp_path: Path) -> None:
     tables = streams(60, 40, seed=3)
     for i in range(4):
         write(tmp_path / "in", i, messages(tables, range(10 * i, 10 * i + 10)))
@@ -184,11 +184,11 @@ def test_killed_twice_and_resumed_no_stream_is_wrong(spark: Any, tmp_path: Path)
     assert done.returncode == 0, done.stderr[-3000:]
     # a file the source had noted when it was killed goes with the next one: then there is a batch less
     assert committed() in (3, 4)
-    assert wrong(told(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []
+    assert wrong(results(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []
     assert spark.read.parquet(str(tmp_path / "out" / "problems")).count() == 0
 
 
-def test_a_row_seen_before_is_passed_over_and_a_late_or_a_conflicting_one_is_reported(place: Place) -> None:
+def test_a_repeated_row_is_ignored_and_a_late_or_conflicting_one_is_reported(place: Place) -> None:
     tables = streams(3, 10, seed=4)
     place.send(messages(tables, [0, 1, 2, 4, 4, 5]))
     other = [row | {"gps": 99.0, "imu": 99.0} for row in messages(tables, [2, 3])]  # the 2nd is new, but late
@@ -272,8 +272,8 @@ def test_a_nan_is_a_missing_reading_where_the_config_says_skip(place: Place) -> 
     tables["s0"][2] = [float("nan"), float("nan")]
     wanted = expected(tables)
     assert wanted["s0"][2][FIELDS.index("x") + 1] is None
-    assert told(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))) == wanted
-    assert told(on_spark.detect_batch(place.finished(), "stream", "at", None, CONFIG).collect()) == wanted
+    assert results(place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))) == wanted
+    assert results(on_spark.detect_batch(place.finished(), "stream", "at", None, CONFIG).collect()) == wanted
 
 
 class Paid:
@@ -349,10 +349,10 @@ def test_a_cache_that_fails_stops_the_query(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("not a folder")
     given: dict[str, Any] = {"observers": {"full": float}, "cache": on_spark.FolderCache(tmp_path / "cache")}
     config = Config.parse({"model": {"kind": "gaussian"}})
-    said = r"CacheError: FolderCache.get failed for stream 's0', time 0, fidelity 'full': NotADirectoryError"
-    with pytest.raises(StreamingQueryException, match=said):
+    message = r"CacheError: FolderCache.get failed for stream 's0', time 0, fidelity 'full': NotADirectoryError"
+    with pytest.raises(StreamingQueryException, match=message):
         place.go(on_spark.detect_stream(place.source(), "stream", "at", "raw", config, **given))
-    with pytest.raises(PythonException, match=said):
+    with pytest.raises(PythonException, match=message):
         on_spark.detect_batch(place.finished(), "stream", "at", "raw", config, **given).collect()
 
 
@@ -461,7 +461,7 @@ def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> Non
     with pytest.raises(StreamingQueryException, match="without a group's budget and cannot be continued with one"):
         place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG, group=group), group.each)
     rows = place.go(on_spark.detect_stream(place.source(), "stream", "at", None, CONFIG))
-    assert told(rows) == expected(tables)
+    assert results(rows) == expected(tables)
 
 
 def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Path) -> None:
@@ -469,8 +469,8 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
     df = spark.read.schema(f"{SCHEMA}, tick LONG, many MAP<STRING, DOUBLE>").json(str(tmp_path / "in"))
     streaming = spark.readStream.schema(SCHEMA).json(str(tmp_path / "in"))
 
-    def refused(said: str, *given: Any, **more: Any) -> None:
-        with pytest.raises(ValueError, match=said):
+    def refused(message: str, *given: Any, **more: Any) -> None:
+        with pytest.raises(ValueError, match=message):
             on_spark.detect_batch(*given, **more)
 
     refused("key must name a column of the frame, stream, at, .*, not 'id'", df, "id", "at", None, CONFIG)
@@ -515,7 +515,7 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
         spark.conf.set(java.PROVIDER, java.ROCKSDB)
 
 
-def test_java_is_looked_for_with_a_clear_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_java_has_a_clear_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Java runtime, 17 or later, but JAVA_HOME .* apt-get install openjdk-17"):
         java.check_java()

@@ -61,16 +61,16 @@ def run(
     """Three micro-batches; each partition has a worker of its own, and a micro-batch has a price if it is shared."""
     workers = [Worker(job) for _ in range(partitions)]
     records = dict(start)
-    told: dict[str, list[OutputRow]] = {key: [] for key in keys}
+    results: dict[str, list[OutputRow]] = {key: [] for key in keys}
     for batch, ticks in enumerate((range(10), range(10, 11), range(11, 25))):
         price = 0.003 * (batch + 1) if job.shared else None
         for i, key in enumerate(keys):
             worker = workers[i % partitions]
             rows, held = worker.process(key, rows_of(tables[key], ticks), records.get(key), price)
-            told[key] += rows
+            results[key] += rows
             assert held is not None
             records[key] = held
-    return told, records
+    return results, records
 
 
 @pytest.mark.parametrize("seed", [0, 3])
@@ -98,19 +98,19 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_stream_is_as_a_detector_in_process_with_its_seed(policy: str) -> None:
+def test_a_stream_equals_a_detector_in_process_with_its_seed(policy: str) -> None:
     config = config_of(POLICIES[policy], seed=5)
     tables = streams(4, 25, seed=1)
-    told, records = run(job_of(config), tables, list(tables), 2, {})
+    results, records = run(job_of(config), tables, list(tables), 2, {})
     for key, table in tables.items():
         observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
         detector = config.detector(observers, seed=stream_seed(5, key))
-        assert [row.step for row in told[key]] == [detector.step(raw) for raw in table]
+        assert [row.step for row in results[key]] == [detector.step(raw) for raw in table]
         assert record.unpack(records[key]).state == detector.to_bytes()
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
-def test_a_record_of_a_group_does_not_go_on_without_it_nor_the_reverse(before: bool, after: bool) -> None:
+def test_a_record_with_a_shared_budget_is_refused_without_one_and_vice_versa(before: bool, after: bool) -> None:
     table = streams(1, 4, seed=2)["s0"]
     prices = {True: 0.01, False: None}
     _, held = Worker(job_of(CONFIG, shared=before)).process("s0", rows_of(table, range(2)), None, prices[before])
@@ -158,11 +158,11 @@ def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> 
     detector = config.detector(observers, seed=1234)
     held: bytes | None = detector.to_bytes()
     worker = Worker(job_of(config))
-    told: list[OutputRow] = []
+    results: list[OutputRow] = []
     for first in range(0, 40, 8):
         rows, held = worker.process("s0", rows_of(table, range(first, first + 8)), held)
-        told += rows
-    assert [row.step for row in told] == [detector.step(raw) for raw in table]
+        results += rows
+    assert [row.step for row in results] == [detector.step(raw) for raw in table]
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,8 @@ def test_a_detector_from_elsewhere_that_the_config_would_not_have_made_is_refuse
 def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> None:
     config = config_of({"kind": "random"})
     tables = streams(30, 25, seed=4)
-    told, _ = run(job_of(config), tables, list(tables), 1, {})
-    read = {tuple(row.step.fidelity for row in rows if row.step) for rows in told.values()}
+    results, _ = run(job_of(config), tables, list(tables), 1, {})
+    read = {tuple(row.step.fidelity for row in rows if row.step) for rows in results.values()}
     assert len(read) == 30
     seeds = [stream_seed(seed, key) for seed in (0, 1) for key in range(2000)]
     assert len(set(seeds)) == 4000
@@ -203,20 +203,20 @@ def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> Non
 
 def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> None:
     worker = Worker(job_of(CONFIG))
-    told, held = worker.process(
+    results, held = worker.process(
         "s", [InputRow(0, (0.5, 0.0)), InputRow(0, (0.5, -0.0)), InputRow(0, (9.0, 9.0))], None
     )
-    assert [(row.time, row.problem) for row in told] == [
+    assert [(row.time, row.problem) for row in results] == [
         (0, None),
         (0, "conflict: another row of this time was applied"),
     ]
-    assert told[0].step is not None
+    assert results[0].step is not None
     later = [InputRow(t, (0.1 * t, None)) for t in range(1, 6)]
-    told, held = worker.process("s", later, held)
+    results, held = worker.process("s", later, held)
     again = [InputRow(0, (0.5, 0.0)), InputRow(3, (0.1 * 3, float("nan"))), InputRow(4, (0.1 * 4, 1.0))]
-    told, same = worker.process("s", [*again, InputRow(-1, (0.0, 0.0))], held)
+    results, same = worker.process("s", [*again, InputRow(-1, (0.0, 0.0))], held)
     assert same is None
-    assert [(row.time, row.problem) for row in told] == [
+    assert [(row.time, row.problem) for row in results] == [
         (-1, "late: 5 was seen before it"),
         (4, "conflict: another row of this time was applied"),
     ]
@@ -237,15 +237,15 @@ def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
         InputRow(10**15, (0.3, 0.1)),
         InputRow(NO_TIME, (0.3, 0.1)),
     ]
-    told, held = worker.process("s", rows, None)
-    assert [(row.time, row.problem) for row in told] == [
+    results, held = worker.process("s", rows, None)
+    assert [(row.time, row.problem) for row in results] == [
         (None, "the time is empty"),
         (0, None),
         (1, None),
         (10**15, "ahead: 999999999999999 after 1, more than max_ahead = 100"),
     ]
-    told, _ = worker.process("s", [InputRow(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
-    assert [(row.time, row.problem) for row in told] == [
+    results, _ = worker.process("s", [InputRow(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
+    assert [(row.time, row.problem) for row in results] == [
         (2, None),
         (102, None),
         (203, "ahead: 101 after 102, more than max_ahead = 100"),
@@ -312,7 +312,7 @@ def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pyt
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path: Path) -> None:
+def test_an_invalid_reading_is_reported_per_row_with_and_without_a_cache(tmp_path: Path) -> None:
     rows = [
         InputRow(0, 0.5),
         InputRow(1, "seven"),
@@ -323,12 +323,12 @@ def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path
     ]
     asked: list[Any] = []
     cached = payloads(FolderCache(tmp_path), asked)
-    told, _ = cached.process("s", rows, None)
+    results, _ = cached.process("s", rows, None)
     plain, _ = payloads(None, []).process("s", rows, None)
-    assert told == plain
-    assert [row.problem is None for row in told] == [True, False, False, False, True, True]
+    assert results == plain
+    assert [row.problem is None for row in results] == [True, False, False, False, True, True]
     again, _ = cached.process("s", rows, None)
-    assert again == told
+    assert again == results
     paid = [raw for _, raw in asked]
     assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # what is a reading was kept
 
@@ -336,18 +336,18 @@ def test_what_is_no_reading_is_the_rows_problem_with_a_cache_as_without(tmp_path
 # --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
 
 
-def test_a_state_goes_only_into_a_policy_of_its_kind() -> None:
-    ways = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
-    net = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Net(0.01)).to_bytes()
-    budget = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
+def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:
+    fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    net = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Net(0.01)).to_bytes()
+    budget = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))
     with pytest.raises(ValueError, match=r"the saved detector's policy is Net, not Budget\(8"):
         restore(budget, *unpack(net))
 
 
-def test_what_bytes_lack_is_not_taken_from_another_stream() -> None:
+def test_a_value_missing_in_the_bytes_is_not_taken_from_another_stream() -> None:
     """As if the budget had not known its debt."""
-    ways = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
-    detector = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(8.0))
+    fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    detector = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))
     for x in (0.1, 5.0, 5.1):
         detector.update(x, detector.choose())
     new = detector.to_bytes()
@@ -364,10 +364,10 @@ def test_what_bytes_lack_is_not_taken_from_another_stream() -> None:
 
 
 def test_a_quoted_cost_is_forgotten_with_the_stream() -> None:
-    ways = [mf.Fidelity("imu", 0.1, lambda raw: float(raw or 7.0)), mf.Fidelity("gps", 1.0, 40.0)]
+    fidelities = [mf.Fidelity("imu", 0.1, lambda raw: float(raw or 7.0)), mf.Fidelity("gps", 1.0, 40.0)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        detector = Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Net(0.01))
+        detector = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Net(0.01))
     detector.choose(raw=3.0)
     detector.reset()
     assert detector.update(0.5, "imu").cost == 7.0

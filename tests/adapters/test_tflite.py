@@ -78,7 +78,7 @@ def test_an_autoencoders_error_is_a_reading(autoencoder, threads):
     assert step.x > 0
 
 
-def test_a_free_batch_is_resized(autoencoder):
+def test_a_dynamic_batch_is_resized(autoencoder):
     network = TfliteObserver(autoencoder)
     windows = np.random.default_rng(1).normal(size=(3, 640))
     one_by_one = np.concatenate([network.answer(w) for w in windows])
@@ -98,14 +98,14 @@ def test_a_quantised_network_takes_bytes_and_floats(segmenter):
         network(image.astype(np.int64))
 
 
-def test_quantising_there_and_back():
+def test_quantising_round_trip():
     port = Port("x", (1, 300), np.dtype(np.int8), scale=0.1, zero=-20)
     real = np.linspace(-20.0, 20.0, 300)
     whole = port.encode(real)
     assert whole.dtype == np.int8
     inside = (real > 0.1 * (-128 + 20)) & (real < 0.1 * (127 + 20))
     assert np.abs(port.decode(whole)[0] - real)[inside].max() <= 0.05 + 1e-6
-    assert (whole.min(), whole.max()) == (-128, 127)  # what does not fit is held at the ends, and does not wrap
+    assert (whole.min(), whole.max()) == (-128, 127)  # values out of range are clipped and do not wrap
 
 
 @pytest.mark.parametrize(

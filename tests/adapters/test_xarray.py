@@ -28,7 +28,7 @@ def trace() -> mf.Trace:
     return mf.run(detector, table, posterior=True)
 
 
-def test_it_holds_the_posterior_and_the_steps(trace: mf.Trace) -> None:
+def test_the_dataset_contains_the_posterior_and_the_steps(trace: mf.Trace) -> None:
     data = posterior(trace)
     assert trace.posterior is not None
     assert dict(data.sizes) == {"tick": 40, "run_length": 40}
@@ -37,8 +37,8 @@ def test_it_holds_the_posterior_and_the_steps(trace: mf.Trace) -> None:
     assert data["posterior"].sum("run_length").values == pytest.approx(1.0)
     assert set(data.data_vars) == {"posterior", *STEPS}
     for name in STEPS:
-        told = trace.run_length if name == "map_run_length" else getattr(trace, name)
-        assert np.array_equal(data[name].values, told, equal_nan=told.dtype == np.float64)
+        expected = trace.run_length if name == "map_run_length" else getattr(trace, name)
+        assert np.array_equal(data[name].values, expected, equal_nan=expected.dtype == np.float64)
         assert data[name].attrs["long_name"] == STEPS[name]
     assert trace.alarm.any()
     assert data["fidelity"].values.tolist() == [trace.fidelities[j] for j in trace.choice]
@@ -64,7 +64,7 @@ def test_the_shortest_run_lengths_alone(trace: mf.Trace) -> None:
     assert posterior(trace, lengths=1000).sizes["run_length"] == 40
 
 
-def test_where_time_merely_passed_no_fidelity_is_named() -> None:
+def test_a_tick_without_a_reading_has_no_fidelity() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1))
     steps = [detector.update(0.5), detector.wait(1)]
     trace = mf.Trace.of(steps, detector, posterior=np.array([[1.0, 0.0], [0.004, 0.996]]))

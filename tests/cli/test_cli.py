@@ -29,7 +29,7 @@ def demo_output(done: subprocess.CompletedProcess[str], folder: Path) -> tuple[l
     return rows, [float(re.findall(r"\d+\.\d{3}", line)[0]) for line in lines]
 
 
-def test_demo_finds_what_people_marked_in_a_real_run(tmp_path: Path) -> None:
+def test_demo_finds_the_annotated_changes_of_a_real_run(tmp_path: Path) -> None:
     done = mfbocd("demo", "--out", "here", cwd=tmp_path)
     rows, (chosen, random, always) = demo_output(done, tmp_path / "here")
     assert len(rows) == 376
@@ -66,7 +66,7 @@ def test_demo_of_a_simulated_stream(tmp_path: Path) -> None:
     assert errors[2] == always
 
 
-def test_demo_says_what_is_not_installed(tmp_path: Path) -> None:
+def test_demo_names_a_missing_extra(tmp_path: Path) -> None:
     def without(package: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         code = f"import sys; sys.modules[{package!r}] = None; from mfbocd.cli import main; main({list(arguments)!r})"
         return subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

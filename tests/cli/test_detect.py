@@ -61,8 +61,8 @@ def steps(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def stream() -> mf.simulate.Stream:
     config = Config.parse({"model": {"kind": "gaussian", "var": 25.0}})
-    ways = [mf.Fidelity("imu", 0.1, 1), mf.Fidelity("gps", 1.0, 40)]
-    return mf.simulate.gaussian(config.detector().model, ways, 0.01, ticks=400, seed=5)
+    fidelities = [mf.Fidelity("imu", 0.1, 1), mf.Fidelity("gps", 1.0, 40)]
+    return mf.simulate.gaussian(config.detector().model, fidelities, 0.01, ticks=400, seed=5)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def folder(tmp_path: Path, stream: mf.simulate.Stream) -> Path:
     return tmp_path
 
 
-def test_steps_are_the_librarys_own(folder: Path, stream: mf.simulate.Stream) -> None:
+def test_steps_equal_the_library(folder: Path, stream: mf.simulate.Stream) -> None:
     detector = Config.load(folder / "mf.toml").detector()
     trace = mf.run(detector, stream.table)
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
@@ -90,7 +90,7 @@ def test_steps_are_the_librarys_own(folder: Path, stream: mf.simulate.Stream) ->
     assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == trace.changes
     assert [a["changed_at_time"] for a in alarms] == [f"T{c.changed_at}" for c in trace.changes]
     assert len(alarms) >= 2
-    # the summary says the same to a person
+    # the summary gives the same numbers
     assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
     first = trace.changes[0]
     assert (
@@ -117,7 +117,7 @@ def test_every_format_and_out_and_alarms(folder: Path, stream: mf.simulate.Strea
 
 
 def test_an_answer_comes_before_the_next_reading(folder: Path) -> None:
-    """Line by line through a pipe: were a line held back on either side, this would not end."""
+    """Line by line through a pipe: the test would hang if either side buffered a line."""
     lines = (folder / "walk.csv").read_text().splitlines(keepends=True)
     with subprocess.Popen(
         [*COMMAND, "detect", "-", "-c", "mf.toml"],
@@ -158,9 +158,9 @@ def test_ctrl_c_ends_a_live_stream_with_its_summary(folder: Path) -> None:
         child.stdout.readline()
         child.send_signal(signal.SIGINT)
         assert child.wait(PATIENCE) == 130
-        said = child.stderr.read()
-    assert said.startswith("1 tick, no changes found.")
-    assert "Traceback" not in said
+        stderr = child.stderr.read()
+    assert stderr.startswith("1 tick, no changes found.")
+    assert "Traceback" not in stderr
 
 
 def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stream) -> None:
@@ -232,7 +232,7 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
     assert "standard input has no column 'full', only 'a', 'b'" in done.stderr
 
 
-def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
+def test_usage_errors_exit_2(folder: Path) -> None:
     (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
     cases = [
         (
@@ -249,9 +249,9 @@ def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
         (("one.txt", "--plot", "picture.tiff"), "must end in .png, .svg or .pdf"),
         (("one.txt", "--time", "when", "--column", "x"), "no column 'when'"),
     ]
-    for arguments, said in cases:
+    for arguments, message in cases:
         done = mfbocd("detect", *arguments, cwd=folder)
-        assert said in done.stderr, arguments
+        assert message in done.stderr, arguments
         assert done.returncode == (1 if "--time" in arguments else 2), arguments
         assert done.stdout == ""
         assert "Traceback" not in done.stderr
@@ -259,7 +259,7 @@ def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "standard input is empty"),
         ("a\n", "standard input has no rows"),
@@ -268,14 +268,14 @@ def test_what_was_asked_wrongly_exits_2(folder: Path) -> None:
         ("0\n1\n" * 200 + "0.5\n", "line 401, column 'x': x = 0.5 is outside the support of Bernoulli: 0 or 1"),
     ],
 )
-def test_bad_data_exits_1_and_names_the_place(text: str, said: str, folder: Path) -> None:
+def test_bad_data_exits_1_and_names_the_place(text: str, message: str, folder: Path) -> None:
     done = mfbocd("detect", "-", cwd=folder, stdin=text)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_reader_that_leaves_is_no_error(folder: Path) -> None:
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
     script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -313,22 +313,22 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=slave) as child:
         os.close(slave)
-        said = b""
+        output = b""
         while True:
             try:
-                said += os.read(master, 4096)
+                output += os.read(master, 4096)
             except OSError:  # how a terminal ends
                 break
         assert child.wait(PATIENCE) == 0
     os.close(master)
-    return said.decode()
+    return output.decode()
 
 
 def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 30)
     command = [*COMMAND, "detect", "long.txt"]
-    said = on_a_terminal(command, folder)
-    assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", said)
+    output = on_a_terminal(command, folder)
+    assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", output)
     assert "%|" not in on_a_terminal([*command, "--quiet"], folder)
     without = "import sys; sys.modules['tqdm'] = None; from mfbocd.cli import main; main()"
     plain = on_a_terminal([sys.executable, "-c", without, *command[3:]], folder)
@@ -346,7 +346,7 @@ def test_help_has_a_purpose_and_an_example(folder: Path) -> None:
     assert done.stdout.strip() == "[]"  # what --help waits for
 
 
-# A process of its own: a child counts what its parent held when it was forked, and the tests hold much.
+# A separate process: a forked child counts the memory of its parent, and the tests use much.
 PEAK = """
 import resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True)

@@ -109,7 +109,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
     return False
 
 
-def test_the_loop_is_the_librarys_own(folder: Path) -> None:
+def test_the_loop_equals_the_library(folder: Path) -> None:
     done = drive(*sensor(80), cwd=folder)
     assert done.returncode == 0, done.stderr
     found = steps(done.stdout)
@@ -132,7 +132,7 @@ def test_a_sensor_in_sh_and_awk(folder: Path) -> None:
     done = drive("--", "sh", "sensor.sh", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert [step["x"] for step in steps(done.stdout)] == [t * t % 7 + 0.5 for t in range(12)]
-    assert list(steps(done.stdout)[0])[:3] == ["tick", "fidelity", "x"]  # no time was told
+    assert list(steps(done.stdout)[0])[:3] == ["tick", "fidelity", "x"]  # there was no time column
 
 
 def test_a_run_in_parts_is_the_run_in_one(folder: Path) -> None:
@@ -189,9 +189,9 @@ def test_a_signal_saves_and_terminates_the_sensor(number: signal.Signals, code: 
         assert eventually((folder / "asked").exists)
         child.send_signal(number)
         assert child.wait(PATIENCE) == code
-        said = child.stderr.read()
-    assert "Stopped. The state after 12 ticks is saved in s." in said
-    assert "Traceback" not in said
+        stderr = child.stderr.read()
+    assert "Stopped. The state after 12 ticks is saved in s." in stderr
+    assert "Traceback" not in stderr
     assert eventually(lambda: not alive(int((folder / "asked").read_text())))
     assert before + steps(drive("--state", "s", *sensor(30), cwd=folder).stdout) == whole  # tick 12 was asked again
 
@@ -201,7 +201,7 @@ READ = "import sys; sys.stdin.readline(); "
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         ([*PYTHON, READ + "sys.exit(3)"], "the sensor exited with code 3."),
         ([*PYTHON, READ + "import os; os.kill(os.getpid(), 9)"], "the sensor was killed by SIGKILL."),
@@ -227,10 +227,10 @@ READ = "import sys; sys.stdin.readline(); "
         (["./nosuch"], "cannot run './nosuch': No such file or directory."),
     ],
 )
-def test_a_sensor_that_fails_is_reported_and_the_state_saved(command: list[str], said: str, folder: Path) -> None:
+def test_a_sensor_that_fails_is_reported_and_the_state_saved(command: list[str], message: str, folder: Path) -> None:
     done = drive("--state", "s", "--timeout", "1", "--", *command, cwd=folder)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert "is saved in s." in done.stderr
     assert "Traceback" not in done.stderr
     kept = len(steps(done.stdout))
@@ -295,11 +295,11 @@ def test_states_that_do_not_fit_are_refused(folder: Path) -> None:
     assert "s was saved with another configuration, and its 3 ticks are only valid with" in done.stderr
     (folder / "mf.toml").write_text(WALK + '[data]\nunit = "m"\n')  # which bears on no decision
     assert drive("--state", "s", "--ticks", "1", *sensor(9), cwd=folder).returncode == 0
-    for data, said in ((b"rubbish", "is not a state"), (saved[:-5], "truncated"), (b"", "is not a state")):
+    for data, message in ((b"rubbish", "is not a state"), (saved[:-5], "truncated"), (b"", "is not a state")):
         (folder / "s").write_bytes(data)
         done = drive("--state", "s", *sensor(9), cwd=folder)
         assert done.returncode == 1
-        assert said in done.stderr
+        assert message in done.stderr
         assert (folder / "s").read_bytes() == data  # and is left as it was
 
 
@@ -316,17 +316,17 @@ def test_usage(folder: Path) -> None:
     assert "Error: cannot save the state in no/where: No such file or directory" in done.stderr
 
 
-def test_a_reader_that_leaves_misses_no_step(folder: Path) -> None:
+def test_no_step_is_lost_when_the_pipe_is_closed(folder: Path) -> None:
     """The step nobody took is made again by the next run."""
     waits = "while asked['tick'] == 3 and not os.path.exists('gone'): time.sleep(0.01)"
     (folder / "waiting.py").write_text("import os\n" + SENSOR.replace("time.sleep(pause)", waits))
     with running("--state", "s", "--", sys.executable, "waiting.py", "9", cwd=folder) as child:
         assert child.stdout is not None
         assert child.stderr is not None
-        told = [json.loads(child.stdout.readline())["tick"] for _ in range(3)]
+        ticks = [json.loads(child.stdout.readline())["tick"] for _ in range(3)]
         child.stdout.close()
         (folder / "gone").touch()
         assert child.wait(PATIENCE) == 0
         assert child.stderr.read() == ""
     after = steps(drive("--state", "s", *sensor(9), cwd=folder).stdout)
-    assert told + [step["tick"] for step in after] == list(range(9))
+    assert ticks + [step["tick"] for step in after] == list(range(9))

@@ -36,20 +36,20 @@ def within(rate: float, expected: float, trials: int) -> bool:
 
 @pytest.mark.parametrize("df", [1, 2, 3, 7, 29, 400, 1e5])
 @pytest.mark.parametrize("p", [0.001, 0.025, 0.3, 0.6, 0.95, 0.995, 0.9999])
-def test_quantiles_are_scipys(df, p):
+def test_quantiles_equal_scipy(df, p):
     assert student(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-9)
     assert chi_square(p, df) == pytest.approx(stats.chi2.ppf(p, df), rel=1e-9)
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2, 3), (40, 0.5), (300, 700)])
-def test_incomplete_functions_are_scipys(a, b):
+def test_incomplete_functions_equal_scipy(a, b):
     for x in [0.0, 0.01, 0.3, 0.7, 0.99, 1.0]:
         assert beta_cdf(a, b, x) == pytest.approx(special.betainc(a, b, x), rel=1e-10, abs=1e-300)
     for x in [0.0, 0.1 * a, a, 3.0 * a]:
         assert gamma_cdf(a, x) == pytest.approx(special.gammainc(a, x), rel=1e-10)
 
 
-def test_wilson_is_scipys():
+def test_wilson_equals_scipy():
     for k, n in [(0, 10), (3, 10), (10, 10), (370, 400)]:
         want = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
         assert wilson(k, n, 0.9) == pytest.approx((want.low, want.high), abs=1e-12)
@@ -93,7 +93,7 @@ def test_gaussian_interval_covers_whatever_the_correlation(how, correlation):
     assert hit / trials <= 0.95
 
 
-def test_gaussian_interval_is_pitman_and_morgans():
+def test_gaussian_interval_is_that_of_pitman_and_morgan():
     """Inverting their test by brute force: high / k + low and high / k - low are uncorrelated at k^2 = the ratio."""
     rng = np.random.default_rng(8)
     n = 41
@@ -107,7 +107,7 @@ def test_gaussian_interval_is_pitman_and_morgans():
         assert p == pytest.approx(0.05, rel=1e-6)
 
 
-def test_gaussian_interval_bears_heavy_tails():
+def test_gaussian_interval_covers_with_heavy_tails():
     rng = np.random.default_rng(3)
     trials, hit = 600, 0
     for _ in range(trials):
@@ -133,10 +133,10 @@ def test_a_bias_counts_as_error_where_the_truth_is_known():
     assert gaussian_zeta(high, low + 1.0, truth=signal).value == pytest.approx(0.5, abs=0.02)
 
 
-def test_simulated_streams_come_back():
+def test_zeta_of_simulated_streams_is_recovered():
     model = mf.Gaussian(0, 9, 2.0)
-    ways = [mf.Fidelity("low", zeta=0.2, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
-    stream = simulate.gaussian(model, ways, 1 / 50, ticks=2000, seed=3)
+    fidelities = [mf.Fidelity("low", zeta=0.2, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
+    stream = simulate.gaussian(model, fidelities, 1 / 50, ticks=2000, seed=3)
     label = np.searchsorted(stream.changes, np.arange(2000), side="right")
     low, high = stream.table.T
     for given in ({"truth": stream.theta}, {"regimes": label}, {"noise_var": 2.0}):
@@ -155,7 +155,7 @@ def test_gaussian_zeta_is_at_most_one():
 
 @pytest.mark.parametrize("how", ["truth", "regimes", "noise_var"])
 @pytest.mark.parametrize("stuck", ["constant", "random"])
-def test_a_low_fidelity_that_does_not_follow_is_refused(how, stuck):
+def test_an_uncorrelated_low_fidelity_is_refused(how, stuck):
     rng = np.random.default_rng(7)
     high, _, signal, label = pairs(rng, 200, 0.5, regimes=20)
     low = np.zeros(200) if stuck == "constant" else rng.normal(size=200)
@@ -164,7 +164,7 @@ def test_a_low_fidelity_that_does_not_follow_is_refused(how, stuck):
         gaussian_zeta(high, low, **{how: given})
 
 
-def test_a_signal_that_does_not_move_refuses_nobody():
+def test_a_constant_signal_is_not_refused():
     rng = np.random.default_rng(9)
     high, low = rng.normal(size=400), 2.0 * rng.normal(size=400)
     for given in ({"truth": np.zeros(400)}, {"regimes": np.repeat(np.arange(20), 20)}, {"noise_var": 1.0}):
@@ -248,9 +248,9 @@ def test_information_is_the_fisher_information_kept():
 
 
 @pytest.mark.parametrize("low", ["flip", "miss"])
-def test_simulated_zeros_and_ones_come_back(low):
-    ways = [mf.Fidelity("low", zeta=0.49, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
-    stream = simulate.bernoulli(mf.Bernoulli(1, 1), ways, 1 / 50, ticks=4000, seed=5, low=low)
+def test_zeta_of_simulated_binary_streams_is_recovered(low):
+    fidelities = [mf.Fidelity("low", zeta=0.49, cost=1), mf.Fidelity("high", zeta=1, cost=9)]
+    stream = simulate.bernoulli(mf.Bernoulli(1, 1), fidelities, 1 / 50, ticks=4000, seed=5, low=low)
     if low == "flip":
         found = bernoulli_zeta(stream.table[:, 1], stream.table[:, 0], "information")
         assert found.low < 0.49 < found.high
@@ -263,7 +263,7 @@ def test_simulated_zeros_and_ones_come_back(low):
         assert found.low < 0.49 * (theta**2).mean() / theta.mean() < found.high
 
 
-def test_truth_takes_the_place_of_the_high_fidelity():
+def test_truth_replaces_the_high_fidelity():
     rng = np.random.default_rng(12)
     truth = rng.random(5000) < 0.5
     high, low = (truth ^ (rng.random(5000) < error) for error in (0.1, 0.3))
@@ -289,7 +289,7 @@ def test_always_zero_is_refused_however_accurate(method):
         bernoulli_zeta(high, np.zeros(1000), method)
 
 
-def test_the_difference_of_rates_is_newcombes():
+def test_the_difference_of_rates_is_that_of_newcombe():
     """His example (1998), 56 of 70 against 48 of 80, method 10: 0.0524 to 0.3339; here upside down."""
     reference = np.repeat([1, 0], [80, 70])
     low = np.concatenate([np.arange(80) < 48, np.arange(70) < 56])
@@ -298,7 +298,7 @@ def test_the_difference_of_rates_is_newcombes():
     assert bernoulli_zeta(1 - reference, low, "tpr").value == pytest.approx(0.8)
 
 
-def test_chance_is_refused_at_the_level_asked_for():
+def test_chance_is_refused_at_the_given_level():
     refused = 0
     rng = np.random.default_rng(14)
     for _ in range(1000):
@@ -441,24 +441,24 @@ def test_a_low_fidelity_that_is_or_gets_worse_is_found(method, good):
 
 def test_the_warning_comes_once_and_stays():
     guard = guard_of("accuracy", 0.9)
-    said = [guard.observe(1, 0) for _ in range(20)]
-    (warning,) = [w for w in said if w is not None]
+    warnings = [guard.observe(1, 0) for _ in range(20)]
+    (warning,) = [w for w in warnings if w is not None]
     assert isinstance(warning, ShadowWarning)
     assert isinstance(warning, UserWarning)
     assert guard.warning is warning
     assert warning.declared == 0.9
     assert warning.odds >= 100
-    assert warning.pairs == said.index(warning) + 1
+    assert warning.pairs == warnings.index(warning) + 1
 
 
-def test_a_declared_one_is_contradicted_by_one_difference():
+def test_a_declared_zeta_of_one_is_contradicted_by_one_difference():
     guard = guard_of("accuracy", 1.0)
     assert all(guard.observe(x, x) is None for x in [0, 1] * 200)
     assert guard.observe(1, 0) is not None
     json.dumps(guard.spec(), allow_nan=False)
 
 
-def test_pairs_that_show_nothing_do_not_count():
+def test_uninformative_pairs_do_not_count():
     guard = guard_of("tpr", 0.8)
     for pair in [(0, 1), (0, 0), (None, 1), (1, None), (math.nan, 1)]:
         assert guard.observe(*pair) is None
@@ -468,7 +468,7 @@ def test_pairs_that_show_nothing_do_not_count():
     assert guard.pairs == 1
 
 
-def test_an_outrageous_difference_does_not_overflow():
+def test_a_huge_difference_does_not_overflow():
     guard = guard_of("gaussian", 0.5)
     assert guard.observe(1e200, 0.0) is not None
     assert guard.observe(0.0, 0.0) is None
@@ -476,7 +476,7 @@ def test_an_outrageous_difference_does_not_overflow():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_saved_guard_goes_on_alike(method):
+def test_a_saved_guard_continues_identically(method):
     rng = np.random.default_rng(20)
     high, low = shadows(rng, method, 0.3, 400)
     whole, first = guard_of(method, 0.6), guard_of(method, 0.6)
@@ -653,7 +653,7 @@ def test_measured_time_arguments(change, message):
         measured_time(**({"observe": abs, "raws": [1]} | change))
 
 
-def test_the_least_repeats_named_suffice():
+def test_the_minimum_of_repeats_in_the_message_suffices():
     for level in (0.5, 0.9, 0.95, 0.99):
         least = math.ceil(1.0 - math.log2(1.0 - level))
         measured_time(abs, [1], repeats=least, level=level)
@@ -711,7 +711,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("t", [1, 2, 17])
-def test_the_operations_of_a_decision_by_doing_them(t):
+def test_the_operations_of_a_decision_are_counted(t):
     rng = np.random.default_rng(24)
     zeta = 0.7
     stats_ = [(Counted(a), Counted(b)) for a, b in rng.uniform(0.5, 5, size=(t, 2))]

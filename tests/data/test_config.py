@@ -58,7 +58,7 @@ def test_round_trips(given: dict[str, Any]) -> None:
     assert max(map(len, noted.splitlines())) < 130
 
 
-def test_a_detector_is_what_its_parts_say() -> None:
+def test_a_config_and_its_parts_make_the_same_detector() -> None:
     config = Config.parse(WALK)
     detector = config.detector(observers={"gps": lambda raw: raw[1], "imu": lambda raw: raw[0]})
     twin = mf.Detector(
@@ -101,7 +101,7 @@ def test_every_model_and_policy_has_a_kind() -> None:
 
 
 @pytest.mark.parametrize("case", [*CASES, *VECTORS], ids=lambda case: case.name)
-def test_every_model_that_is_tested_can_be_written_down(case: Case) -> None:
+def test_every_tested_model_can_be_written_to_a_config(case: Case) -> None:
     model = case.model()
     if type(model).spec is mf.Model.spec:
         assert snake(type(model).__name__) not in model_kinds()
@@ -167,9 +167,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), BAD)
-def test_a_bad_value_is_named(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("change", "message"), BAD)
+def test_a_bad_value_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         Config.parse(WALK | change)
 
 
@@ -191,7 +191,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(WALK)), JSON, st.sampled_from([None, *WALK["model"], *WALK["policy"], "within"]))
-def test_nothing_but_a_config_or_a_config_error(key: str, value: Any, inner: str | None) -> None:
+def test_any_input_is_a_config_or_a_config_error(key: str, value: Any, inner: str | None) -> None:
     changed: Any = value if inner is None or not isinstance(WALK[key], dict) else WALK[key] | {inner: value}
     try:
         config = Config.parse(WALK | {key: changed})
@@ -216,7 +216,7 @@ def test_load_names_the_file(tmp_path: Path) -> None:
         Config.load(path)
 
 
-def test_the_digest_is_of_what_bears_on_decisions() -> None:
+def test_the_digest_covers_what_affects_decisions() -> None:
     digest = Config.parse(WALK).digest()
     assert Config.parse(WALK | {"data": {}}).digest() == digest
     assert Config.parse(WALK | {"seed": 4}).digest() != digest

@@ -1,4 +1,4 @@
-"""The real streams: what they hold, and that nothing but their readings was learnt from them."""
+"""The real streams: their contents, and that only their readings were used."""
 
 import dataclasses
 import sys
@@ -50,7 +50,7 @@ def stream(request):
 # every stream
 
 
-def test_every_stream_can_be_run_as_it_comes(stream):
+def test_every_stream_can_be_run_without_options(stream):
     cost = [f.cost for f in stream.fidelities]
     assert cost == sorted(cost)
     assert len(set(cost)) == len(cost)
@@ -66,7 +66,7 @@ def test_every_stream_can_be_run_as_it_comes(stream):
         assert trace.cost.sum() == pytest.approx(f.cost * len(stream.table))
 
 
-def test_the_dearest_reading_is_nearer_to_the_truth_than_the_cheapest(stream):
+def test_the_most_expensive_reading_is_closer_to_the_truth_than_the_cheapest(stream):
     if isinstance(stream.model, mf.Gaussian):
         assert stream.truth is None  # nobody knows the runner's true pace
         return
@@ -75,7 +75,7 @@ def test_the_dearest_reading_is_nearer_to_the_truth_than_the_cheapest(stream):
     assert error[-1] < 0.4
 
 
-def test_a_binary_stream_holds_zeros_and_ones(stream):
+def test_a_binary_stream_contains_zeros_and_ones(stream):
     if isinstance(stream.model, mf.Bernoulli):
         assert set(np.unique(stream.table)) == {0.0, 1.0}
         assert set(np.unique(stream.truth)) == {0.0, 1.0}
@@ -97,7 +97,7 @@ def test_changes_are_where_theta_or_the_label_moves(stream):
         ("changes", np.array([5, 171]), "changes must lie in 1..170"),
     ],
 )
-def test_a_stream_that_does_not_fit_together_is_refused(field, value, message):
+def test_an_inconsistent_stream_is_refused(field, value, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(camvid_fence(), **{field: value})
 
@@ -205,7 +205,7 @@ def test_camvid_counts():
     assert [f.cost for f in stream.fidelities] == [0.224, 0.407, 0.642, 1.012]
 
 
-def test_camvid_numbers_have_not_moved():
+def test_camvid_numbers_are_unchanged():
     right = (camvid_fence().table == camvid_fence().truth[:, None]).sum(axis=0)
     assert right.tolist() == [110, 134, 130, 127]
     agree = np.array([121, 119, 125, 163]) / 163
@@ -234,7 +234,7 @@ def test_camvid_learns_nothing_from_the_stream(monkeypatch, zeta):
     assert (after.hazard, repr(after.model)) == (before.hazard, repr(before.model))
 
 
-def test_camvid_does_learn_from_the_tuning_frames(monkeypatch):
+def test_camvid_is_tuned_on_the_tuning_frames(monkeypatch):
     frames, before = CAMVID._read(), camvid_fence()
     network = frames.network.copy()
     network[~frames.stream] = np.random.default_rng(0).random(((~frames.stream).sum(), 4))
@@ -244,7 +244,7 @@ def test_camvid_does_learn_from_the_tuning_frames(monkeypatch):
     assert (after.table != before.table).any()
 
 
-def test_camvid_hazard_is_that_of_the_tuning_sequence_with_a_frame_a_second():
+def test_camvid_hazard_is_that_of_the_tuning_sequence_at_one_frame_per_second():
     frames = CAMVID._read()
     # rows in file order: 0001TP, then the others
     names = [line.split(",")[0] for line in CAMVID.shipped("camvid_fence.csv").read_text().splitlines()[1:]]
@@ -270,7 +270,7 @@ def test_toycar_costs_are_the_windows_times_the_autoencoder():
     assert [f.cost for f in toycar(1, seed=0).fidelities] == [macs, 4 * macs, 16 * macs, 196 * macs]
 
 
-def test_toycar_is_its_seed():
+def test_toycar_is_determined_by_its_seed():
     one, same, other = toycar(2, seed=5), toycar(2, seed=5), toycar(2, seed=6)
     assert (one.table == same.table).all()
     assert (one.theta == same.theta).all()
@@ -278,7 +278,7 @@ def test_toycar_is_its_seed():
     assert one.fidelities == other.fidelities  # held out: no part of the draw
 
 
-def test_toycar_length_and_hazard_are_as_asked():
+def test_toycar_length_and_hazard_are_as_requested():
     stream = toycar(1, seed=0, ticks=3000, hazard=0.1)
     assert stream.table.shape == (3000, 4)
     assert stream.hazard == 0.1
@@ -287,7 +287,7 @@ def test_toycar_length_and_hazard_are_as_asked():
 
 @pytest.mark.parametrize("machine", [1, 2, 3, 4])
 @pytest.mark.parametrize("zeta", ["tpr", "information"])
-def test_toycar_learns_nothing_from_the_clips_heard(monkeypatch, machine, zeta):
+def test_toycar_learns_nothing_from_the_clips_of_the_stream(monkeypatch, machine, zeta):
     clips, before = TOYCAR._read(), toycar(machine, seed=1, zeta=zeta)
     score = clips.score.copy()
     heard = np.zeros(821, bool)
@@ -321,7 +321,7 @@ def test_toycar_reads_only_the_windows_it_pays_for(monkeypatch, column, windows)
     assert (toycar(4, seed=1).table[:, column] != before.table[:, column]).any()
 
 
-def test_toycar_numbers_have_not_moved():
+def test_toycar_numbers_are_unchanged():
     found = [[round(f.zeta, 3) for f in toycar(m, seed=0).fidelities] for m in (1, 2, 3, 4)]
     assert found == [
         [0.75, 0.85, 0.9, 1.0],
@@ -340,7 +340,7 @@ def test_toycar_has_four_machines(machine):
 # run_log
 
 
-def test_run_log_is_rivers(river):
+def test_run_log_equals_rivers_dataset(river):
     source = river.RunLog()
     stream = run_log()
     assert len(stream.table) == source.n_samples == 376
@@ -415,7 +415,7 @@ def test_digits_networks_read_parity(sklearn):
     assert right[1] > 0.95
 
 
-def test_digits_is_its_seed_and_trains_once(sklearn):
+def test_digits_is_determined_by_its_seed_and_trains_once(sklearn):
     one, same, other = digits(seed=5), digits(seed=5), digits(seed=6)
     assert (one.table == same.table).all()
     assert (one.truth != other.truth).any()

@@ -57,7 +57,7 @@ def test_noise_is_found_through_changes_of_level(scale: float) -> None:
     assert noise_var == pytest.approx(scale**2 * noise_of(values)[0], rel=1e-9)
 
 
-def test_noise_of_readings_that_hardly_move() -> None:
+def test_noise_of_nearly_constant_readings() -> None:
     noise_var, why = noise_of([5, 5, 5, 7, 5, 5, 5, 5, 5])
     assert noise_var == pytest.approx((2 * 2 + 2 * 2) / 8 / 2)
     assert "most readings equal the previous one" in why
@@ -147,7 +147,7 @@ def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
 
 
 @pytest.mark.parametrize("overlap", [0, 1, 2, 3, 10, 29])
-def test_readings_that_hardly_ever_overlap_are_judged_each_by_its_own_column(overlap: int) -> None:
+def test_columns_that_rarely_overlap_are_estimated_separately(overlap: int) -> None:
     cells = apart(overlap)
     config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert [f.name for f in config.fidelities] == ["rough", "fine"]
@@ -164,10 +164,10 @@ def test_enough_overlap_is_used_as_pairs() -> None:
     assert config.fidelities[0].zeta == pytest.approx(0.0625, rel=0.25)
 
 
-@pytest.mark.parametrize("held", [1, 3, 400])
-def test_a_column_whose_noise_cannot_be_told_gets_a_placeholder(held: int) -> None:
+@pytest.mark.parametrize("constant", [1, 3, 400])
+def test_a_column_whose_noise_cannot_be_estimated_gets_a_placeholder(constant: int) -> None:
     fine = [str(x) for x in np.random.default_rng(1).normal(7.0, 0.1, 400)]
-    cells = {"rough": ["7.0"] * held + [""] * (400 - held), "fine": fine}
+    cells = {"rough": ["7.0"] * constant + [""] * (400 - constant), "fine": fine}
     config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
     assert [f.name for f in config.fidelities] == ["rough", "fine"]  # nor is it the best for its placeholder
     assert config.fidelities[0].zeta == 0.5
@@ -217,7 +217,7 @@ def test_zeros_and_ones() -> None:
     assert "Left out: column 'heat', it is not all zeros and ones" in notes[""]
 
 
-def test_the_example_runs_as_it_is(tmp_path: Path) -> None:
+def test_the_example_runs_unchanged(tmp_path: Path) -> None:
     config, notes = template()
     path = tmp_path / "mf.toml"
     path.write_text(config.to_toml(notes))
@@ -259,8 +259,8 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert new.model["mean"] == pytest.approx(data["gps"].mean(), rel=1e-3)
     assert new.policy is not None
     assert new.policy["kind"] == "net"
-    held = mf.run(new.detector(), np.stack([data["imu"], data["gps"]], axis=1))
-    assert held.spent / 1000 == pytest.approx(1 + 0.3 * 39, rel=0.1)
+    trace = mf.run(new.detector(), np.stack([data["imu"], data["gps"]], axis=1))
+    assert trace.spent / 1000 == pytest.approx(1 + 0.3 * 39, rel=0.1)
     assert mfbocd("calibrate", "walk.csv", "-c", "mf.toml", "--out", "new.toml", cwd=tmp_path).returncode == 2
 
 
@@ -276,7 +276,7 @@ def test_init_and_calibrate_print_only_toml(tmp_path: Path) -> None:
     assert Config.load(tmp_path / "new.toml").policy == Config.load(tmp_path / "mf.toml").policy
 
 
-def test_refusals_are_plain(tmp_path: Path) -> None:
+def test_refusals_have_clear_messages(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     data = walk()
     csv(tmp_path / "stuck.csv", {"imu": rng.normal(0, 1, 1000), "gps": data["gps"]})
@@ -326,7 +326,7 @@ def test_a_bernoulli_prior_of_largest_evidence() -> None:
     assert evidence[1] > evidence[0]
 
 
-def test_what_cannot_be_told_is_kept_or_refused() -> None:
+def test_what_cannot_be_estimated_is_kept_or_refused() -> None:
     rng = np.random.default_rng(4)
     config = Config.parse({"model": {"kind": "gaussian"}, "fidelity": [{"name": "a", "zeta": 1, "cost": 1}]})
     flat = recalibrate(config, {"a": rng.normal(3, 2, 500)})

@@ -44,7 +44,7 @@ def kinds(make: Callable[[Rng], Array], streams: int = 20) -> list[str]:
     return [guess_model(make(np.random.default_rng(seed))).model["kind"] for seed in range(streams)]
 
 
-def said(x: Array) -> str:
+def reason(x: Array) -> str:
     return guess_model(x).reasons["kind"]
 
 
@@ -56,18 +56,18 @@ def detector(x: Array) -> mf.Detector:
 
 
 @pytest.mark.parametrize("scale", [0.5, 3.0, 30.0, 1000.0])
-def test_counts_are_a_poissons(scale: float) -> None:
+def test_counts_are_poisson(scale: float) -> None:
     assert kinds(lambda rng: rng.poisson(rates(rng, scale)).astype(float)).count("poisson") == 20
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_waiting_times_are_an_exponentials(scale: float) -> None:
+def test_waiting_times_are_exponential(scale: float) -> None:
     assert kinds(lambda rng: rng.exponential(rates(rng, scale))).count("exponential") >= 19
     assert kinds(lambda rng: np.rint(rng.exponential(rates(rng, 50.0)))).count("exponential") >= 18
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_numbers_are_a_gaussians_whatever_their_noise_looks_like(scale: float) -> None:
+def test_real_numbers_are_gaussian_whatever_their_noise(scale: float) -> None:
     # one steady stream in a hundred is called unsteady
     assert kinds(lambda rng: scale * (levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
     assert kinds(lambda rng: scale * (levels(rng) + rng.standard_t(3, TICKS))).count("gaussian") >= 19
@@ -81,12 +81,12 @@ def test_noise_that_grows_is_unknown() -> None:
     assert kinds(louder(4.0)).count("gaussian_unknown") == 20
     assert kinds(louder(1.2)).count("gaussian") >= 19
     x = louder(4.0)(np.random.default_rng(0))
-    assert "; their noise is not constant" in said(x)
+    assert "; their noise is not constant" in reason(x)
     x[50] = 1e9
     assert guess_model(x).model["kind"] == "gaussian_unknown"
 
 
-def test_another_unit_and_another_zero_are_the_same_numbers() -> None:
+def test_unit_and_offset_do_not_matter() -> None:
     sd = np.repeat([1.0, 3.0], TICKS // 2)
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -102,29 +102,29 @@ def test_another_unit_and_another_zero_are_the_same_numbers() -> None:
     assert guess_model(-x).model["kind"] == "gaussian"
 
 
-def test_whole_numbers_that_are_no_counts() -> None:
+def test_integers_that_are_not_counts() -> None:
     assert kinds(lambda rng: np.rint(200.0 + levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
     rng = np.random.default_rng(1)
-    assert said(np.rint(1012 + rng.normal(size=TICKS))) == (
+    assert reason(np.rint(1012 + rng.normal(size=TICKS))) == (
         "whole numbers, but their variance within a level is 0.0011 times their mean (about 1 for counts)"
     )
     bursts = rng.negative_binomial(10, 0.25, TICKS).astype(float)  # variance 4 times the mean
     assert guess_model(bursts).model == guess_basic_model(bursts).model
     assert (
-        said(bursts)
+        reason(bursts)
         == "whole numbers, but their variance within a level is 4.1 times their mean (about 1 for counts)"
     )
     for labels in range(3, 12):
         assert guess_model(rng.integers(0, labels, TICKS)).model["kind"] == "gaussian", labels
     assert kinds(lambda rng: rng.integers(1, 7, TICKS).astype(float)) == ["gaussian"] * 20
-    assert said(np.resize([0.0, 2.0, 1.0], 60)).startswith(
+    assert reason(np.resize([0.0, 2.0, 1.0], 60)).startswith(
         "whole numbers, but 33% of them equal the largest, 2: labels"
     )
     assert guess_model(rng.poisson(3, TICKS) - 1.0).model["kind"] == "gaussian"
     assert guess_model(10.0 * rng.poisson(3, TICKS)).model["kind"] == "gaussian"
 
 
-def test_positive_numbers_that_are_no_waiting_times() -> None:
+def test_positive_numbers_that_are_not_waiting_times() -> None:
     assert "exponential" not in kinds(lambda rng: rng.random(TICKS))
     assert "exponential" not in kinds(lambda rng: rng.gamma(2.0, rates(rng, 1.0)))
     assert "exponential" not in kinds(lambda rng: rng.gamma(0.5, rates(rng, 1.0)))
@@ -133,7 +133,7 @@ def test_positive_numbers_that_are_no_waiting_times() -> None:
     assert guess_model(rng.choice([0.1, 1.0], TICKS)).model["kind"] == "gaussian"  # varies as much, but not so
 
 
-def test_one_reading_that_cannot_be_is_enough() -> None:
+def test_one_impossible_reading_excludes_a_family() -> None:
     rng = np.random.default_rng(4)
     for x, odd in ((rng.poisson(3.0, TICKS).astype(float), -1.0), (rng.poisson(3.0, TICKS).astype(float), 2.5)):
         assert guess_model(x).model["kind"] == "poisson"
@@ -143,11 +143,11 @@ def test_one_reading_that_cannot_be_is_enough() -> None:
     assert guess_model(np.insert(waits, 300, -1e-9)).model["kind"] == "gaussian"
 
 
-def test_a_few_readings_are_as_they_were() -> None:
+def test_few_readings_keep_the_default_family() -> None:
     rng = np.random.default_rng(3)
     assert guess_model(rng.poisson(4, 29)).model["kind"] == "gaussian"
     assert guess_model(rng.exponential(size=99)).model["kind"] == "gaussian"
-    assert said(np.array([3.0, 5.0])) == "some of the 2 readings are neither 0 nor 1"
+    assert reason(np.array([3.0, 5.0])) == "some of the 2 readings are neither 0 nor 1"
     gaps = rng.poisson(4, 300).astype(float)
     holes = np.insert(gaps, [0, 100, 300], np.nan)
     assert guess_model(holes) == guess_model(gaps)
@@ -170,7 +170,7 @@ def test_the_scatter_does_not_depend_on_the_levels() -> None:
     assert exponential_distance(np.zeros(5)) == exponential_distance(np.ones(5)) == 1.0
 
 
-def test_steady_noise_is_seldom_called_unsteady() -> None:
+def test_constant_noise_is_rarely_classified_as_varying() -> None:
     rng = np.random.default_rng(6)
     for draw in (rng.normal, rng.laplace, rng.standard_cauchy):
         assert sum(noise_ratio(draw(size=300)) > 1.0 for _ in range(400)) <= 12  # of 4 to be expected
@@ -178,14 +178,14 @@ def test_steady_noise_is_seldom_called_unsteady() -> None:
     assert noise_ratio(rng.normal(size=59)) == noise_ratio(np.zeros(200)) == 1.0
 
 
-def test_loud_noise_is_measured() -> None:
+def test_large_noise_is_measured() -> None:
     rng = np.random.default_rng(7)
     for times in (3.0, 10.0):
         found = [noise_ratio(rng.normal(size=900) * np.repeat([1.0, times], 450)) for _ in range(20)]
         assert np.mean(found) == pytest.approx(times, rel=0.35)  # the tenths at either end lie apart by chance too
     still = np.concatenate([np.full(90, 2.0), rng.normal(size=200)])
     assert noise_ratio(still) == np.inf
-    assert said(still).endswith("its standard deviation is 0 at times")
+    assert reason(still).endswith("its standard deviation is 0 at times")
 
 
 # --- the prior -----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_a_poissons_prior_is_wide() -> None:
     assert set(guess.reasons) == {"kind", "shape", "rate"}
 
 
-def test_an_exponentials_prior_bears_a_gross_error() -> None:
+def test_an_exponential_prior_tolerates_a_gross_error() -> None:
     x = np.random.default_rng(10).exponential(3.0, 500)
     x[77] = 1e9
     guess = guess_model(x)
@@ -214,7 +214,7 @@ def test_an_exponentials_prior_bears_a_gross_error() -> None:
     assert set(guess.reasons) == {"kind", "shape", "rate"}
 
 
-def test_an_unknown_noise_is_expected_as_it_was() -> None:
+def test_an_unknown_noise_has_a_prior_at_the_observed_noise() -> None:
     rng = np.random.default_rng(11)
     x = rng.normal(size=600) * np.repeat([1.0, 5.0], 300)
     plain, guess = guess_basic_model(x).model, guess_model(x)
@@ -266,7 +266,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert recalibrated.exit_code == 0, recalibrated.output
 
 
-def test_counts_that_swing_are_told_what_bridges_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oscillating_rate_has_advice_in_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(17).poisson(np.resize(np.repeat([2.0, 40.0], 12), 480))
     Path("calls.csv").write_text("".join(f"{count}\n" for count in x))
@@ -276,7 +276,7 @@ def test_counts_that_swing_are_told_what_bridges_them(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("kind", ["exponential", "gaussian_unknown"])
-def test_a_config_of_one_column_is_read_as_it_was_guessed(kind: str) -> None:
+def test_a_config_of_one_column_loads_as_guessed(kind: str) -> None:
     rng = np.random.default_rng(14)
     x = rng.exponential(2.0, 400) if kind == "exponential" else 1e3 + rng.normal(size=400) * np.repeat([1, 6], 200)
     found = classify_columns([Chunk("line", range(2, 402), {"x": list(map(str, x))})], ["x"])
@@ -290,7 +290,7 @@ def test_a_config_of_one_column_is_read_as_it_was_guessed(kind: str) -> None:
     assert {f"model.{name}" for name in guess.reasons} <= set(notes)
 
 
-def test_several_columns_stay_a_gaussians_and_are_told_so() -> None:
+def test_several_columns_are_gaussian_and_a_note_says_so() -> None:
     rng = np.random.default_rng(15)
     good = rng.poisson(np.repeat([4.0, 9.0, 20.0], 200)).astype(float)
     columns = {"rough": good + rng.normal(0.0, 5.0, 600), "good": good}
@@ -305,7 +305,7 @@ def test_several_columns_stay_a_gaussians_and_are_told_so() -> None:
     assert "CAREFUL" not in notes["model.kind"]
 
 
-def test_thirty_readings_of_an_adapter_are_not_judged() -> None:
+def test_adapters_do_not_guess_a_family() -> None:
     rng = np.random.default_rng(16)
     for x in (rng.poisson(4, 400), rng.exponential(size=400)):
         assert isinstance(model_for(x), mf.GaussianUnknown)

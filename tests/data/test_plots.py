@@ -25,19 +25,19 @@ from mfbocd.trace.plots.timeline import Timeline
 
 pytestmark = pytest.mark.slow
 
-WAYS = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
+FIDELITIES = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
 MODEL = mf.Gaussian(0, 9, 1)
 TICKS = 240
 
 
 @pytest.fixture(scope="module")
 def stream() -> mf.simulate.Stream:
-    return mf.simulate.gaussian(MODEL, WAYS, hazard=1 / 60, ticks=TICKS, seed=5)
+    return mf.simulate.gaussian(MODEL, FIDELITIES, hazard=1 / 60, ticks=TICKS, seed=5)
 
 
 @pytest.fixture(scope="module")
 def trace(stream: mf.simulate.Stream) -> mf.Trace:
-    detector = mf.Detector(MODEL, WAYS, hazard=1 / 60, policy=mf.Budget(4.0))
+    detector = mf.Detector(MODEL, FIDELITIES, hazard=1 / 60, policy=mf.Budget(4.0))
     mf.run(detector, np.zeros((3, 2)))
     return mf.run(detector, stream.table, detail=True)
 
@@ -73,7 +73,7 @@ def test_every_reading_is_drawn_at_its_fidelity(axis: Axes, trace: mf.Trace) -> 
     assert (line(axis, "imu").get_marker(), line(axis, "gps").get_marker()) == ("x", "o")
 
 
-def test_prediction_stands_where_its_reading_does(axis: Axes, trace: mf.Trace) -> None:
+def test_a_prediction_is_drawn_at_the_tick_of_its_reading(axis: Axes, trace: mf.Trace) -> None:
     plots.data(axis, trace)
     x, y = points(axis, "predicted mean")
     np.testing.assert_array_equal(x, np.arange(TICKS) + 4)  # made after tick t, of t + 1
@@ -85,11 +85,11 @@ def test_the_band_is_the_detectors_interval(axis: Axes, stream: mf.simulate.Stre
     bands = [c for c in axis.collections if isinstance(c, PolyCollection) and c.get_label() == "90% band"]
     assert len(bands) == 1
     corners = bands[0].get_paths()[0].vertices
-    detector = mf.Detector(MODEL, WAYS, hazard=1 / 60, policy=mf.Budget(4.0))
+    detector = mf.Detector(MODEL, FIDELITIES, hazard=1 / 60, policy=mf.Budget(4.0))
     for row in np.zeros((3, 2)):
         detector.update(float(row[0]), detector.choose())
     for t, row in enumerate(stream.table):
-        detector.update(float(row[trace.choice[t]]), WAYS[trace.choice[t]])
+        detector.update(float(row[trace.choice[t]]), FIDELITIES[trace.choice[t]])
         if t in (0, 100, 200):
             here = corners[corners[:, 0] == t + 4, 1]
             assert (here.min(), here.max()) == pytest.approx(detector.interval(0.9), rel=1e-9)
@@ -108,16 +108,16 @@ def test_missing_readings_are_ticks_on_the_edge_and_never_zeros(axis: Axes) -> N
     assert axis.get_ylim()[0] > 3.0
 
 
-def test_time_that_merely_passed_is_no_reading(axis: Axes) -> None:
-    detector = mf.Detector(MODEL, WAYS, missing="skip")
+def test_a_tick_without_a_reading_is_not_drawn_as_one(axis: Axes) -> None:
+    detector = mf.Detector(MODEL, FIDELITIES, missing="skip")
     trace = mf.Trace.of([detector.update(1.0, "imu"), detector.update(None)], detector)
     plots.data(axis, trace)
     assert [len(points(axis, name)[0]) for name in ("imu", "gps", "no reading")] == [1, 0, 1]
 
 
-def test_zeros_and_ones_lie_in_rows_of_their_own(axis: Axes) -> None:
+def test_binary_readings_are_drawn_in_two_rows(axis: Axes) -> None:
     table = np.random.default_rng(0).integers(0, 2, size=(60, 2)).astype(float)
-    trace = mf.run(mf.Detector(mf.Bernoulli(1, 1), WAYS, policy=mf.Random(), seed=1), table, detail=True)
+    trace = mf.run(mf.Detector(mf.Bernoulli(1, 1), FIDELITIES, policy=mf.Random(), seed=1), table, detail=True)
     plots.data(axis, trace)
     heights = [set(points(axis, name)[1].round(9).tolist()) for name in ("imu", "gps")]
     assert heights == [{-0.06, 1.06}, {-0.12, 1.12}]
@@ -141,7 +141,7 @@ def test_changes_are_marked_with_their_intervals(axis: Axes, trace: mf.Trace) ->
     assert points(axis, "true change")[0].tolist() == [10, 20]
 
 
-def test_a_regime_that_began_before_the_trace_stands_at_its_edge(axis: Axes) -> None:
+def test_a_regime_that_began_before_the_trace_is_drawn_at_its_edge(axis: Axes) -> None:
     detector = mf.Detector(MODEL, hazard=0.01)
     readings = [0.0] * 20 + [8.0]
     mf.run(detector, readings)
@@ -169,7 +169,7 @@ def test_heat_map_is_the_posterior(axis: Axes, trace: mf.Trace) -> None:
     assert trace.run_length.max() < top <= trace.detail.length[-1]
 
 
-def test_spend_ends_at_what_was_spent(axis: Axes, trace: mf.Trace) -> None:
+def test_the_spend_curve_ends_at_the_total(axis: Axes, trace: mf.Trace) -> None:
     plots.spend(axis, trace, budget=4.0, cost_unit="$")
     spent = next(drawn for drawn in axis.lines if drawn.get_label().startswith("spent"))
     assert spent.get_ydata()[-1] == pytest.approx(trace.spent)
@@ -181,9 +181,9 @@ def test_spend_ends_at_what_was_spent(axis: Axes, trace: mf.Trace) -> None:
     assert axis.get_ylabel() == r"spent (\$)"
 
 
-def test_where_a_cost_is_a_function_nothing_is_said_of_always(axis: Axes) -> None:
-    ways = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
-    trace = mf.run(mf.Detector(MODEL, ways, policy=mf.Net(0.01)), np.zeros((20, 2)), raws=[None] * 20)
+def test_a_cost_function_has_no_line_for_always_reading(axis: Axes) -> None:
+    fidelities = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
+    trace = mf.run(mf.Detector(MODEL, fidelities, policy=mf.Net(0.01)), np.zeros((20, 2)), raws=[None] * 20)
     plots.spend(axis, trace)
     assert [drawn.get_label().split()[0] for drawn in axis.lines] == ["spent:"]
 
@@ -198,8 +198,8 @@ def test_gains_are_drawn_by_fidelity(axis: Axes, trace: mf.Trace) -> None:
 
 
 def test_a_skip_has_no_gain_to_draw(axis: Axes) -> None:
-    ways = [mf.Fidelity("skip", 0, 0), mf.Fidelity("gps", 1.0, 10)]
-    detector = mf.Detector(MODEL, ways, policy=mf.Net(0.01, gain="variance"), missing="skip")
+    fidelities = [mf.Fidelity("skip", 0, 0), mf.Fidelity("gps", 1.0, 10)]
+    detector = mf.Detector(MODEL, fidelities, policy=mf.Net(0.01, gain="variance"), missing="skip")
     trace = mf.run(detector, np.zeros((10, 2)), detail=True)
     plots.gains(axis, trace)
     assert [len(points(axis, name)[0]) for name in ("skip", "gps")] == [0, 10]
@@ -207,7 +207,7 @@ def test_a_skip_has_no_gain_to_draw(axis: Axes) -> None:
 
 
 @pytest.mark.parametrize("panel", [plots.gains, plots.run_length])
-def test_panels_that_need_detail_say_so(axis: Axes, panel) -> None:  # type: ignore[no-untyped-def]
+def test_panels_that_need_detail_raise_without_it(axis: Axes, panel) -> None:  # type: ignore[no-untyped-def]
     trace = mf.run(mf.Detector(MODEL), [0.0, 1.0])
     with pytest.raises(ValueError, match="needs a trace with detail"):
         panel(axis, trace)
@@ -227,7 +227,7 @@ def test_the_standard_figure(trace: mf.Trace, stream: mf.simulate.Stream) -> Non
     assert high > TICKS + 3
 
 
-def test_what_there_is_no_data_for_is_left_out(trace: mf.Trace) -> None:
+def test_panels_without_data_are_left_out(trace: mf.Trace) -> None:
     def labels(picture: Figure) -> list[str]:
         return [axis.get_ylabel() for axis in picture.axes]
 
@@ -239,7 +239,7 @@ def test_what_there_is_no_data_for_is_left_out(trace: mf.Trace) -> None:
 
 @pytest.mark.parametrize("ticks", [1, 2])
 def test_the_shortest_streams_can_be_drawn(ticks: int) -> None:
-    trace = mf.run(mf.Detector(MODEL, WAYS), np.zeros((ticks, 2)), detail=True)
+    trace = mf.run(mf.Detector(MODEL, FIDELITIES), np.zeros((ticks, 2)), detail=True)
     picture = trace.plot()
     FigureCanvasAgg(picture).draw()
     for axis in picture.axes:
@@ -280,10 +280,13 @@ def test_colours_differ_in_greyscale_and_markers_differ(trace: mf.Trace) -> None
     many = mf.Trace(**{**vars(trace), "fidelities": tuple("abcdef"), "costs": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)})
     assert len({f.marker for f in fidelity_styles(many)}) == 6
     assert len({f.colour for f in fidelity_styles(many)}) == 6
-    assert [f.marker for f in fidelity_styles(many)][::5] == ["o", "x"]  # the dearest is the disc, wherever it stands
+    assert [f.marker for f in fidelity_styles(many)][::5] == [
+        "o",
+        "x",
+    ]  # the most expensive is the disc, whatever its position
 
 
-def test_a_long_stream_is_thinned_and_says_so() -> None:
+def test_a_long_stream_is_thinned_and_the_label_says_so() -> None:
     rng = np.random.default_rng(0)
     readings = rng.normal(size=100_000)
     readings[54_321] = 40.0
@@ -295,12 +298,12 @@ def test_a_long_stream_is_thinned_and_says_so() -> None:
     assert 54_321 in x
     stretches = readings.reshape(1000, 100)
     np.testing.assert_array_equal(np.sort(y), np.sort(np.concatenate([stretches.min(1), stretches.max(1)])))
-    said = "second\n(points and lines: the lowest and highest of every 100 ticks)"
-    assert picture.axes[-1].get_xlabel() == said
+    label = "second\n(points and lines: the lowest and highest of every 100 ticks)"
+    assert picture.axes[-1].get_xlabel() == label
 
 
 @pytest.mark.parametrize("ticks", [0, 1, 2000, 2001, 12_345])
-def test_thinning_keeps_extremes_and_leaves_out_what_is_missing(ticks: int) -> None:
+def test_thinning_keeps_extremes_and_omits_missing_values(ticks: int) -> None:
     values = np.random.default_rng(1).normal(size=ticks)
     values[::3] = np.nan
     rows = extremes(values)
@@ -345,7 +348,7 @@ def test_times_may_be_numbers(trace: mf.Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "said"),
+    ("time", "message"),
     [
         ([1.0], "time must have 2 entries, one per tick, not 1"),
         ([1.0, 0.5], r"time must not decrease, but time\[1\] is 0.5 after 1.0"),
@@ -353,9 +356,9 @@ def test_times_may_be_numbers(trace: mf.Trace) -> None:
         (["a", "b"], "time must be numbers or datetimes, not 'a'"),
     ],
 )
-def test_bad_times_are_named(time, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_times_are_named(time, message: str) -> None:  # type: ignore[no-untyped-def]
     trace = mf.run(mf.Detector(MODEL), [0.0, 1.0])
-    with pytest.raises((ValueError, TypeError), match=said):
+    with pytest.raises((ValueError, TypeError), match=message):
         trace.plot(time=time)
 
 
@@ -363,12 +366,12 @@ def test_other_errors_name_what_is_wrong(trace: mf.Trace) -> None:
     with pytest.raises(ValueError, match=f"truth must have {TICKS} entries, one per tick, not shape"):
         trace.plot(truth=[1.0])
     with pytest.raises(ValueError, match="trace must have at least one tick"):
-        mf.Trace.of([], WAYS).plot()
+        mf.Trace.of([], FIDELITIES).plot()
 
 
-def test_names_are_shown_as_they_are() -> None:
-    ways = [mf.Fidelity("_low$x^", 0.2, 1), mf.Fidelity("a very long name " * 5, 1.0, 10)]
-    trace = mf.run(mf.Detector(MODEL, ways), np.zeros((5, 2)), detail=True)
+def test_names_are_shown_verbatim() -> None:
+    fidelities = [mf.Fidelity("_low$x^", 0.2, 1), mf.Fidelity("a very long name " * 5, 1.0, 10)]
+    trace = mf.run(mf.Detector(MODEL, fidelities), np.zeros((5, 2)), detail=True)
     picture = trace.plot(unit="$a^", cost_unit="$/$", xlabel="$^{")
     FigureCanvasAgg(picture).draw()
     legend = picture.axes[-1].get_legend()

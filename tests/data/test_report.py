@@ -27,14 +27,14 @@ pytestmark = pytest.mark.slow
 browser, visit = chromium.browser, chromium.visit  # fixtures
 
 EVIL = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=2'>"
-WAYS = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
+FIDELITIES = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
 MODEL = mf.Gaussian(0, 9, 1)
 
 
 def traced(names: tuple[str, str] = ("imu", "gps"), ticks: int = 240, detail: bool = True) -> mf.Trace:
-    ways = [mf.Fidelity(names[0], 0.2, 1), mf.Fidelity(names[1], 1.0, 10)]
-    stream = mf.simulate.gaussian(MODEL, ways, hazard=1 / 60, ticks=ticks, seed=5)
-    return mf.run(mf.Detector(MODEL, ways, hazard=1 / 60, policy=mf.Budget(4.0)), stream.table, detail=detail)
+    fidelities = [mf.Fidelity(names[0], 0.2, 1), mf.Fidelity(names[1], 1.0, 10)]
+    stream = mf.simulate.gaussian(MODEL, fidelities, hazard=1 / 60, ticks=ticks, seed=5)
+    return mf.run(mf.Detector(MODEL, fidelities, hazard=1 / 60, policy=mf.Budget(4.0)), stream.table, detail=detail)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def alarms_of(html: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(unquote(link[1]))))
 
 
-def test_the_summary_is_the_traces(trace: mf.Trace) -> None:
+def test_the_summary_is_that_of_the_trace(trace: mf.Trace) -> None:
     assert trace.detail is not None
     text = words(page(trace, title="Pump 7", cost_unit="mJ", budget=4.0))
     assert len(trace.changes) >= 2
@@ -82,7 +82,7 @@ def test_alarms_can_be_downloaded(trace: mf.Trace) -> None:
     )
 
 
-def test_times_stand_in_words_and_in_the_download(trace: mf.Trace) -> None:
+def test_times_appear_in_the_text_and_in_the_download(trace: mf.Trace) -> None:
     start = datetime(2024, 2, 28, 23, 59, 30)
     time = [start + timedelta(seconds=5 * t) for t in range(len(trace))]
     html = page(trace, time=time)
@@ -92,9 +92,9 @@ def test_times_stand_in_words_and_in_the_download(trace: mf.Trace) -> None:
     assert alarms_of(html)[0]["alarm_time"] == str(time[change.tick])
 
 
-def test_what_is_not_known_is_not_told() -> None:
-    ways = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
-    detector = mf.Detector(MODEL, ways, policy=mf.Net(0.01))
+def test_unknown_values_are_left_out() -> None:
+    fidelities = [mf.Fidelity("near", 0.2, lambda raw: 1.0), mf.Fidelity("far", 1.0, 10)]
+    detector = mf.Detector(MODEL, fidelities, policy=mf.Net(0.01))
     trace = mf.run(detector, np.zeros((20, 2)), raws=[None] * 20)
     text = words(page(trace))
     assert "is not known, because costs depend on the input" in text
@@ -102,12 +102,12 @@ def test_what_is_not_known_is_not_told() -> None:
     assert "No change was found in 20 ticks" in text
     assert "Download" not in text
     assert f"{1 - trace.spent / 400:.0%} saved" in words(page(trace, all_high=400.0))
-    dear = words(page(trace, all_high=5.0))
-    assert f"would have cost 5: {trace.spent / 5 - 1:.0%} more." in dear
-    assert f"{trace.spent / 5 - 1:.0%} more than that" in dear
+    expensive = words(page(trace, all_high=5.0))
+    assert f"would have cost 5: {trace.spent / 5 - 1:.0%} more." in expensive
+    assert f"{trace.spent / 5 - 1:.0%} more than that" in expensive
 
 
-def test_a_trace_without_detail_has_what_it_can() -> None:
+def test_a_trace_without_detail_has_the_available_figures() -> None:
     plain = traced(detail=False)
     html = page(plain)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "spend"]
@@ -118,7 +118,7 @@ def test_a_trace_without_detail_has_what_it_can() -> None:
     assert "At 1 of the ticks there was no reading" in words(html)
 
 
-def test_what_a_user_supplied_is_escaped(trace: mf.Trace) -> None:
+def test_user_input_is_escaped(trace: mf.Trace) -> None:
     html = page(traced((EVIL, "b&b")), title=EVIL, config_text=EVIL, unit=EVIL, cost_unit=EVIL, xlabel=EVIL)
     assert "<script>window.hurt" not in html
     assert "<img" not in html.replace(page(trace), "")
@@ -132,10 +132,10 @@ def test_errors_name_what_is_wrong(trace: mf.Trace) -> None:
     with pytest.raises(ValueError, match="truth must have 240 entries, one per tick, not 1"):
         page(trace, truth=[1.0])
     with pytest.raises(ValueError, match="trace must have at least one tick"):
-        page(mf.Trace.of([], WAYS))
+        page(mf.Trace.of([], FIDELITIES))
 
 
-def test_without_plotly_it_says_what_to_install() -> None:
+def test_without_plotly_the_extra_is_named() -> None:
     code = (
         "import sys; sys.modules['plotly'] = None; import mfbocd as mf\n"
         "trace = mf.run(mf.Detector(mf.Gaussian()), [0.0])\n"
@@ -156,7 +156,7 @@ def opened(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> Visi
     return seen
 
 
-def test_it_renders_and_asks_for_nothing(opened: Visit, trace: mf.Trace) -> None:
+def test_the_page_renders_without_requests(opened: Visit, trace: mf.Trace) -> None:
     page = opened.page
     assert page.locator(".plotly-graph-div .main-svg").count() >= 5
     for j, name in enumerate(trace.fidelities):
@@ -190,7 +190,7 @@ def test_hovering_over_a_point_shows_it(opened: Visit, trace: mf.Trace) -> None:
     assert opened.said == []
 
 
-def test_a_zoom_is_of_all_figures(opened: Visit) -> None:
+def test_a_zoom_applies_to_all_figures(opened: Visit) -> None:
     page = opened.page
     ranges = "[...document.querySelectorAll('.plotly-graph-div')].map(p => p._fullLayout.xaxis.range.map(Math.round))"
     before = page.evaluate(ranges)
@@ -227,7 +227,7 @@ def test_it_fits_a_phone(tmp_path: Path, visit: Callable[..., Visit], trace: mf.
     assert seen.said == []
 
 
-def test_evil_names_are_shown_and_not_run(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+def test_malicious_names_are_shown_and_not_executed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     evil = traced((EVIL, "<b>gps</b>"))
     seen = visit(write(tmp_path / "evil.html", evil, title=EVIL, config_text=EVIL, unit=EVIL, xlabel=EVIL))
     seen.page.wait_for_selector("html[data-ready=yes]")

@@ -24,7 +24,7 @@ def test_gaussian_fidelities_have_their_noise() -> None:
 
 
 @pytest.mark.parametrize("low", ["flip", "miss"])
-def test_bernoulli_fidelities_err_as_they_say(low: str) -> None:
+def test_bernoulli_fidelities_have_their_error_rates(low: str) -> None:
     stream = mf.simulate.bernoulli(mf.Bernoulli(1, 1), FIDELITIES, 1 / 50, ticks=60_000, seed=2, low=low)
     assert np.isnan(stream.table[:, 0]).all()
     high, poor = stream.table[:, 2], stream.table[:, 1]
@@ -37,7 +37,7 @@ def test_bernoulli_fidelities_err_as_they_say(low: str) -> None:
         mf.simulate.bernoulli(mf.Bernoulli(1, 1), low="x")
 
 
-def test_seeds_repeat() -> None:
+def test_a_seed_repeats_the_stream() -> None:
     one, two, other = (mf.simulate.gaussian(mf.Gaussian(), ticks=50, seed=s).table for s in (3, 3, 4))
     assert (one == two).all()
     assert not (one == other).any()

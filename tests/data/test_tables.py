@@ -67,7 +67,7 @@ KINDS = ["a.csv", "a.txt", "a.tsv", "a.csv.gz", "a.jsonl", "a.jsonl.gz", "a.parq
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_every_kind_reads_the_same(name: str, tmp_path: Path) -> None:
+def test_every_format_reads_the_same(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name)
     found = rows(path, "gps", "imu")
     assert [row[1:] for row in found] == list(zip(GPS, IMU, strict=True))
@@ -81,7 +81,7 @@ def test_every_kind_reads_the_same(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_first_bytes_tell_the_kind(name: str, tmp_path: Path) -> None:
+def test_the_first_bytes_determine_the_format(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name).rename(tmp_path / "nameless")
     if "gz" in name and "jsonl" in name:
         assert rows(path, "imu", format="jsonl")[0][1] == 0.5  # what is compressed cannot be seen
@@ -116,9 +116,7 @@ def test_progress_ends_at_the_total(name: str, tmp_path: Path) -> None:
         ("on\ntrue\nFALSE\n", ("on",), [1.0, 0.0]),
     ],
 )
-def test_csv_as_it_lies_about(
-    text: str, columns: tuple[str, ...], values: list[float | None], tmp_path: Path
-) -> None:
+def test_csv_variants(text: str, columns: tuple[str, ...], values: list[float | None], tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(text, newline="")
     with open_table(path) as table:
@@ -146,7 +144,7 @@ def test_only_the_chosen_cell_can_be_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         ("a.csv", b"", r"^a\.csv is empty$"),
         ("a.csv", b"\n\n", r"^a\.csv is empty$"),
@@ -164,15 +162,15 @@ def test_only_the_chosen_cell_can_be_wrong(tmp_path: Path) -> None:
         ("a.arrow", b"ARROW1 not really", r"^a\.arrow is not Arrow: "),
     ],
 )
-def test_what_cannot_be_read_is_named(name: str, data: bytes, said: str, tmp_path: Path) -> None:
+def test_unreadable_tables_are_named(name: str, data: bytes, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(TableError, match=said), open_table(path) as table:
+    with pytest.raises(TableError, match=message), open_table(path) as table:
         for _ in table.chunks():
             pass
 
 
-def test_rows_before_a_bad_one_are_given(tmp_path: Path) -> None:
+def test_rows_before_a_bad_one_are_returned(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("a,b\n1,2\n3,4\n5\n")
     seen = []
@@ -213,14 +211,14 @@ def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
     """Each row is read before the next is written: were anything buffered, this would not end."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    told = threading.Semaphore(0)
+    row_read = threading.Semaphore(0)
 
     def write() -> None:
         with path.open("w") as out:
             for line in ("imu,gps\n1,2\n", "3,4\n", "5,6\n"):
                 out.write(line)
                 out.flush()
-                assert told.acquire(timeout=PATIENCE)
+                assert row_read.acquire(timeout=PATIENCE)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -230,7 +228,7 @@ def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
         assert table.total is None
         for chunk in table.chunks(["gps"]):
             seen.append(chunk.number(0, "gps"))
-            told.release()
+            row_read.release()
     thread.join()
     assert seen == [2.0, 4.0, 6.0]
 

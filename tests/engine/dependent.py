@@ -1,7 +1,7 @@
 """Truths of the regressions: the registry's formulas for series that are not i.i.d. within a regime.
 
 From the normal equations of a whole segment, or its joint density, never by moving statistics reading by reading.
-`before` holds the readings of the stream before the segment, for models that remember them.
+`before` contains the readings of the stream before the segment, for models that use them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def unknown_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.n
 
 
 def marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray, noise_var: float | None) -> float:
-    """Of readings in their own units: y is already divided by the unit."""
+    """Log marginal of readings in their own units; y is already divided by the unit."""
     kept = zeta > 0
     of = unknown_marginal if noise_var is None else known_marginal
     return of(u[kept], y[kept], zeta[kept], count) - kept.sum() * math.log(unit(noise_var))
@@ -57,8 +57,8 @@ def unit(noise_var: float | None) -> float:
     return math.sqrt(SCALE if noise_var is None else noise_var)
 
 
-def told(noise_var: float | None) -> dict[str, float]:
-    """What a model is told of the noise."""
+def known_noise(noise_var: float | None) -> dict[str, float]:
+    """The argument that gives a model its known noise variance, if any."""
     return {"shape": SHAPE, "scale": SCALE} if noise_var is None else {"noise_var": noise_var}
 
 
@@ -118,7 +118,7 @@ def lagged_mean(readings: Readings, before: Readings, noise_var: float | None) -
 
 # --- Gaussian process of order 1 or 2 -------------------------------------------------------------------------------
 LENGTH, REACH, FIRM, LOOSE = 1.7, 4.4, 0.7, 0.4
-NOWHERE = 1e30  # the variance of a lag nothing is known of
+NOWHERE = 1e30  # the variance of an unknown lag
 
 
 def waves(order: int, length: float, reach: float) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +131,7 @@ def waves(order: int, length: float, reach: float) -> tuple[np.ndarray, np.ndarr
 
 
 def _covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of a + f, over s2, at two lists of places (n, mean and variance, order), none in both."""
+    """Covariance of a + f over s2 between two disjoint lists of inputs (n, mean and variance, order)."""
     w, share = waves(a.shape[2], LENGTH, REACH)
     phase = (a[:, None, 0] - b[None, :, 0]) @ w.T
     size = np.exp(-0.5 * (a[:, None, 1] + b[None, :, 1]) @ (w**2).T)
@@ -139,7 +139,7 @@ def _covariance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class Process:
-    """A segment, dense: one row and column a reading."""
+    """A segment, dense: one row and column per reading."""
 
     def __init__(self, order: int, before: Readings, noise_var: float | None) -> None:
         self.noise_var = noise_var

@@ -1,6 +1,6 @@
-"""Load damaged bytes of saved detectors whose checksum is right, and use what loads: run as a process of its own.
+"""Load damaged bytes of saved detectors whose checksum is valid, and use what loads: run as a separate process.
 
-Prints how many were refused, worked, or failed with an error once used; a crash is the process's.
+Prints how many were refused, worked, or raised an error when used; a crash ends this process only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mfbocd.detector.serialization import Loader
 
 NASTY = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1.0, 1e300, -1e300, 2.0**53, 2.0**31, 2.0**63, 5e-324, 0.5, 1e-200)
 ODD = (None, True, -1, 0, 2**53, 2**63, 10**400, 1.5, math.nan, math.inf, 1e300, "", "x", [], {}, [1, 2], {"a": 1})
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 def saved() -> list[bytes]:
@@ -43,10 +43,12 @@ def saved() -> list[bytes]:
             hazard = mf.Learned(points=3) if (i + j) % 3 == 0 else 0.05 if (i + j) % 3 == 1 else [0.1, 0.05, 0.02]
             guard = {"low": mf.calibrate.ShadowGuard(0.3, 7, "gaussian", noise_var=1.0)} if (i, j) == (0, 1) else None
             policy = mf.Budget(share=0.5, cap=(30, 8)) if j == 2 else mf.Net(0.1) if j == 3 else None
-            ways = WAYS
-            if model.observe is None:  # methods in Python, whose gains take long, and which no index can crash
-                ways, policy = WAYS[1:], mf.Always()
-            detector = mf.Detector(model, ways, hazard, policy=policy, prune=prune, missing="skip", shadow=guard)
+            fidelities = FIDELITIES
+            if model.observe is None:  # models in Python: their gains are slow, and no index can crash them
+                fidelities, policy = FIDELITIES[1:], mf.Always()
+            detector = mf.Detector(
+                model, fidelities, hazard, policy=policy, prune=prune, missing="skip", shadow=guard
+            )
             for t in range((0, 1, 12, 40)[(i + j) % 4]):
                 detector.update(reading(model, t), detector.choose())
             out.append(detector.to_bytes())
@@ -59,7 +61,7 @@ def reading(model: mf.Model, t: int) -> Any:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """Other bytes with a right checksum."""
+    """Return damaged bytes with a valid checksum."""
     (length,) = struct.unpack_from("<I", data, 8)
     facts, body = json.loads(data[12 : 12 + length]), bytearray(data[12 + length : -4])
     sizes = facts["arrays"]
@@ -86,7 +88,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     elif kind == 6:  # shorter or longer
         cut = 8 * rng.randrange(len(body) // 8) if rng.random() < 0.7 else rng.randrange(len(body))
         body = body[:cut] if rng.random() < 0.5 else body + body[cut:]
-    else:  # numbers that changed places
+    else:  # numbers in another order
         a, b = (8 * rng.randrange(len(body) // 8) for _ in range(2))
         body[a : a + 8], body[b : b + 8] = body[b : b + 8], body[a : a + 8]
     text = json.dumps(facts).encode()
@@ -95,7 +97,7 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 
 def used(detector: mf.Detector) -> None:
-    """What anybody would do with a detector."""
+    """Use a detector as any caller would."""
     detector.choose()
     for t in range(3):
         detector.update(reading(detector.model, t), detector.choose())

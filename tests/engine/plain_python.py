@@ -1,4 +1,4 @@
-"""What detectors of several families say, as JSON: run once compiled and once with NUMBA_DISABLE_JIT=1."""
+"""Results of detectors of several families, as JSON: run once compiled and once with NUMBA_DISABLE_JIT=1."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 import mfbocd as mf
 
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
-def said() -> dict[str, Any]:
+def results() -> dict[str, Any]:
     out: dict[str, Any] = {}
     models: dict[str, tuple[mf.Model, list[Any]]] = {
         "gaussian": (mf.Gaussian(0, 9, 1), [0.1, -0.4, 0.3, 0.2, 6.1, 5.8, 6.2, 60.0, 6.0]),
@@ -30,7 +30,7 @@ def said() -> dict[str, Any]:
             mf.Resample(4, slack=1) if name in ("gaussian", "bernoulli") else mf.TopK(4) if name == "gamma" else None
         )
         several = model.observe is not None
-        detector = mf.Detector(model, WAYS if several else WAYS[1:], hazard, prune=prune, missing="skip")
+        detector = mf.Detector(model, FIDELITIES if several else FIDELITIES[1:], hazard, prune=prune, missing="skip")
         steps = [detector.update(x, detector.choose())[:9] for x in xs]
         detector.wait(2)
         again = mf.Detector.from_bytes(detector.to_bytes())
@@ -54,4 +54,4 @@ def said() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(said()))
+    print(json.dumps(results()))

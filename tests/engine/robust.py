@@ -1,4 +1,4 @@
-"""Truths of the models on a grid: the registry's formulas for them, by brute force over one parameter."""
+"""Truths of the models on a grid: the registry's formulas, by brute force over one parameter."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BELIEF = RATES * (1 - RATES) ** 2
 
 
 def classifier(x, rate, zeta):  # type: ignore[no-untyped-def]
-    """The likelihood handed to the model."""
+    """The likelihood that is passed to the model."""
     one = rate * (1 - 0.5 * (1 - zeta)) + (1 - rate) * 0.1 * (1 - zeta)
     return np.where(x == 1.0, one, 1.0 - one)
 
@@ -72,7 +72,7 @@ LOW, CAP, SD = -50.0, 2.0, 0.5
 
 
 def sensor(x, level, zeta):  # type: ignore[no-untyped-def]
-    """The likelihood handed to the model: a normal density below the cap, at the cap what lies beyond."""
+    """The likelihood that is passed to the model: a normal density below the cap, at the cap the rest of the mass."""
     sd = SD / math.sqrt(zeta)
     return np.where(x >= CAP, stats.norm.sf((CAP - level) / sd), stats.norm.pdf((x - level) / sd) / sd)
 

@@ -1,7 +1,7 @@
-"""Saved detectors kept in ``saved.json``: bytes that every later version of mfbocd must load and continue.
+"""Saved detectors in ``saved.json``: bytes that every later version of mfbocd must load and continue.
 
 ``python -m tests.engine.saved_examples`` writes the file. Run it only when the format has a new version, and keep the
-examples of the old version beside it, as tests of the migration.
+examples of the old version in another file, as tests of the migration.
 """
 
 from __future__ import annotations

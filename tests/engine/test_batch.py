@@ -1,4 +1,4 @@
-"""A finished stream: the same as ticks told singly, and only the chosen column is read."""
+"""A finished stream: the same as single updates, and only the chosen column is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 class NeverRead:
-    """A cell that fails the test if anybody looks at it."""
+    """A cell that fails the test if it is read."""
 
     def __float__(self) -> float:
         raise AssertionError("an unchosen reading was read")
@@ -80,7 +80,7 @@ def test_to_frame() -> None:
 
 @pytest.mark.parametrize("posterior", [False, True])
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ([[0.0, 1.0], [0.0, np.nan]], "row 1, column 'high': x is nan"),
         ([[0.0, 1.0], [0.0, np.inf]], "row 1, column 'high': x must be finite"),
@@ -89,12 +89,12 @@ def test_to_frame() -> None:
         ([0.0, 1.0], "table must have shape (T, 2), one column per fidelity, not (2,)"),
     ],
 )
-def test_bad_tables_are_named_and_change_nothing(table, said: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
+def test_bad_tables_are_named_and_change_nothing(table, message: str, posterior: bool) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(mf.Gaussian(), FIDELITIES, policy=mf.Always("high"))
     before = detector.to_bytes()
     with pytest.raises((ValueError, TypeError)) as error:
         mf.run(detector, table, posterior=posterior)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert detector.to_bytes() == before
 
 
@@ -142,23 +142,23 @@ def test_detail_changes_no_step(model, policy) -> None:  # type: ignore[no-untyp
     "model", [mf.Gaussian(0, 9, 1), mf.Bernoulli(1, 1), mf.Bernoulli(0.3, 2, predictive="paper")], ids=repr
 )
 @pytest.mark.parametrize("best", [1.0, 0.6])
-def test_detail_is_what_the_detector_said_at_each_tick(model, best: float) -> None:  # type: ignore[no-untyped-def]
-    ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", best, 5.0)]
+def test_detail_is_what_the_detector_reported_at_each_tick(model, best: float) -> None:  # type: ignore[no-untyped-def]
+    fidelities = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", best, 5.0)]
     table = _stream(90)
     if isinstance(model, mf.Bernoulli):
         table = (table > 0.0).astype(float)
     trace = mf.run(
-        mf.Detector(model, ways, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None), table, detail=True
+        mf.Detector(model, fidelities, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None), table, detail=True
     )
     detail = trace.detail
     assert detail is not None
     assert detail.gain == "variance"
-    detector = mf.Detector(model, ways, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None)
+    detector = mf.Detector(model, fidelities, 0.02, policy=mf.Net(0.01, gain="variance"), prune=None)
     posterior = np.zeros((90, 90))
     assert detail.tick.tolist() == list(range(90))
     for t in range(90):
         assert detail.gains[t] == pytest.approx([g.variance for g in detector.gains()], rel=1e-12)
-        detector.update(table[t, trace.choice[t]], ways[trace.choice[t]])
+        detector.update(table[t, trace.choice[t]], fidelities[trace.choice[t]])
         if t % 9 == 0:
             assert (detail.low[t], detail.high[t]) == pytest.approx(detector.interval(0.9, "high"), rel=1e-9)
         length, weight = detector.run_length
@@ -167,7 +167,7 @@ def test_detail_is_what_the_detector_said_at_each_tick(model, best: float) -> No
     np.testing.assert_allclose(detail.weight, posterior, rtol=1e-12)
 
 
-def test_gains_are_joint_where_the_policy_weighs_none() -> None:
+def test_gains_are_joint_if_the_policy_uses_none() -> None:
     trace = mf.run(mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Always("low")), _stream(3), detail=True)
     assert trace.detail is not None
     assert trace.detail.gain == "joint"
@@ -175,7 +175,7 @@ def test_gains_are_joint_where_the_policy_weighs_none() -> None:
     assert trace.detail.gains[0] == pytest.approx([g.joint for g in fresh.gains()], rel=1e-12)
 
 
-def test_the_interval_of_a_change_is_of_the_regimes_its_alarm_counts() -> None:
+def test_the_interval_of_a_change_covers_the_regimes_that_its_alarm_counts() -> None:
     """Each end cuts off at most half of 1 - level, of the regimes that began after the last alarm."""
     table = _stream(400, seed=9)
     detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.02, policy=mf.Budget(2.0), prune=None)
@@ -215,7 +215,7 @@ def test_the_posterior_of_a_long_stream_is_thinned_and_binned() -> None:
     assert np.abs(detail.weight - binned).max() < 1e-3
 
 
-def test_a_watch_needs_not_know_how_long_the_stream_is() -> None:
+def test_a_recorder_works_for_a_stream_of_unknown_length() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=1e-4, prune=mf.TopK(20))
     detector.update(0.0)
     recorder = Recorder(detector)
@@ -275,14 +275,14 @@ def test_a_step_without_a_fidelity() -> None:
     assert trace.cost.tolist() == [1.0, 0.0, 5.0]
 
 
-def test_a_cost_that_is_a_function_is_not_known_beforehand() -> None:
-    ways = [mf.Fidelity("low", 0.3, lambda raw: raw), mf.Fidelity("high", 1.0, 5.0)]
-    trace = mf.run(mf.Detector(mf.Gaussian(), ways, policy=mf.Net(0.1)), np.zeros((2, 2)), raws=[1.0, 2.0])
+def test_a_cost_function_is_not_known_in_advance() -> None:
+    fidelities = [mf.Fidelity("low", 0.3, lambda raw: raw), mf.Fidelity("high", 1.0, 5.0)]
+    trace = mf.run(mf.Detector(mf.Gaussian(), fidelities, policy=mf.Net(0.1)), np.zeros((2, 2)), raws=[1.0, 2.0])
     assert np.isnan(trace.costs[0])
     assert trace.costs[1] == 5.0
 
 
-def test_steps_that_make_no_trace_are_named() -> None:
+def test_steps_that_do_not_form_a_trace_are_named() -> None:
     detector = mf.Detector(mf.Gaussian(), FIDELITIES)
     steps = [detector.update(1.0, "low") for _ in range(3)]
     with pytest.raises(ValueError, match="consecutive ticks: expected 1, not 2"):
@@ -295,7 +295,7 @@ def test_steps_that_make_no_trace_are_named() -> None:
 # --- readings of several numbers ----------------------------------------------------------------------------------
 
 
-def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
+def test_a_table_of_vectors_equals_its_rows() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(60, 3))
     x[30:] += 4.0
@@ -322,14 +322,14 @@ def test_a_table_of_vectors_is_run_as_its_rows_are() -> None:
 
 def test_vectors_at_several_fidelities() -> None:
     rng = np.random.default_rng(4)
-    ways = [mf.Fidelity("low", 0.25, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    fidelities = [mf.Fidelity("low", 0.25, 1.0), mf.Fidelity("high", 1.0, 5.0)]
     table = rng.normal(size=(50, 2, 2)) * np.array([2.0, 1.0])[None, :, None]
     model = mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0)
-    trace = mf.run(mf.Detector(model, ways, 0.02, policy=mf.Budget(2.5)), table)
+    trace = mf.run(mf.Detector(model, fidelities, 0.02, policy=mf.Budget(2.5)), table)
     assert set(trace.choice.tolist()) == {0, 1}
     np.testing.assert_array_equal(trace.x, table[np.arange(50), trace.choice])
     with pytest.raises(ValueError, match=r"table must have shape \(T, 2, 2\), 2 numbers per reading, not \(50, 2\)"):
-        mf.run(mf.Detector(model, ways, 0.02), table[:, 0])
+        mf.run(mf.Detector(model, fidelities, 0.02), table[:, 0])
     table[7] = np.inf
     with pytest.raises(ValueError, match="row 7, column 'low': x must be finite"):
-        mf.run(mf.Detector(model, ways, 0.02, policy=mf.Always("low")), table)
+        mf.run(mf.Detector(model, fidelities, 0.02, policy=mf.Always("low")), table)

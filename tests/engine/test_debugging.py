@@ -15,7 +15,7 @@ import pytest
 
 import mfbocd as mf
 
-from .plain_python import said
+from .plain_python import results
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ PACKAGE = Path(mf.__file__).parent
 
 
 def python(*arguments: str, source: Path = PACKAGE.parent, **environment: str | None) -> tuple[str, str]:
-    """What a process says on both its outputs; it must end well."""
+    """Return stdout and stderr of a process, which must succeed."""
     known = {**os.environ, "PYTHONPATH": os.pathsep.join([str(source), str(ROOT)]), **environment}
     done = subprocess.run(
         [sys.executable, *arguments],
@@ -39,7 +39,7 @@ def python(*arguments: str, source: Path = PACKAGE.parent, **environment: str | 
 
 
 def close(one: Any, other: Any, where: str = "") -> None:
-    """The same but for rounding."""
+    """Check that two results are equal up to rounding."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for name in one:
@@ -54,10 +54,10 @@ def close(one: Any, other: Any, where: str = "") -> None:
         assert one == other, where
 
 
-def test_without_compilation_everything_says_the_same() -> None:
+def test_results_without_compilation_are_the_same() -> None:
     found, warned = python("-W", "always", "-m", "tests.engine.plain_python", NUMBA_DISABLE_JIT="1")
     assert warned == ""
-    close(json.loads(found), json.loads(json.dumps(said())))
+    close(json.loads(found), json.loads(json.dumps(results())))
 
 
 # --- the cache ---------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ DRAW = "from mfbocd._kernels.random import uniform; print(uniform(1, 2, 3))"
 
 @pytest.fixture(scope="module")
 def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package where no cache can be made: a file stands in the place of each folder of one."""
+    """A copy of the package without a writable cache: a file blocks the path of each cache folder."""
     source: Path = tmp_path_factory.mktemp("read_only")
     shutil.copytree(PACKAGE, source / "mfbocd", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in {path.parent for path in source.rglob("*.py")}:
@@ -75,7 +75,7 @@ def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return source
 
 
-def test_where_nothing_can_be_written_kernels_are_compiled_for_the_process(read_only: Path) -> None:
+def test_without_a_writable_cache_kernels_are_compiled_in_the_process(read_only: Path) -> None:
     nowhere = {"HOME": "/dev/null", "XDG_CACHE_HOME": None, "NUMBA_CACHE_DIR": None}
     script = (
         "import mfbocd as mf; print(mf.__file__); d = mf.Detector(mf.Trend(), hazard=0.1); print(d.update(0.5).mean)"
@@ -94,10 +94,10 @@ def test_a_folder_for_the_cache_is_used(read_only: Path, tmp_path: Path) -> None
     assert first[1] == ""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} == {".nbi", ".nbc"}
-    for path in files:  # broken off in the middle, as by a full disk
+    for path in files:  # interrupted in the middle, as by a full disk
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert python("-c", DRAW, source=read_only, **given) == first
-    # a folder that is gone once its kernels are to be kept
+    # a folder that is removed before its kernels are saved
     gone = (
         f"import mfbocd._kernels.random, shutil; shutil.rmtree({str(folder)!r}); open({str(folder)!r}, 'w'); {DRAW}"
     )

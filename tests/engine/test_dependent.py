@@ -1,4 +1,4 @@
-"""Regression, trend and autoregression: what they are equal to, and what they are for."""
+"""Regression, trend and autoregression: formulas they equal, and changes they detect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def alarms(detector: mf.Detector, xs, fidelity: str = "full") -> list[int]:  # t
 
 
 def evidence(model: mf.Model, readings) -> float:  # type: ignore[no-untyped-def]
-    """Of one regime."""
+    """Readings of one regime."""
     total, stats_ = 0.0, model.prior()
     for x, zeta in readings:
         total += float(model.log_predictive(stats_, x, zeta))
@@ -34,7 +34,7 @@ def evidence(model: mf.Model, readings) -> float:  # type: ignore[no-untyped-def
 # --- against scipy ----------------------------------------------------------------------------------------------
 
 
-def test_whole_readings_of_a_regime_are_one_multivariate_t() -> None:
+def test_full_readings_of_a_regime_are_one_multivariate_t() -> None:
     x = np.random.default_rng(0).normal(2.0, 3.0, 12)
     age = np.arange(12.0)
     u = np.stack([np.ones(12), age], axis=1)
@@ -47,7 +47,7 @@ def test_whole_readings_of_a_regime_are_one_multivariate_t() -> None:
 @pytest.mark.parametrize("noise_var", [None, d.NOISE])
 @pytest.mark.parametrize("zeta", [0.15, 1.0])
 def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise_var, zeta: float) -> None:  # type: ignore[no-untyped-def]
-    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.told(noise_var))
+    model = mf.Autoregressive(2, d.ABOUT, d.COUNTS, **d.known_noise(noise_var))
     stats_ = model.prior()
     for x in (3.0, -1.0, 2.0, 4.0):
         stats_ = model.update(stats_, x, 0.7)
@@ -68,10 +68,10 @@ def test_a_predictive_is_a_density_with_its_moments_and_distribution(noise_var, 
 
 
 @pytest.mark.parametrize("noise_var", [None, d.NOISE])
-def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise_var) -> None:  # type: ignore[no-untyped-def]
+def test_parameter_gain_is_the_expected_divergence(noise_var) -> None:  # type: ignore[no-untyped-def]
     """E_x log p(x | coefficients, s2) / p(x), by drawing both; at zeta = 1 it is a mutual information."""
     rng = np.random.default_rng(5)
-    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.told(noise_var))
+    model = mf.Trend(0.0, 0.0, (0.5, 4.0), **d.known_noise(noise_var))
     unit = d.unit(noise_var)
     stats_ = model.skip(model.skip(model.prior()))  # the third tick: the slope matters
     n = 200_000
@@ -83,14 +83,14 @@ def test_what_is_told_of_the_coefficients_is_the_expected_divergence(noise_var) 
         p = stats.t(2 * d.SHAPE, 0.0, math.sqrt(d.SCALE * q / d.SHAPE)).logpdf(x)
     else:
         p = stats.norm(0.0, math.sqrt(noise_var * q)).logpdf(x)
-    told = stats.norm(np.sqrt(s2) * line, np.sqrt(s2)).logpdf(x) - p
-    error = told.std() / math.sqrt(n)
-    assert float(model.parameter_gain(stats_, 1.0)) == pytest.approx(told.mean(), abs=5 * error)
-    assert error < 0.01 * told.mean()
+    gains = stats.norm(np.sqrt(s2) * line, np.sqrt(s2)).logpdf(x) - p
+    error = gains.std() / math.sqrt(n)
+    assert float(model.parameter_gain(stats_, 1.0)) == pytest.approx(gains.mean(), abs=5 * error)
+    assert error < 0.01 * gains.mean()
 
 
 def test_coefficients_against_least_squares() -> None:
-    """A prior worth nothing leaves the weighted least squares of numpy."""
+    """With a flat prior the result is numpy's weighted least squares."""
     rng = np.random.default_rng(2)
     u = rng.normal(size=(40, 3))
     y = 2.0 + u @ [1.0, -3.0, 0.5] + rng.normal(size=40)
@@ -104,9 +104,7 @@ def test_coefficients_against_least_squares() -> None:
     truth = np.linalg.lstsq(root * full, root[:, 0] * y, rcond=None)[0]
     mean, var = model.parameter(stats_)
     np.testing.assert_allclose(mean, truth, rtol=1e-7)
-    noise_var = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (
-        0.5 * zeta.sum()
-    )  # E[s2], the shape having begun at 1
+    noise_var = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (0.5 * zeta.sum())  # E[s2], with a prior shape of 1
     np.testing.assert_allclose(var, noise_var * np.diag(np.linalg.inv((full.T * zeta) @ full)), rtol=1e-7)
 
 
@@ -143,7 +141,7 @@ def test_an_autoregression_of_order_0_is_the_gaussian_of_unknown_variance(gain) 
 
 
 def test_a_regression_on_the_age_is_a_trend() -> None:
-    """The same line, told the age as a covariate, while there is one regime."""
+    """With the age as its covariate, a regression equals a trend while there is one regime."""
     trend = mf.Trend(1.0, 0.2, (0.5, 3.0), noise_var=2.0)
     line = mf.LinearRegression(1, (1.0, 0.2), (0.5, 3.0), noise_var=2.0)
     rng = np.random.default_rng(4)
@@ -183,7 +181,7 @@ def test_a_vector_autoregression_of_order_0_is_the_gaussian_of_unknown_covarianc
 
 
 def test_vector_coefficients_against_least_squares() -> None:
-    """A prior worth nothing leaves least squares, in the data's own units and axes."""
+    """With a flat prior the result is least squares, in the units and axes of the data."""
     rng = np.random.default_rng(6)
     xs = rng.normal(size=(60, 2)) @ [[1.0, 0.4], [0.0, 2.0]] + [3.0, -5.0]
     model = mf.VectorAutoregressive(2, (3.0, -5.0), 1e-9, 6.0, [[2.0, 0.5], [0.5, 1.0]])
@@ -222,7 +220,7 @@ def test_a_kink_is_a_change_of_trend(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_slow_swing_is_one_regime_of_an_autoregression_and_many_of_a_gaussian(seed: int) -> None:
+def test_slow_oscillation_is_one_regime_of_an_autoregression_and_many_of_a_gaussian(seed: int) -> None:
     rng = np.random.default_rng(seed)
     xs = [0.0]
     for _ in range(400):
@@ -233,7 +231,7 @@ def test_a_slow_swing_is_one_regime_of_an_autoregression_and_many_of_a_gaussian(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_sign_that_turns_is_a_change_of_autoregression(seed: int) -> None:
+def test_a_sign_change_of_the_coefficient_is_a_change_of_autoregression(seed: int) -> None:
     """Mean and variance stay the same: only the dependence changes."""
     rng = np.random.default_rng(seed)
     xs = [0.0]
@@ -255,8 +253,8 @@ def test_a_changed_slope_is_found_whatever_the_covariates_are() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_turn_that_reverses_is_a_change_of_vector_autoregression(seed: int) -> None:
-    """Each number alone stays the same autoregression: only which leads the other changes."""
+def test_a_reversed_rotation_is_a_change_of_vector_autoregression(seed: int) -> None:
+    """Each column stays the same autoregression: only which one leads the other changes."""
     rng = np.random.default_rng(seed)
     turn = 0.9 * np.array([[math.cos(0.8), -math.sin(0.8)], [math.sin(0.8), math.cos(0.8)]])
     xs = [np.zeros(2)]
@@ -268,7 +266,7 @@ def test_a_turn_that_reverses_is_a_change_of_vector_autoregression(seed: int) ->
     assert not any(100 < tick <= 115 for tick in alarms(alone, [x[0] for x in xs]))
 
 
-def test_a_vector_autoregression_moves_with_units_and_axes() -> None:
+def test_a_vector_autoregression_is_affine_equivariant() -> None:
     rng = np.random.default_rng(9)
     mix, shift = np.array([[3.0, 1.0], [-2.0, 0.5]]), np.array([100.0, -7.0])
     plain, moved = (
@@ -286,7 +284,7 @@ def test_a_vector_autoregression_moves_with_units_and_axes() -> None:
 # --- time and lags -----------------------------------------------------------------------------------------------
 
 
-def test_time_passes_for_a_trend_that_is_not_read() -> None:
+def test_a_trend_ages_at_ticks_without_a_reading() -> None:
     model = mf.Trend(count=(1e-6, 1e-6), noise_var=1)
     detector = mf.Detector(model, FIDELITIES, [0.0, 0.0, 0.0, 1e-9], missing="skip", policy=mf.Always("high"))
     for x in (10.0, 13.0, None, None, 22.0):
@@ -296,7 +294,7 @@ def test_time_passes_for_a_trend_that_is_not_read() -> None:
     assert (level, slope) == pytest.approx((10.0, 3.0), abs=1e-3)
 
 
-def test_a_missed_lag_is_what_its_regime_expected() -> None:
+def test_a_missed_lag_is_replaced_by_its_regimes_mean() -> None:
     model = mf.Autoregressive(1, count=1e-6, noise_var=1)
     stats_ = model.prior()
     for x in (8.0, -4.0, 2.0, -1.0, 0.5, -0.25):
@@ -306,8 +304,8 @@ def test_a_missed_lag_is_what_its_regime_expected() -> None:
     assert float(model.predictive(missed)[0]) == pytest.approx(float(model.predictive(read)[0]), abs=1e-9)
 
 
-def test_a_new_regime_leans_on_the_readings_before_it() -> None:
-    """Two lags read, one missed: born knows the two, and takes the third for the prior mean."""
+def test_a_new_regime_uses_the_readings_before_it() -> None:
+    """Two lags read, one missed: a new regime uses the two and the prior mean for the third."""
     model = mf.Autoregressive(3, 1.0, noise_var=4.0)
     live = np.stack([model.prior()] * 2, axis=1)
     for x in (5.0, None, 7.0):
@@ -317,7 +315,7 @@ def test_a_new_regime_leans_on_the_readings_before_it() -> None:
     np.testing.assert_array_equal(model.new_regime(np.empty((model.columns, 0))), model.prior())
 
 
-def test_a_new_vector_regime_leans_on_the_readings_before_it() -> None:
+def test_a_new_vector_regime_uses_the_readings_before_it() -> None:
     model = mf.VectorAutoregressive(2, (1.0, 2.0), scale=4.0)
     live = np.stack([model.prior()] * 2, axis=1)
     for x in ((5.0, 2.0), (3.0, 4.0), None, (1.0, 6.0)):
@@ -328,11 +326,11 @@ def test_a_new_vector_regime_leans_on_the_readings_before_it() -> None:
         0.0,
         0.0,
     ]  # (x - mean) / 2, newest first; one was missed
-    assert (live[-8:-4, 0] != live[-4:, 0]).any()  # the regime itself knows better what was missed
+    assert (live[-8:-4, 0] != live[-4:, 0]).any()  # the regime itself has a better estimate of the missed one
     np.testing.assert_array_equal(model.new_regime(np.empty((model.columns, 0))), model.prior())
 
 
-def test_a_new_regime_is_expected_at_the_last_covariates() -> None:
+def test_a_new_regime_is_predicted_at_the_last_covariates() -> None:
     detector = mf.Detector(
         mf.LinearRegression(2, (1.0, 2.0, 3.0), noise_var=1.0), hazard=1 - 1e-12
     )  # every tick is new
@@ -387,7 +385,7 @@ def test_shift_and_scale_change_nothing(name: str, known: int, shift: float, log
         np.testing.assert_allclose(b, a, atol=1e-6 + 1e4 * lost)
 
 
-def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
+def test_a_regression_is_equivariant_to_units_of_y_and_covariates() -> None:
     rng = np.random.default_rng(8)
     readings = [np.append(rng.normal(), rng.normal(size=2)) for _ in range(30)]
     factor = np.array([100.0, 0.01])
@@ -405,7 +403,7 @@ def test_a_regression_moves_with_the_units_of_y_and_of_the_covariates() -> None:
 
 
 @pytest.mark.parametrize("make", [mf.Trend, mf.Autoregressive, mf.GaussianProcess, lambda: mf.Trend(noise_var=1.0)])
-def test_wild_readings_and_long_gaps_leave_numbers(make) -> None:  # type: ignore[no-untyped-def]
+def test_wild_readings_and_long_gaps_stay_finite(make) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(make(), FIDELITIES, 0.05, policy=mf.Always("high"), missing="skip")
     for x in (0.0, 1e308, -1e308, 1.0, 3.0, 9.0, *[None] * 400, 1e-308, 0.0):
         step = detector.update(x, "high")
@@ -414,7 +412,7 @@ def test_wild_readings_and_long_gaps_leave_numbers(make) -> None:  # type: ignor
 
 
 def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
-    """Rotations lose nothing where the normal equations have lost half of their digits."""
+    """Rotations keep all digits where the normal equations have lost half."""
     model = mf.Trend(count=(1.0, 1.0), noise_var=1.0)
     age = np.arange(0.0, 1e6, 1e4)
     stats_ = model.prior()
@@ -428,7 +426,7 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (
             lambda: mf.Trend(noise_var=1, shape=2),
@@ -454,10 +452,10 @@ def test_a_regime_of_a_million_ticks_is_still_exact() -> None:
         (lambda: mf.LinearRegression(1, intercept=2), "LinearRegression.intercept must be True or False, not 2"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_covariate_beyond_squaring_is_named_and_changes_nothing() -> None:
@@ -485,7 +483,7 @@ def test_a_covariate_beyond_squaring_is_named_and_changes_nothing() -> None:
     ],
     ids=lambda m: type(m).__name__,
 )
-def test_a_model_is_what_it_was_after_its_spec(model: mf.Model) -> None:
+def test_a_model_equals_the_one_made_from_its_spec(model: mf.Model) -> None:
     twin = type(model)(**model.spec())
     np.testing.assert_array_equal(twin.prior(), model.prior())
     assert twin.spec() == model.spec()

@@ -1,4 +1,4 @@
-"""What a user holds: the loop, the alarm, what it tells, bad input, saving."""
+"""The detector: the loop, the alarm, what it reports, bad input, saving."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_update_takes_a_fidelity_or_its_name() -> None:
         assert make().update(x, "gps") == results[0]
 
 
-def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> None:
+def test_with_several_fidelities_update_needs_the_fidelity_or_a_choice() -> None:
     detector = make(policy=mf.Always("gps"), missing="skip")
     with pytest.raises(ValueError, match="fidelity must be one of imu, gps: with several fidelities, give the one"):
         detector.update(1.0)
@@ -96,11 +96,11 @@ def test_with_several_fidelities_the_one_that_was_read_is_given_or_chosen() -> N
     assert mf.Detector(mf.Gaussian(0, 9, 1)).update(1.0).fidelity == "full"
 
 
-def test_a_hazard_in_the_place_of_fidelities_is_named() -> None:
-    said = r"fidelities must be Fidelity objects, not 0.01: did you mean hazard=0.01\?"
-    with pytest.raises(TypeError, match=said):
+def test_a_hazard_passed_as_fidelities_is_named() -> None:
+    message = r"fidelities must be Fidelity objects, not 0.01: did you mean hazard=0.01\?"
+    with pytest.raises(TypeError, match=message):
         mf.Detector(mf.Gaussian(), 0.01)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         mf.Fleet(2, mf.Gaussian(), 0.01)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="fidelities must be Fidelity objects, not <object"):
         mf.Detector(mf.Gaussian(), object())  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_two_changes_within_the_window_are_two_alarms() -> None:
     assert [s.changed_at for s in (detector.update(float(x), GPS) for x in xs) if s.alarm] == [100, 120]
 
 
-def test_the_start_of_the_stream_is_no_change() -> None:
+def test_the_start_of_the_stream_is_not_a_change() -> None:
     detector = make(hazard=1e-6)
     for t in range(30):
         step = detector.update(0.0, GPS)
@@ -165,10 +165,10 @@ def test_alarm_by_threshold_alone() -> None:
         mf.Alarm(within=0)
 
 
-# --- what it tells ----------------------------------------------------------------------------------------------
+# --- what it reports --------------------------------------------------------------------------------------------
 
 
-def test_before_the_first_tick_it_tells_the_prior() -> None:
+def test_before_the_first_tick_it_reports_the_prior() -> None:
     detector = make()
     assert detector.mean == 0.0
     assert detector.variance == pytest.approx(10.0)
@@ -200,7 +200,7 @@ def test_predictive_moments_and_interval_are_those_of_the_mixture() -> None:
     assert wide[0] < low < high < wide[1]
 
 
-def test_bernoulli_interval_ends_on_values_x_can_take() -> None:
+def test_the_bernoulli_interval_ends_at_possible_values() -> None:
     detector = mf.Detector(mf.Bernoulli(1, 1), hazard=0.01)
     assert detector.interval(0.9) == (0.0, 1.0)
     for _ in range(100):
@@ -224,7 +224,7 @@ def test_regime_start_and_its_interval() -> None:
     assert detector.regime(level=0.5).high - detector.regime(level=0.5).low <= start.high - start.low
 
 
-def test_parameter_is_the_current_regimes() -> None:
+def test_parameter_is_that_of_the_current_regime() -> None:
     xs = np.array([0.0] * 50 + [5.0] * 50)
     detector = make(prune=None)
     for x in xs.tolist():
@@ -241,7 +241,7 @@ def test_parameter_is_the_current_regimes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "fidelity", "said"),
+    ("x", "fidelity", "message"),
     [
         (math.nan, "gps", "x is nan: pass missing='skip'"),
         (None, "gps", "x is None: pass missing='skip'"),
@@ -254,13 +254,13 @@ def test_parameter_is_the_current_regimes() -> None:
         (1.0, 1, "fidelity must be one of imu, gps, not 1"),
     ],
 )
-def test_bad_readings_are_named_and_change_nothing(x, fidelity, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_readings_are_named_and_change_nothing(x, fidelity, message: str) -> None:  # type: ignore[no-untyped-def]
     detector = make()
     detector.update(0.5, GPS)
     before = detector.to_bytes()
     with pytest.raises((ValueError, TypeError)) as error:
         detector.update(x, fidelity)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert detector.to_bytes() == before
 
 
@@ -274,7 +274,7 @@ def test_values_outside_the_support_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make_bad", "said"),
+    ("make_bad", "message"),
     [
         (lambda: mf.Fidelity("a", 1.5, 1), "Fidelity.zeta must lie in [0, 1], not 1.5"),
         (lambda: mf.Fidelity("a", -0.1, 1), "Fidelity.zeta must lie in [0, 1], not -0.1"),
@@ -302,10 +302,10 @@ def test_values_outside_the_support_are_named() -> None:
         (lambda: make().interval(1.0), "level must lie in (0, 1), not 1.0"),
     ],
 )
-def test_bad_arguments_are_named(make_bad, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments_are_named(make_bad, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make_bad()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_skip_may_cost_nothing() -> None:
@@ -316,7 +316,7 @@ def test_a_skip_may_cost_nothing() -> None:
     assert detector.mean == 0.0
 
 
-def test_a_missing_reading_lets_time_pass() -> None:
+def test_a_missing_reading_advances_time() -> None:
     detector = make(missing="skip", hazard=0.25, prune=None)
     detector.update(3.0, GPS)
     mean, evidence = detector.mean, detector.log_evidence
@@ -329,7 +329,7 @@ def test_a_missing_reading_lets_time_pass() -> None:
     assert detector.run_length.weight[-1] == pytest.approx(0.75**3)
     assert detector.mean == pytest.approx(mean * 0.75**3, rel=1e-12)
     assert detector.spent == 160
-    assert detector.update(None).fidelity is None  # nobody was asked, nothing is paid
+    assert detector.update(None).fidelity is None  # nothing was read, nothing is paid
     assert detector.spent == 160
 
 
@@ -367,7 +367,7 @@ def test_a_loaded_detector_has_the_same_set_up() -> None:
     assert one.pruning == make().pruning
 
 
-def test_observers_are_given_again() -> None:
+def test_observers_are_passed_again_on_loading() -> None:
     one = mf.Detector.from_bytes(saved(), observers={"imu": lambda raw: raw, "gps": lambda raw: raw + 1})
     step = one.step(2.0)
     assert step.x == {"imu": 2.0, "gps": 3.0}[step.fidelity]
@@ -375,7 +375,7 @@ def test_observers_are_given_again() -> None:
         mf.Detector.from_bytes(saved(), observers={"sonar": abs})
 
 
-def test_a_model_with_functions_is_given_again() -> None:
+def test_a_model_with_functions_is_passed_again_on_loading() -> None:
     detector = mf.Detector(gaussian_family("paper"), hazard=0.1)
     for x in (0.1, 0.4, 3.0):
         detector.update(x)
@@ -424,7 +424,7 @@ def test_saved_bytes_are_small() -> None:
     assert len(saved()) < 3000
 
 
-# --- gaps, a new beginning, other ways to read ------------------------------------------------------------------
+# --- gaps, reset, other fidelities ------------------------------------------------------------------
 
 
 def test_waiting_is_ticks_with_no_reading() -> None:
@@ -443,9 +443,9 @@ def test_waiting_is_ticks_with_no_reading() -> None:
         a.wait(0)
 
 
-def test_after_a_reset_only_the_money_is_remembered() -> None:
-    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(3.0), seed=3)
+def test_a_reset_keeps_only_spend_and_policy() -> None:
+    fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Budget(3.0), seed=3)
     rng = np.random.default_rng(1)
     for x in rng.normal(size=200):
         detector.update(float(x), detector.choose())
@@ -454,20 +454,20 @@ def test_after_a_reset_only_the_money_is_remembered() -> None:
     assert detector.ticks == 0
     assert detector.run_length.weight.size == 0
     assert (detector.policy.state(), detector.spent) == (learnt, spent)
-    fresh = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Always("high"), seed=3)
+    fresh = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Always("high"), seed=3)
     for x in rng.normal(size=50):
         a, b = detector.update(float(x), "high"), fresh.update(float(x), "high")
         assert a == b
 
 
 def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
-    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Budget(share=0.3), seed=3)
+    fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 9.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Budget(share=0.3), seed=3)
     rng = np.random.default_rng(2)
     for x in rng.normal(size=300):
         detector.update(float(x), detector.choose())
     before = detector.to_bytes()
-    other = detector.with_fidelities([*ways, mf.Fidelity("middle", 0.6, 3.0)])
+    other = detector.with_fidelities([*fidelities, mf.Fidelity("middle", 0.6, 3.0)])
     assert detector.to_bytes() == before
     np.testing.assert_array_equal(other.run_length.weight, detector.run_length.weight)
     assert (other.ticks, other.spent) == (detector.ticks, detector.spent)
@@ -475,19 +475,19 @@ def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
     assert {f.name for f in other.fidelities} == {"low", "high", "middle"}
     step = other.update(0.3, "middle")
     assert step.cost == 3.0
-    assert detector.ticks == 300  # the two go their own ways
-    fixed = detector.with_fidelities(ways[0], policy=mf.Always("low"))
+    assert detector.ticks == 300  # the two are independent
+    fixed = detector.with_fidelities(fidelities[0], policy=mf.Always("low"))
     assert fixed.choose().name == "low"
-    gone = mf.Detector(mf.Gaussian(0, 9, 1), ways, policy=mf.Always("high"))
+    gone = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Always("high"))
     with pytest.raises(ValueError, match="high"):
-        gone.with_fidelities(ways[0])
+        gone.with_fidelities(fidelities[0])
 
 
-def test_a_drifted_cost_moves_the_choice_not_the_belief() -> None:
-    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 2.0)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, hazard=0.05, policy=mf.Net(0.02), seed=3)
+def test_a_changed_cost_changes_the_choice_and_not_the_belief() -> None:
+    fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 2.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Net(0.02), seed=3)
     detector.update(0.1, "high")
     assert detector.choose().name == "high"
-    dearer = detector.with_fidelities([ways[0], mf.Fidelity("high", 1.0, 200.0)])
-    assert dearer.choose().name == "low"
-    np.testing.assert_array_equal(dearer.run_length.weight, detector.run_length.weight)
+    costlier = detector.with_fidelities([fidelities[0], mf.Fidelity("high", 1.0, 200.0)])
+    assert costlier.choose().name == "low"
+    np.testing.assert_array_equal(costlier.run_length.weight, detector.run_length.weight)

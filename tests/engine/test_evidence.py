@@ -1,4 +1,4 @@
-"""Priors and hazards fitted to data, and alarms as seldom false as wanted."""
+"""Priors and hazards fitted to data, and alarm thresholds for a given rate of false alarms."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def stream() -> np.ndarray:
     return mf.simulate.gaussian(mf.Gaussian(5, 16, 0.25), hazard=0.02, ticks=800, seed=1).table[:, 0]
 
 
-def test_the_fit_finds_what_made_the_data(stream: np.ndarray) -> None:
+def test_the_fit_recovers_the_true_parameters(stream: np.ndarray) -> None:
     found = fit(spread(stream), stream)
     assert isinstance(found.model, mf.Gaussian)
     assert found.model.noise_var == pytest.approx(0.25, rel=0.15)
-    assert found.model.var == pytest.approx(16, rel=0.8)  # of some twenty levels
+    assert found.model.var == pytest.approx(16, rel=0.8)  # about twenty levels
     assert float(found.hazard.table[0]) == pytest.approx(0.02, rel=0.6)
     true = mf.Detector(mf.Gaussian(5, 16, 0.25), hazard=0.02, alarm=None)
     mf.run(true, stream)
@@ -59,10 +59,10 @@ def test_fidelities_weigh_the_readings(stream: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     zeta = rng.choice([0.2, 1.0], stream.size)
     blurred = stream + rng.normal(0, 1, stream.size) * np.sqrt(0.25 / zeta - 0.25)
-    told = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise_var"])
-    deaf = fit(spread(stream), blurred, hazard=0.02, free=["noise_var"])
-    assert told.model.noise_var == pytest.approx(0.25, rel=0.2)
-    assert deaf.model.noise_var > 1.5 * told.model.noise_var
+    weighted = fit(spread(stream), blurred, zeta=zeta, hazard=0.02, free=["noise_var"])
+    unweighted = fit(spread(stream), blurred, hazard=0.02, free=["noise_var"])
+    assert weighted.model.noise_var == pytest.approx(0.25, rel=0.2)
+    assert unweighted.model.noise_var > 1.5 * weighted.model.noise_var
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_other_families_gain_evidence(model: mf.Model, free: list[str] | None) -
     assert type(found.model) is type(model)
 
 
-def test_what_the_fit_refuses(stream: np.ndarray) -> None:
+def test_fit_refusals(stream: np.ndarray) -> None:
     with pytest.raises(ValueError, match="at least two readings, not 1"):
         fit(spread(stream), stream[:1])
     with pytest.raises(ValueError, match="free names 'nois', which is no number of Gaussian: mean, var, noise"):
@@ -95,11 +95,11 @@ def test_what_the_fit_refuses(stream: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("model", [mf.Gaussian(0, 9, 1), mf.Bernoulli(1, 1)], ids=lambda m: type(m).__name__)
-def test_false_alarms_come_as_often_as_wanted(model: mf.Model) -> None:
+def test_false_alarms_have_the_requested_rate(model: mf.Model) -> None:
     found = alarm_for(300, model, hazard=1 / 100, seed=4)
     assert found.low < found.achieved < found.high
     assert found.achieved == pytest.approx(300, rel=0.25)
-    # a third set of streams, through detectors of their own
+    # a third set of streams, through separate detectors
     alarms = 0
     for i in range(40):
         x = model.sample(np.random.default_rng(50_000 + i), 1000)

@@ -38,7 +38,7 @@ def test_an_outlier(far: float, prune) -> None:  # type: ignore[no-untyped-def]
         healthy(detector)
 
 
-def test_a_150_sigma_outlier_is_a_change_and_the_way_back_another() -> None:
+def test_a_150_sigma_outlier_is_a_change_and_so_is_the_return() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01)
     rng = np.random.default_rng(1)
     xs = np.concatenate([rng.normal(size=50), [150.0], rng.normal(size=50)])
@@ -57,7 +57,7 @@ def test_a_long_constant_stream(value: float) -> None:
 
 
 @pytest.mark.parametrize("prior", [(0, 1e-12, 1), (0, 1e12, 1), (0, 1, 1e-12), (1e9, 1e-6, 1e6)])
-def test_odd_priors(prior: tuple[float, float, float]) -> None:
+def test_extreme_priors(prior: tuple[float, float, float]) -> None:
     detector = mf.Detector(mf.Gaussian(*prior), hazard=0.02)
     for x in np.random.default_rng(2).normal(size=200).tolist():
         detector.update(x)

@@ -1,4 +1,4 @@
-"""The scalar families against scipy: closed predictives, integrals, sums, gains, and what lies far out."""
+"""The scalar families against scipy: closed predictives, integrals, sums, gains, and extreme values."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_incomplete_beta_function() -> None:
     np.testing.assert_allclose(beta_cdfs(a, b, x, 1 - x), special.betainc(a, b, x), rtol=1e-9, atol=1e-11)
     ends = beta_cdfs(np.full(2, 2.0), np.full(2, 3.0), np.array([0.0, 1.0]), np.array([1.0, 0.0]))
     assert ends.tolist() == [0.0, 1.0]
-    # a tail that would be lost if 1 - x were taken of a rounded x
+    # a tail that 1 - x of a rounded x would lose
     far = beta_cdfs(np.array([0.5]), np.array([3.0]), np.array([1.0]), np.array([1e-20]))
     assert 1.0 - far[0] < 1e-15
 
@@ -106,7 +106,7 @@ def test_the_incomplete_beta_function() -> None:
 @pytest.mark.parametrize(
     ("a", "rate"), [(1e-6, 1e-4), (0.2, 1e-4), (1.0, 1e-3), (30.0, 0.4), (4000.0, 0.9), (1e5, 1e3), (2.0, 50.0)]
 )
-def test_a_sum_over_counts_takes_few_terms(a: float, rate: float) -> None:
+def test_a_sum_over_counts_uses_few_terms(a: float, rate: float) -> None:
     x, share = np.empty(max_nodes()), np.empty(max_nodes())
     mean, sd = a / rate, math.sqrt(a / rate * (1 + 1 / rate))
     ends = reach(mean, sd, 0.0, 1 / math.log1p(rate), 2.0**53)
@@ -253,7 +253,7 @@ def test_probabilities_moments_and_distribution_of_counts(name: str, zeta: float
 
 
 def mixture(model: Any, seed: int, k: int = 4) -> tuple[Array, Array]:
-    """Weights and statistics of hypotheses that have seen different things."""
+    """Weights and statistics of hypotheses with different readings."""
     rng = np.random.default_rng(seed)
     columns = [model.prior()]
     for _ in range(k - 1):
@@ -287,7 +287,7 @@ def ladder(centre: Array, width: Array) -> Array:
 
 
 @pytest.mark.parametrize("zeta", LEVELS)
-@pytest.mark.parametrize(("seed", "many"), [(0, 4), (1, 4), (2, 4), (3, 50), (4, 50)])  # what is cut off adds up
+@pytest.mark.parametrize(("seed", "many"), [(0, 4), (1, 4), (2, 4), (3, 50), (4, 50)])  # truncation errors add up
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_the_run_length_gain_of_a_density_equals_dense_integration(
     name: str, seed: int, many: int, zeta: float
@@ -329,20 +329,22 @@ def test_the_run_length_gain_of_counts_equals_a_plain_sum(name: str, zeta: float
             logs = logs + a * np.log(b) - special.gammaln(a)
         else:
             a, b, n = *stats_, model.trials
-            ways = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
-            logs = zeta * ways + special.betaln(a + zeta * x, b + zeta * (n - x)) - special.betaln(a, b)
-        p = np.exp(logs - logsumexp(logs, axis=0))  # in both cases: gains are of probabilities
+            log_binomial = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+            logs = zeta * log_binomial + special.betaln(a + zeta * x, b + zeta * (n - x)) - special.betaln(a, b)
+        p = np.exp(logs - logsumexp(logs, axis=0))  # in both cases: gains use probabilities
         expected = special.entr(p @ weight).sum() - special.entr(p).sum(axis=0) @ weight
         assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(expected, rel=1e-8, abs=1e-8)
         assert expected > 1e-3
 
 
-def test_equal_hypotheses_and_one_alone_tell_nothing() -> None:
+def test_equal_hypotheses_and_a_single_one_have_no_run_length_gain() -> None:
     w = np.array([0.3, 0.7])
     assert tail_information(STUDENT, w.copy(), np.full(2, 3.0), np.full(2, 2.0), np.full(2, 4.0)) < 1e-7
     assert tail_information(LOGISTIC, w.copy(), np.full(2, 3.0), np.full(2, 2.0), np.full(2, 4.0)) < 1e-7
     apart = tail_information(STUDENT, w.copy(), np.array([0.0, 1e9]), np.array([1.0, 2.0]), np.full(2, 30.0))
-    assert apart == pytest.approx(special.entr(w).sum(), abs=1e-7)  # no overlap: which one is known
+    assert apart == pytest.approx(
+        special.entr(w).sum(), abs=1e-7
+    )  # no overlap: the reading identifies the hypothesis
     for make in MODELS.values():
         model = make()
         assert model.run_length_gain(np.ones(1), model.prior()[:, None], 0.5) < 1e-14
@@ -366,22 +368,22 @@ def divergence(model: Any, before: Array, x: float, zeta: float) -> float:
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_parameter_and_variance_gains_are_what_is_expected_of_x(name: str, zeta: float) -> None:
+def test_the_parameter_and_variance_gains_are_expectations_over_x(name: str, zeta: float) -> None:
     model = MODELS[name]()
     stats_ = some(model)
 
-    def told(x: float) -> tuple[float, float]:
+    def contributions(x: float) -> tuple[float, float]:
         p = math.exp(float(model.log_predictive(stats_, x, zeta)))
         moved = model.update(stats_, x, zeta)
         return p * divergence(model, stats_, x, zeta), p * float(model.parameter(moved)[1])
 
     if name in CONTINUOUS:
-        inner, later = (integral(model, lambda x, i=i: told(x)[i]) for i in range(2))
+        inner, later = (integral(model, lambda x, i=i: contributions(x)[i]) for i in range(2))
     else:
         many = support(model)[:3000]
-        inner, later = np.sum([told(x) for x in many.tolist()], axis=0)
+        inner, later = np.sum([contributions(x) for x in many.tolist()], axis=0)
     if name == "unknown" and zeta < 1.0:
-        # of s2 what zeta squared deviations tell: a Gamma reading of shape zeta / 2
+        # for s2 the gain of zeta squared deviations: a Gamma reading of shape zeta / 2
         scatter = mf.Gamma(0.5, stats_[2], 1.0)
         inner = float(scatter.parameter_gain(scatter.prior(), zeta)) + 0.5 * math.log1p(zeta / stats_[0])
     assert float(model.parameter_gain(stats_, zeta)) == pytest.approx(inner, rel=1e-5)
@@ -394,7 +396,7 @@ def test_the_parameter_and_variance_gains_are_what_is_expected_of_x(name: str, z
 
 
 def test_the_parameter_gain_keeps_its_digits_after_a_million_readings() -> None:
-    """There it is 1 / (2 n) for each parameter, to first order, a difference of numbers near n log n."""
+    """After n readings it is 1 / (2 n) per parameter to first order, a difference of numbers near n log n."""
     n = 1e7
     assert float(mf.Exponential(n, 1.0).parameter_gain(np.array([n, n]), 1.0)) == pytest.approx(0.5 / n, rel=1e-5)
     got = float(mf.GaussianUnknown().parameter_gain(np.array([n, 0.0, n / 2, n]), 1.0))
@@ -405,15 +407,15 @@ def test_the_parameter_gain_keeps_its_digits_after_a_million_readings() -> None:
 
 
 def compare(one: Any, other: Any, readings: list[tuple[float, float]], tolerance: float) -> None:
-    ways = [mf.Fidelity(f"z{z}", z, 1.0) for z in sorted({z for _, z in readings} | {1.0})]
-    a, b = (mf.Detector(m, ways, 0.05, prune=None) for m in (one, other))
+    fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in sorted({z for _, z in readings} | {1.0})]
+    a, b = (mf.Detector(m, fidelities, 0.05, prune=None) for m in (one, other))
     for x, zeta in readings:
         a.update(x, f"z{zeta}")
         b.update(x, f"z{zeta}")
     np.testing.assert_allclose(a.run_length.weight, b.run_length.weight, atol=tolerance)
     assert a.log_evidence == pytest.approx(b.log_evidence, rel=tolerance, abs=tolerance)
     assert a.mean == pytest.approx(b.mean, rel=tolerance)
-    paper = isinstance(other, mf.Bernoulli) and other.kind == "paper"  # whose gains are of unnormalised values
+    paper = isinstance(other, mf.Bernoulli) and other.kind == "paper"  # its gains use unnormalised values
     for gain in () if paper else ("run_length", "joint"):
         np.testing.assert_allclose(
             expected_gains(a._filter, np.array([0.3, 1.0]), gain),
@@ -437,7 +439,7 @@ def test_a_known_shape_of_one_is_exponential(kind: Any) -> None:
     compare(mf.Gamma(1.0, 2.5, 1.2, kind), mf.Exponential(2.5, 1.2, kind), readings, 1e-12)
 
 
-def test_a_variance_known_beforehand_is_a_gaussian() -> None:
+def test_a_known_variance_is_a_gaussian() -> None:
     rng = np.random.default_rng(5)
     readings = [(float(rng.normal(3.0 * (t > 30), 1.0)), float(rng.choice([0.2, 1.0]))) for t in range(60)]
     firm = 1e8
@@ -457,7 +459,7 @@ UNITS = {
 @settings(max_examples=15)
 @given(shift=st.floats(-1e6, 1e6), log_scale=st.floats(-6, 6), seed=st.integers(0, 1000))
 def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: float, seed: int) -> None:
-    """Shift and scale the data with the prior: posterior, gains and choices stay, the mean moves along."""
+    """Shift and scale data and prior: posterior, gains and choices stay, the mean changes accordingly."""
     make, shifts = UNITS[name]
     shift, scale = shift * shifts, 10.0**log_scale
     rng = np.random.default_rng(seed)
@@ -466,7 +468,7 @@ def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: fl
     moved = mf.Detector(make(scale, shift), FIDELITIES, 0.05, policy=mf.Net(0.01))
     for x in xs.tolist():
         there = shift + scale * x
-        here = (there - shift) / scale  # what adding the shift leaves of x
+        here = (there - shift) / scale  # the precision that x keeps after adding the shift
         assert plain.choose() == moved.choose()
         plain.update(here)
         moved.update(there)
@@ -491,9 +493,9 @@ def healthy(detector: mf.Detector) -> None:
     low, high = detector.interval(0.9)
     assert -math.inf < low <= high < math.inf
     for gain in GAINS:
-        told = expected_gains(detector._filter, np.array([0.3, 1.0]), gain)
-        assert np.isfinite(told).all()
-        assert (told >= 0).all()
+        gains = expected_gains(detector._filter, np.array([0.3, 1.0]), gain)
+        assert np.isfinite(gains).all()
+        assert (gains >= 0).all()
 
 
 OUTLIERS: list[tuple[str, Callable[[], Any], list[float], float]] = [
@@ -589,7 +591,7 @@ def test_a_change_is_found(model: Any, draw: Callable[..., Any], low: float, hig
     assert abs(changes[0].changed_at - 150) <= 3
 
 
-def test_infinite_moments_are_told_as_such() -> None:
+def test_infinite_moments_are_reported_as_infinite() -> None:
     vague = mf.GaussianUnknown(1.0, 1.0, 0.8, 1.0)
     assert float(vague.parameter(vague.prior())[1]) == math.inf
     mean, var = vague.predictive(vague.prior())
@@ -597,7 +599,7 @@ def test_infinite_moments_are_told_as_such() -> None:
     detector = mf.Detector(vague, FIDELITIES, 0.05)
     for x in (0.1, 0.4, -0.2):
         detector.update(x, "high")
-    assert detector.variance == math.inf  # a change may come, and then nothing is known
+    assert detector.variance == math.inf  # after a possible change nothing is known
     healthy(detector)
     heavy = mf.Exponential(1.5, 1.0)
     assert float(heavy.predictive(heavy.prior())[1]) == math.inf
@@ -609,7 +611,7 @@ def test_infinite_moments_are_told_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.GaussianUnknown(shape=0.5), "GaussianUnknown.shape must exceed 1/2, not 0.5"),
         (lambda: mf.GaussianUnknown(scale=0), "GaussianUnknown.scale must be positive, not 0"),
@@ -627,10 +629,10 @@ def test_infinite_moments_are_told_as_such() -> None:
         (lambda: mf.Binomial(3, 1, 1, "x"), "Binomial.predictive must be 'normalized' or 'paper', not 'x'"),
     ],
 )
-def test_bad_parameters_are_named(make: Callable[[], Any], said: str) -> None:
+def test_bad_parameters_are_named(make: Callable[[], Any], message: str) -> None:
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -644,7 +646,7 @@ def test_bad_parameters_are_named(make: Callable[[], Any], said: str) -> None:
     ],
     ids=repr,
 )
-def test_what_a_reading_can_be(model: Any, good: list[float], bad: list[float]) -> None:
+def test_the_support_of_readings(model: Any, good: list[float], bad: list[float]) -> None:
     detector = mf.Detector(model)
     assert model.possible(np.array([*good, *bad, math.nan])).tolist() == [True] * len(good) + [False] * (len(bad) + 1)
     for x in good:

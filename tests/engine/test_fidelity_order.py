@@ -27,7 +27,7 @@ Array = np.ndarray
 ZETAS = np.array([0.0, 0.1, 0.5, 1.0])
 STATES = 200
 SLOW = {"family-gaussian", "family-gaussian-paper", "product", "process", "student"}
-"""Families whose gains are integrals written in numpy: fewer hypotheses each."""
+"""Families whose gains are integrals in numpy: tested with fewer hypotheses."""
 COHERENT = {
     "gaussian",
     "family-gaussian",
@@ -48,12 +48,12 @@ COHERENT = {
 
 
 def levels(model: Any) -> Array:
-    """Zetas the model can be read at; a grid's are names."""
+    """Return the zetas of the model's fidelities; a grid identifies fidelities by zeta."""
     return np.array([0.0, *sorted(model._ways)]) if getattr(model, "_ways", None) else ZETAS
 
 
 def states(case: Case, count: int = STATES) -> Any:
-    """Filters that have read something random at random fidelities, with hazards of all kinds."""
+    """Filters after random readings at random fidelities, with hazards of all kinds."""
     model = case.model()
     most = 2 if case.name in SLOW else 12
     for seed in range(count):
@@ -69,30 +69,30 @@ def states(case: Case, count: int = STATES) -> Any:
 def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
     zeta = levels(case.model())
     largest = dict.fromkeys(GAINS, 0.0)
-    # the Gaussian by numerical integration takes 0.1 s a state: the closed one beside it has all of them
+    # the Gaussian by numerical integration takes 0.1 s per state; the closed form is tested on all of them
     for belief in states(case, 30 if case.name.startswith("family-gaussian") else STATES):
         for gain in GAINS:
-            told = expected_gains(belief, zeta, gain)
-            assert told[0] == 0.0
-            assert (np.diff(told) >= 0.0).all() or case.name.startswith("grid")
-            assert np.diff(told).min() >= -1e-9 * max(told.max(), 1.0)
-            largest[gain] = max(largest[gain], float(told[-1]))
+            gains = expected_gains(belief, zeta, gain)
+            assert gains[0] == 0.0
+            assert (np.diff(gains) >= 0.0).all() or case.name.startswith("grid")
+            assert np.diff(gains).min() >= -1e-9 * max(gains.max(), 1.0)
+            largest[gain] = max(largest[gain], float(gains[-1]))
     assert min(largest.values()) > 1e-3  # not a row of zeros
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in COHERENT], ids=lambda c: c.name)
-def test_coherent_readings_need_no_help(case: Case) -> None:
-    """Each zeta asked for by itself: the gains rise by the model's own doing, to the accuracy of the integrals."""
+def test_coherent_readings_have_ordered_gains_by_themselves(case: Case) -> None:
+    """The gain of each zeta alone: it rises without the correction, to the accuracy of the integrals."""
     zeta = levels(case.model())
     for belief in states(case, 6 if case.name in SLOW else 20):
         weight, stats_ = belief.predicted()
-        for told in (
+        for gains in (
             [belief.model.run_length_gain(weight, stats_, float(z)) for z in zeta],
             [float(weight @ belief.model.parameter_gain(stats_, float(z))) for z in zeta],
             [float(weight @ belief.model.variance_gain(stats_, float(z))) for z in zeta],
         ):
-            assert told[0] == 0.0
-            assert np.diff(told).min() >= -1e-6 * max(1.0, max(told))
+            assert gains[0] == 0.0
+            assert np.diff(gains).min() >= -1e-6 * max(1.0, max(gains))
 
 
 PRIORS: dict[str, Any] = {
@@ -110,7 +110,7 @@ PRIORS: dict[str, Any] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRIORS)
-def test_nor_does_it_with_any_other_prior(name: str) -> None:
+def test_no_gain_falls_as_zeta_rises_with_any_prior(name: str) -> None:
     make, draw = PRIORS[name]
     raised = 0
     for seed in range(STATES):
@@ -119,16 +119,16 @@ def test_nor_does_it_with_any_other_prior(name: str) -> None:
         for _ in range(int(rng.integers(0, 8))):
             belief.observe(belief.model.check(draw(rng)), float(rng.choice(ZETAS)))
         for gain in GAINS:
-            told = expected_gains(belief, ZETAS, gain)
-            assert told[0] == 0.0
-            assert (np.diff(told) >= 0.0).all()
-            raised += bool(told[-1] > expected_gains(belief, ZETAS[-1:], gain)[0] + 1e-9)
-    assert (raised > 0) == (name != "exponential")  # others are raised where they would fall
+            gains = expected_gains(belief, ZETAS, gain)
+            assert gains[0] == 0.0
+            assert (np.diff(gains) >= 0.0).all()
+            raised += bool(gains[-1] > expected_gains(belief, ZETAS[-1:], gain)[0] + 1e-9)
+    assert (raised > 0) == (name != "exponential")  # the correction raises those of other families
 
 
-def test_the_expensive_reading_of_a_waiting_time_is_worth_more_and_is_bought() -> None:
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
-    detector = mf.Detector(mf.Exponential(2, 1), ways)
+def test_the_expensive_reading_of_a_waiting_time_has_the_larger_gain_and_is_bought() -> None:
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+    detector = mf.Detector(mf.Exponential(2, 1), fidelities)
     rng = np.random.default_rng(1)
     for x in rng.exponential(1.0, 500).tolist():
         detector.update(x, "high")
@@ -136,7 +136,7 @@ def test_the_expensive_reading_of_a_waiting_time_is_worth_more_and_is_bought() -
     for gain in GAINS:
         assert getattr(high, gain) > 3.0 * getattr(low, gain) > 0.0
     names = []
-    detector = mf.Detector(mf.Exponential(2, 1), ways)
+    detector = mf.Detector(mf.Exponential(2, 1), fidelities)
     for _ in range(300):
         chosen = detector.choose()
         names.append(chosen.name)
@@ -147,11 +147,11 @@ def test_the_expensive_reading_of_a_waiting_time_is_worth_more_and_is_bought() -
 @pytest.mark.parametrize("known", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("zeta", [0.1, 0.5, 1.0])
 def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, zeta: float) -> None:
-    """The predictive is that of x ~ Gamma(known zeta, zeta theta) mixed over theta, and so is the posterior."""
+    """Predictive and posterior are those of x ~ Gamma(known zeta, zeta theta) with theta integrated out."""
     model = mf.Gamma(known, 2.5, 1.5)
     stats_ = model.update(model.prior(), 2.0, 0.3)
     a, b = stats_[0], stats_[1] * model.rate
-    u = np.linspace(-30.0, 5.0, 4001)  # log theta: a trapezoid of what vanishes at both ends
+    u = np.linspace(-30.0, 5.0, 4001)  # log theta: trapezoid rule; the integrand vanishes at both ends
     theta = np.exp(u)
     for x in (0.01, 0.7, 5.0):
         reading = stats.gamma.logpdf(x, known * zeta, scale=1 / (zeta * theta))
@@ -163,8 +163,8 @@ def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, ze
 
 
 def test_a_reading_of_zero_does_no_harm_at_a_low_fidelity() -> None:
-    ways = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 5.0)]
-    detector = mf.Detector(mf.Exponential(2, 1), ways, hazard=0.02)
+    fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    detector = mf.Detector(mf.Exponential(2, 1), fidelities, hazard=0.02)
     rng = np.random.default_rng(2)
     for t in range(200):
         detector.update(0.0 if t % 7 == 0 else float(rng.exponential()), "low" if t % 2 else "high")
@@ -187,16 +187,16 @@ def scale_family(predictive: str) -> Any:
 
 @pytest.mark.parametrize("predictive", ["paper", "normalized"])
 def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: str) -> None:
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
     model = scale_family(predictive)
     for make in (
-        lambda: mf.Detector(model, ways),
-        lambda: mf.Fleet(3, model, ways),
-        lambda: mf.Detector(mf.Product(model, mf.Gaussian()), ways),
+        lambda: mf.Detector(model, fidelities),
+        lambda: mf.Fleet(3, model, fidelities),
+        lambda: mf.Detector(mf.Product(model, mf.Gaussian()), fidelities),
     ):
         with pytest.raises(ValueError, match=r"would tell more of the parameter.*Exponential or Gamma.*or Grid"):
             make()
-    one = mf.Detector(model, [ways[1], mf.Fidelity("skip", 0.0, 0.0)])
+    one = mf.Detector(model, [fidelities[1], mf.Fidelity("skip", 0.0, 0.0)])
     one.update(1.5, "high")
     assert one.ticks == 1
 
@@ -205,7 +205,7 @@ def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: st
 
 
 @pytest.mark.parametrize("d", [1e-3, 0.05, 0.5, 1.0, 120.0, 1e9])
-def test_what_is_learnt_of_a_scale(d: float) -> None:
+def test_parameter_gain_of_a_scale(d: float) -> None:
     a = 10.0 ** np.linspace(-4, 14, 37)
     with mpmath.workdps(60):
 
@@ -239,19 +239,19 @@ def test_poisson_terms_against_mpmath_up_to_the_largest_count() -> None:
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
 @pytest.mark.parametrize("count", [1e8, 1e11, 1e14, 2.0**52, 2.0**53])
-def test_the_poisson_gains_at_large_counts_are_a_normals(count: float, zeta: float) -> None:
-    """There theta and x are normal: log(1 + zeta / b) / 2 is learnt, but for terms of order 1 / count."""
+def test_the_poisson_gains_at_large_counts_are_those_of_a_normal(count: float, zeta: float) -> None:
+    """There theta and x are normal: the gain is log(1 + zeta / b) / 2, up to terms of order 1 / count."""
     for b in (0.5, 7.0, 300.0):
         model = mf.Poisson(1.0, 1e-9)
         got = float(model.parameter_gain(np.array([count * b, b]), zeta))
         assert got == pytest.approx(0.5 * math.log1p(zeta / b), abs=1e-8)
         apart = count * (1.0 + np.array([0.0, 3.0]) / math.sqrt(count * b))
-        told = model.run_length_gain(np.array([0.5, 0.5]), np.stack([apart * b, [b, b]]), zeta)
+        gains = model.run_length_gain(np.array([0.5, 0.5]), np.stack([apart * b, [b, b]]), zeta)
         sd = math.sqrt(count * (1.0 / b + 1.0 / zeta))
         normal = mf.Gaussian().run_length_gain(
             np.array([0.5, 0.5]), np.array([[1e12, 1e12], (apart - count) / sd]), 1.0
         )
-        assert told == pytest.approx(normal, abs=1e-4)
+        assert gains == pytest.approx(normal, abs=1e-4)
 
 
 def test_a_poisson_stream_of_the_largest_counts_has_the_evidence_it_should() -> None:
@@ -283,16 +283,16 @@ def test_binomial_terms_against_mpmath_up_to_the_most_trials() -> None:
             s, t = Z * X, Z * (N - X)
             value = mpmath.log(mpmath.beta(A + s, B + t) / mpmath.beta(A, B))
             slope = s * mpmath.digamma(A + s) + t * mpmath.digamma(B + t) - (s + t) * mpmath.digamma(A + B + s + t)
-            ways = mpmath.loggamma(N + 1) - mpmath.loggamma(X + 1) - mpmath.loggamma(N - X + 1)
+            log_binomial = mpmath.loggamma(N + 1) - mpmath.loggamma(X + 1) - mpmath.loggamma(N - X + 1)
             assert binomial_divergence(a, b, x, n, z) == pytest.approx(float(slope - value), rel=1e-8, abs=1e-8)
-            assert binomial_value(a, b, x, n, z) == pytest.approx(float(value + Z * ways), rel=1e-8, abs=1e-8)
+            assert binomial_value(a, b, x, n, z) == pytest.approx(float(value + Z * log_binomial), rel=1e-8, abs=1e-8)
 
 
 # --- Confusion ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("prior", [(0.1, 0.1), (0.01, 3.0), (0.5, 0.5), (1.0, 1.0), (2.0, 7.0), (50.0, 50.0)])
-def test_the_confusion_models_prior_is_the_beta_it_names(prior: tuple[float, float]) -> None:
+def test_the_prior_of_the_confusion_model_is_its_beta(prior: tuple[float, float]) -> None:
     alpha, beta = prior
     model = mf.Confusion({}, alpha, beta)
     edge = np.linspace(0.0, 1.0, 201)

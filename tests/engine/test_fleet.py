@@ -74,16 +74,16 @@ def test_fleets_in_several_threads_at_once() -> None:
 
 
 def test_fidelities_by_name_by_object_and_a_stream() -> None:
-    def told(fidelity) -> list[str]:  # type: ignore[no-untyped-def]
+    def names(fidelity) -> list[str]:  # type: ignore[no-untyped-def]
         fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES, policy=mf.Always())
         fleet.choose()
         return [FIDELITIES[j].name for j in fleet.update([0.0, 1.0, 2.0], fidelity).choice]
 
-    assert told("low") == ["low"] * 3
-    assert told(FIDELITIES[0]) == ["low"] * 3
-    assert told(["low", "high", "low"]) == ["low", "high", "low"]
-    assert told([0, 1, 1]) == ["low", "high", "high"]
-    assert told(None) == ["high"] * 3
+    assert names("low") == ["low"] * 3
+    assert names(FIDELITIES[0]) == ["low"] * 3
+    assert names(["low", "high", "low"]) == ["low", "high", "low"]
+    assert names([0, 1, 1]) == ["low", "high", "high"]
+    assert names(None) == ["high"] * 3
 
 
 def test_missing_readings() -> None:
@@ -98,7 +98,7 @@ def test_missing_readings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "fidelity", "said"),
+    ("x", "fidelity", "message"),
     [
         ([0.0, np.nan, 1.0], "low", "stream 1: x is nan"),
         ([0.0, 1.0, np.inf], "low", "stream 2: x must be finite"),
@@ -109,13 +109,13 @@ def test_missing_readings() -> None:
         ([0.0, 1.0, 2.0], ["low"], "fidelity must be one, or one per stream: 3"),
     ],
 )
-def test_bad_input_is_named_and_changes_nothing(x, fidelity, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_named_and_changes_nothing(x, fidelity, message: str) -> None:  # type: ignore[no-untyped-def]
     fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES)
     fleet.update([0.0, 0.1, 0.2], "low")
     before = [fleet.extract(i).to_bytes() for i in range(3)]
     with pytest.raises((ValueError, TypeError)) as error:
         fleet.update(x, fidelity)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert [fleet.extract(i).to_bytes() for i in range(3)] == before
 
 

@@ -46,9 +46,9 @@ def test_what_another_fleet_would_have_made_is_refused_by_name() -> None:
 def test_models_and_costs_that_hold_functions_are_inserted_from_bytes() -> None:
     case = next(case for case in ALL if case.name == "grid-sensor")
     model = case.model()
-    ways = [mf.Fidelity("low", 0.3, lambda raw: 1.0), mf.Fidelity("high", 1.0, 5.0)]
-    fleet = mf.Fleet(1, model, ways, policy=mf.Always(), share_policy=False)
-    other = mf.Detector(model, ways, policy=mf.Always(), seed=4)
+    fidelities = [mf.Fidelity("low", 0.3, lambda raw: 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    fleet = mf.Fleet(1, model, fidelities, policy=mf.Always(), share_policy=False)
+    other = mf.Detector(model, fidelities, policy=mf.Always(), seed=4)
     other.update(case.draw(np.random.default_rng(0)), "high")
     assert fleet.to_bytes(fleet.insert(other.to_bytes())) == other.to_bytes()
     again = mf.Fleet.from_bytes(fleet.to_bytes(), model=model, costs={"low": lambda raw: 1.0})
@@ -96,7 +96,7 @@ def test_damaged_bytes_of_a_fleet_are_refused() -> None:
         {"live": np.append(arrays["live"], 0.0)},
         {"scale": -arrays["scale"]},
     ):
-        with pytest.raises(ValueError):  # noqa: PT011 (what it says differs)
+        with pytest.raises(ValueError):  # noqa: PT011 (the messages differ)
             mf.Fleet.from_bytes(pack(facts, arrays | change))
     for fact in ({"streams": 3}, {"streams": "2"}, {"names": ["a"]}, {"fleet": "????"}, {"added": None}):
         with pytest.raises(ValueError):  # noqa: PT011

@@ -78,8 +78,13 @@ def test_families_without_units_are_refused_by_name() -> None:
 
 
 def test_units_must_be_numbers_one_per_stream() -> None:
-    for bad, said in (([1.0], "one per stream: 2, not 1"), (0.0, "positive"), (np.inf, "finite"), ("1", "a number")):
-        with pytest.raises((TypeError, ValueError), match=said):
+    for bad, message in (
+        ([1.0], "one per stream: 2, not 1"),
+        (0.0, "positive"),
+        (np.inf, "finite"),
+        ("1", "a number"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
             mf.Fleet(2, mf.Gaussian(), scale=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Fleet\.offset must be finite"):
         mf.Fleet(2, mf.Gaussian(), offset=[0.0, np.nan])

@@ -14,7 +14,7 @@ from mfbocd.belief.hazard import Learned
 from ..registry import CASES, Case
 
 
-def test_a_function_is_tabulated_and_held() -> None:
+def test_a_function_is_tabulated_and_constant_beyond_the_table() -> None:
     hazard = mf.Hazard(lambda length: 1 / (length + 2), horizon=5)
     assert hazard(3) == pytest.approx(0.2)
     assert hazard([4, 5, 1000]) == pytest.approx([1 / 6] * 3)
@@ -58,7 +58,7 @@ def test_a_certain_end_ends_the_regime() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Hazard([]), "table of one dimension"),
         (lambda: mf.Hazard([[0.1]]), "table of one dimension"),
@@ -70,24 +70,24 @@ def test_a_certain_end_ends_the_regime() -> None:
         (lambda: mf.Hazard.from_lengths([0.5, 0.4]), "sum to 1"),
     ],
 )
-def test_bad_hazards_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_hazards_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-# --- a hazard that is learnt ----------------------------------------------------------------------------------
+# --- a learned hazard ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[-1]], ids=lambda c: c.name)
-def test_a_learned_hazard_is_the_mixture_of_one_filter_a_candidate(case: Case) -> None:
+def test_a_learned_hazard_is_a_mixture_of_one_filter_per_candidate(case: Case) -> None:
     learned = Learned(low=0.01, high=0.4, points=5)
-    ways = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in (0.0, 0.3, 1.0)]
-    whole = mf.Detector(case.model(), ways, learned, prune=None)
-    parts = [mf.Detector(case.model(), ways, float(h), prune=None) for h in learned.table]
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in (0.0, 0.3, 1.0)]
+    whole = mf.Detector(case.model(), fidelities, learned, prune=None)
+    parts = [mf.Detector(case.model(), fidelities, float(h), prune=None) for h in learned.table]
     rng = np.random.default_rng(4)
     for _ in range(40):
-        x, way = case.draw(rng), ways[int(rng.integers(3))].name
+        x, way = case.draw(rng), fidelities[int(rng.integers(3))].name
         step = whole.update(x, way)
         for part in parts:
             part.update(x, way)
@@ -113,7 +113,7 @@ def test_a_learned_hazard_finds_the_true_one_whatever_the_pruning() -> None:
     assert float(hazard @ probability) == pytest.approx(counted, rel=0.3)  # candidates are a factor 2 apart
 
 
-def test_a_learned_hazard_is_saved_and_goes_on_to_the_same_bits() -> None:
+def test_a_saved_learned_hazard_continues_with_the_same_bits() -> None:
     rng = np.random.default_rng(5)
     detector = mf.Detector(mf.Bernoulli(1, 1), hazard=Learned(points=4), seed=2)
     for x in rng.integers(0, 2, 300):
@@ -144,6 +144,6 @@ def test_a_fleet_learns_each_streams_hazard() -> None:
     ("arguments", "named"),
     [((0.5, 0.1), "low < high"), ((0.1, 1.0), "low < high"), ((0.0, 0.1), "low"), ((0.1, 0.2, 1), "points")],
 )
-def test_a_learned_hazard_refuses(arguments: tuple[float, ...], named: str) -> None:
+def test_learned_hazard_refusals(arguments: tuple[float, ...], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         Learned(*arguments)  # type: ignore[arg-type]

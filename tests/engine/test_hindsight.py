@@ -1,4 +1,4 @@
-"""Looking back on a finished stream: held to the enumeration of every history, and to a plain twin on longer ones."""
+"""Hindsight on a finished stream, compared with enumeration of every history and, on longer ones, a plain twin."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def stream(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:
 
 
 def look_back(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard) -> Hindsight:
-    ways = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
-    detector = mf.Detector(case.model(), ways, hazard, prune=mf.TopK(3))  # what it drops is of no importance
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, hazard, prune=mf.TopK(3))  # dropped histories are negligible
     back = Hindsight(detector)
     for x, zeta in readings:
         back.add(detector.update(x, f"z{zeta}"))
@@ -57,7 +57,7 @@ def look_back(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard
 
 @pytest.mark.parametrize("hazard", [0.2, [0.4, 0.1, 0.3]], ids=["constant", "table"])
 @pytest.mark.parametrize("case", CASES[:3], ids=lambda c: c.name)
-def test_all_of_it_equals_the_enumeration(case: Case, hazard: float | list[float]) -> None:
+def test_hindsight_equals_the_enumeration(case: Case, hazard: float | list[float]) -> None:
     h = mf.Hazard(hazard)
     for seed in (1, 2, 3):
         readings = stream(case, seed, 8)
@@ -84,12 +84,14 @@ def test_every_family_equals_the_enumeration(case: Case, hazard: float | mf.Haza
     smoothed = [sum(p for changes, p in exact.items() if t in changes) for t in range(7)]
     np.testing.assert_allclose(back.smoothed, smoothed, atol=10 * case.tolerance)
     best = max(exact.values())
-    assert exact[tuple(back.segmentation())] == pytest.approx(best, rel=1e-6)  # of equal ones either will do
+    assert exact[tuple(back.segmentation())] == pytest.approx(
+        best, rel=1e-6
+    )  # either of two equally probable ones is correct
     assert back.exact
 
 
 class Twin:
-    """All segments' log marginals by the model's own methods, one start at a time, and plain sums and maxima."""
+    """Log marginals of all segments by the methods of the model, with plain sums and maxima."""
 
     def __init__(self, model: Any, xs: list[float]) -> None:
         self.ticks = ticks = len(xs)
@@ -155,7 +157,9 @@ def far(model: Any) -> np.ndarray:
     "model",
     [
         mf.Gaussian(0, 9, 1),
-        mf.Gaussian(0, 0.3, 1),  # 50 prior standard deviations: 800 nats, where filters have forgotten all else
+        mf.Gaussian(
+            0, 0.3, 1
+        ),  # 50 prior standard deviations: 800 nats, where filters have dropped every other hypothesis
         mf.GaussianUnknown(0, 1, 20, 20),
         mf.Poisson(100, 10),
         mf.Exponential(20, 20),
@@ -175,7 +179,7 @@ def test_far_from_the_prior_it_is_the_most_probable(model: Any) -> None:
 
 
 class GaussianTwin(Twin):
-    """The same for Gaussian(0, 9, 1) from the joint density of a segment, which sums and squares give."""
+    """The same for Gaussian(0, 9, 1), from the joint density of a segment (sums and squares)."""
 
     def __init__(self, xs: np.ndarray) -> None:
         self.ticks = xs.size
@@ -188,7 +192,7 @@ class GaussianTwin(Twin):
 
 
 @pytest.mark.parametrize("seed", [0, 4])
-def test_a_change_that_a_threshold_hides_is_found(seed: int) -> None:
+def test_a_change_that_a_threshold_misses_is_found(seed: int) -> None:
     """A long stream 8 prior standard deviations off: pruned at 1e-8, it looked like one regime."""
     xs = np.random.default_rng(seed).normal(np.where(np.arange(600) < 300, 25.0, 26.0))
     twin = GaussianTwin(xs).under(mf.Hazard(0.01))
@@ -219,7 +223,7 @@ def test_the_bound_where_it_is_not_exact(seed: int) -> None:
     assert twin.joint(whole.segmentation()) == pytest.approx(twin.best(), abs=1e-8)
 
 
-def test_how_many_are_followed() -> None:
+def test_the_number_of_hypotheses_followed() -> None:
     assert live_for(LIVE) == LIVE
     for ticks in (LIVE + 1, 20_000, 130_000):
         assert FEWEST <= live_for(ticks) <= CELLS / ticks
@@ -229,8 +233,8 @@ def test_how_many_are_followed() -> None:
             Hindsight(mf.Detector(mf.Gaussian(0, 9, 1)), live)  # type: ignore[arg-type]
 
 
-def test_ticks_with_no_reading_are_looked_back_on() -> None:
-    """A missing reading and one of no fidelity say nothing, and the hazard goes on."""
+def test_hindsight_handles_ticks_without_a_reading() -> None:
+    """A missing reading and one at zeta 0 carry no information; only the hazard acts."""
     model, h = mf.Gaussian(0, 9, 1), 0.1
     detector = mf.Detector(model, hazard=h, missing="skip")
     given = [0.2, None, 0.1, float("nan"), 5.0, 5.2, None]
@@ -255,7 +259,7 @@ def test_ticks_with_no_reading_are_looked_back_on() -> None:
     total = np.logaddexp.reduce(list(logs.values()))
     smoothed = [sum(math.exp(v - total) for c, v in logs.items() if t in c) for t in range(7)]
     np.testing.assert_allclose(back.smoothed, smoothed, atol=1e-12)
-    # a change at a tick with no reading is as probable as one at the next: either will do
+    # a change at a tick without a reading is as probable as one at the next: either is correct
     assert logs[tuple(back.segmentation())] == pytest.approx(max(logs.values()), abs=1e-12)
 
 
@@ -266,8 +270,8 @@ def test_a_learned_hazard_is_summed_over() -> None:
     back = look_back(case, readings, learned)
     each = [histories(case, readings, mf.Hazard(float(h))) for h in learned.table]
     parts = [look_back(case, readings, mf.Hazard(float(h))) for h in learned.table]
-    ways = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
-    detector = mf.Detector(case.model(), ways, learned, prune=None)
+    fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in ZETAS]
+    detector = mf.Detector(case.model(), fidelities, learned, prune=None)
     for x, zeta in readings:
         detector.update(x, f"z{zeta}")
     share = detector.hazard_posterior[1]
@@ -277,7 +281,7 @@ def test_a_learned_hazard_is_summed_over() -> None:
     assert tuple(back.segmentation()) == max(joint, key=lambda key: joint[key])[1]
 
 
-def test_changes_are_found_where_they_are_and_the_intervals_hold_them() -> None:
+def test_changes_are_located_and_the_intervals_cover_them() -> None:
     hits = total = 0
     for seed in range(20):
         made = mf.simulate.gaussian(mf.Gaussian(0, 25, 1), hazard=0.01, ticks=400, seed=seed)
@@ -289,7 +293,7 @@ def test_changes_are_found_where_they_are_and_the_intervals_hold_them() -> None:
             total += 1
             hits += any(c.low <= change <= c.high for c in near)
     assert total > 50
-    assert hits / total > 0.85  # 90 % intervals, of which a few changes too small to see have none
+    assert hits / total > 0.85  # 90 % intervals; a few changes are too small to detect and have none
 
 
 def test_how_the_detector_prunes_does_not_matter() -> None:
@@ -305,7 +309,7 @@ def test_how_the_detector_prunes_does_not_matter() -> None:
     assert len(backs[0].trace) == 300
 
 
-def test_what_it_refuses() -> None:
+def test_hindsight_refusals() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1))
     detector.update(0.0)
     with pytest.raises(ValueError, match="before its first tick, not after 1 ticks"):

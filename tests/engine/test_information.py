@@ -1,4 +1,4 @@
-"""Gains: what a reading is expected to tell, held to integrals and sums written down here."""
+"""Gains, the expected information of a reading, compared with integrals and sums written out here."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LEVELS = np.array([0.01, 0.1, 0.5, 1.0])
 def made(model, readings: list[tuple[float, float]], hazard=0.02, **options) -> mf.Detector:  # type: ignore[no-untyped-def]
     """A detector that has read these (x, zeta)."""
     zetas = sorted({zeta for _, zeta in readings} | {1.0})
-    ways = [mf.Fidelity(f"z{zeta}", zeta, 1.0) for zeta in zetas]
-    detector = mf.Detector(model, ways, hazard, **({"prune": None} | options))
+    fidelities = [mf.Fidelity(f"z{zeta}", zeta, 1.0) for zeta in zetas]
+    detector = mf.Detector(model, fidelities, hazard, **({"prune": None} | options))
     for x, zeta in readings:
         detector.update(x, f"z{zeta}")
     return detector
@@ -52,7 +52,7 @@ def dense(weight: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
 
 
 def gaussian_readings(kind: str, var: float, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """Readings, prior mean 0 and noise 1, that leave the filter in such a state."""
+    """Readings (prior mean 0, noise 1) that lead the filter into a state of this kind."""
     theta = rng.normal(0.0, math.sqrt(var), 3)
     if kind == "misfit":
         theta *= 30.0
@@ -67,7 +67,7 @@ def gaussian_readings(kind: str, var: float, rng: np.random.Generator) -> list[t
 
 
 def test_the_reference_is_right_where_the_answer_is_known() -> None:
-    """Components that do not overlap tell which one they are: I = H[w]; equal ones tell nothing."""
+    """Components that do not overlap identify themselves: I = H[w]; equal ones give 0."""
     w = np.array([0.2, 0.5, 0.3])
     assert dense(w, np.array([0.0, 50.0, -60.0]), np.array([1.0, 2.0, 0.1])) == pytest.approx(entropy(w), abs=1e-10)
     assert dense(w, np.zeros(3), np.ones(3)) == pytest.approx(0.0, abs=1e-10)
@@ -104,7 +104,7 @@ def test_the_gaussian_gain_equals_dense_integration(kind: str, var: float) -> No
     zeta=st.floats(0.01, 1.0),
 )
 def test_any_mixture_of_hypotheses_equals_dense_integration(weights, seed, spread, zeta) -> None:  # type: ignore[no-untyped-def]
-    """States no stream would reach are integrated as well as the others."""
+    """States that no stream reaches are integrated correctly too."""
     rng = np.random.default_rng(seed)
     w = np.array(weights) / sum(weights)
     stats = np.stack([10.0 ** rng.uniform(-6, 3, w.size), rng.normal(0.0, spread, w.size)])
@@ -116,7 +116,7 @@ AFFINE = [(0.0, 1e-6), (0.0, 1e6), (1e6, 1.0), (-1e6, 1e-6), (1e6, 1e-6), (-1e6,
 
 
 def rounded(x: np.ndarray, shift: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Readings in the new unit, and the same in standard ones: what adding the shift lost is lost in both."""
+    """Readings in the new unit, and the same in standard units, with the same rounding by the shift."""
     moved = shift + scale * x
     return moved, (moved - shift) / scale
 
@@ -136,7 +136,7 @@ def test_the_gaussian_gains_are_affine_invariant(kind: str, shift: float, scale:
         assert expected.max() > 1e-4
 
 
-def test_an_untouched_reading_moved_by_a_shift_gains_nearly_the_same() -> None:
+def test_a_shifted_reading_has_nearly_the_same_gain() -> None:
     """Without undoing the rounding: 1e6 + 1e-6 z keeps z to 1e-4, and the gain to about that."""
     readings = gaussian_readings("ambiguous", 9.0, np.random.default_rng(3))
     standard = made(mf.Gaussian(0.0, 9.0, 1.0), readings)
@@ -156,7 +156,7 @@ def outcome_probabilities(a: np.ndarray, b: np.ndarray, zeta: float, predictive:
 
 
 def bernoulli_sum(weight: np.ndarray, p: np.ndarray) -> float:
-    """-sum_x m log m + E_r sum_x p log p: H[x] - E_r H[x | r], and what the paper's code computes of its own p."""
+    """-sum_x m log m + E_r sum_x p log p: H[x] - E_r H[x | r], and what the paper's code computes from its p."""
     mixed = p @ weight
     return float(special.entr(mixed).sum() - special.entr(p).sum(axis=0) @ weight)
 
@@ -172,14 +172,14 @@ def test_the_bernoulli_gain_is_the_plain_sum(predictive, readings, prior, hazard
     got = expected_gains(detector._filter, LEVELS, "run_length")
     most = 0.0
     for zeta, gain in zip(LEVELS.tolist(), got.tolist(), strict=True):
-        # that of the best lower fidelity, where it would be less
+        # at least that of the best lower fidelity
         most = max(most, bernoulli_sum(weight, outcome_probabilities(a, b, zeta, predictive)))
         assert gain == pytest.approx(most, rel=1e-9, abs=1e-12)
         assert gain >= (0.0 if predictive == "normalized" else -1e-12)
 
 
-def test_the_papers_predictive_gains_something_else_and_is_no_information() -> None:
-    """Of values that do not sum to one the two forms of the mutual information differ, and `mi_rx` is negative.
+def test_the_gain_of_the_papers_predictive_is_not_a_mutual_information() -> None:
+    """If values do not sum to one, the two forms of the mutual information differ, and `mi_rx` is negative.
 
     The sum over outcomes, which the paper's code and ours compute, is not: p log p is convex.
     """
@@ -286,7 +286,7 @@ def beta_integrals(a: float, b: float, zeta: float) -> tuple[float, float]:
 @pytest.mark.parametrize("predictive", ["normalized", "paper"])
 @pytest.mark.parametrize(("a", "b"), [(0.1, 0.1), (1.0, 1.0), (0.6, 1.7), (30.0, 2.0), (400.0, 500.0)])
 def test_the_beta_parameters_gain(a: float, b: float, predictive: str) -> None:
-    """Of one hypothesis, and of the joint gain over several."""
+    """Gains of one hypothesis, and the joint gain over several."""
     model = mf.Bernoulli(a, b, predictive=predictive)
     for zeta in LEVELS.tolist():
         divergence, fall = beta_integrals(a, b, zeta)
@@ -294,7 +294,7 @@ def test_the_beta_parameters_gain(a: float, b: float, predictive: str) -> None:
         assert float(model.variance_gain(model.prior(), zeta)) == pytest.approx(fall, rel=1e-7, abs=1e-13)
     detector = made(model, [(1.0, 1.0), (0.0, 0.5), (1.0, 0.1)], 0.2)
     weight, (aa, bb, _) = detector._filter.predicted()
-    # each by itself: no other fidelity is there to be worth more
+    # one at a time, so that no lower fidelity raises the gain
     gains = {gain: [expected_gains(detector._filter, np.array([z]), gain)[0] for z in LEVELS] for gain in GAINS}
     for j, zeta in ((1, 0.1), (3, 1.0)):
         parts = np.array([beta_integrals(*pair, zeta) for pair in zip(aa.tolist(), bb.tolist(), strict=True)])
@@ -303,17 +303,17 @@ def test_the_beta_parameters_gain(a: float, b: float, predictive: str) -> None:
         assert gains["variance"][j] == pytest.approx(max(fall, 0.0), rel=1e-7, abs=1e-12)
 
 
-def test_more_is_told_by_both_than_by_the_run_length_alone_and_no_more_than_there_is() -> None:
+def test_the_joint_gain_exceeds_the_run_length_gain_and_entropy_bounds_it() -> None:
     """I(r; x) <= I(r, theta; x), and I(r; x) <= H[r]."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         for case in COMPILED:
             readings = [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(int(rng.integers(0, 30)))]
             detector = made(case.model(), readings, 0.1)
-            told = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
-            assert (told["joint"] > told["run_length"]).all()
+            gains = {gain: expected_gains(detector._filter, LEVELS, gain) for gain in GAINS}
+            assert (gains["joint"] > gains["run_length"]).all()
             if "paper" not in case.name:
-                assert (told["run_length"] <= entropy(detector._filter.predicted()[0]) + 1e-9).all()
+                assert (gains["run_length"] <= entropy(detector._filter.predicted()[0]) + 1e-9).all()
 
 
 # --- every model ------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_gains_are_zero_without_a_reading_and_never_negative(case: Case, gain) -
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if "gaussian" in c.name], ids=lambda c: c.name)
-def test_a_better_gaussian_reading_tells_more(case: Case) -> None:
+def test_a_better_gaussian_reading_has_a_larger_gain(case: Case) -> None:
     """A reading at zeta is one at a higher zeta with more noise added: none of the gains can be larger."""
     levels = np.array([0.0, 0.01, 0.03, 0.1, 0.2, 0.5, 0.7, 0.9, 1.0])
     for seed in range(1 if "family" in case.name else 5):
@@ -352,7 +352,7 @@ def test_a_better_gaussian_reading_tells_more(case: Case) -> None:
             assert (steps > (-1e-6 if gain == "run_length" else 0.0)).all()
 
 
-def test_a_better_bernoulli_reading_tells_more() -> None:
+def test_a_better_bernoulli_reading_has_a_larger_gain() -> None:
     levels = np.linspace(0, 1, 11)
     for seed in range(3):
         for gain in GAINS:
@@ -362,12 +362,12 @@ def test_a_better_bernoulli_reading_tells_more() -> None:
             assert (steps[1 if gain == "variance" else 0 :] > 0).all()
 
 
-def test_a_poor_bernoulli_reading_may_widen_the_parameter_and_is_then_worth_nothing() -> None:
-    """theta tempered is no probability model of x: E_x Var(theta | x) can exceed Var(theta)."""
+def test_a_negative_variance_gain_of_a_poor_bernoulli_reading_counts_as_0() -> None:
+    """Tempered theta is not a probability model of x: E_x Var(theta | x) can exceed Var(theta)."""
     a, b, zeta = 5.0, 0.3, 0.1
     model = mf.Bernoulli(a, b)
     assert beta_integrals(a, b, zeta)[1] < -1e-5
-    assert float(model.variance_gain(model.prior(), zeta)) < -1e-5  # of a hypothesis it is told as it is
+    assert float(model.variance_gain(model.prior(), zeta)) < -1e-5  # the gain of one hypothesis may be negative
     assert expected_gains(made(model, [])._filter, np.array([zeta, 1.0]), "variance")[0] == 0.0
 
 
@@ -381,7 +381,7 @@ def test_the_compiled_gains_equal_the_models_own_methods(case: Case, hazard, pru
         weight, stats = detector._filter.predicted()
         for gain in GAINS:
             alone = {z: _slow_gain(detector._filter, weight, stats, z, gain) for z in levels.tolist()}
-            slow = [max(told for v, told in alone.items() if v <= z) for z in levels.tolist()]
+            slow = [max(gain for v, gain in alone.items() if v <= z) for z in levels.tolist()]
             np.testing.assert_allclose(
                 expected_gains(detector._filter, levels, gain), slow, rtol=1e-9, atol=1e-12, err_msg=gain
             )
@@ -395,22 +395,24 @@ def by_name(name: str) -> Case:
     ("closed", "family"),
     [
         ("gaussian", "family-gaussian"),
-        ("gaussian", "family-gaussian-paper"),  # of a continuous x it is normalised before it is integrated
+        ("gaussian", "family-gaussian-paper"),  # for a continuous x it is normalised before integration
         ("bernoulli", "family-bernoulli"),
         ("bernoulli-paper", "family-bernoulli-paper"),
     ],
 )
-def test_a_family_from_its_normaliser_gains_what_the_closed_model_does(closed: str, family: str) -> None:
+def test_a_family_from_its_normaliser_has_the_gains_of_the_closed_model(closed: str, family: str) -> None:
     for seed, ticks in ((4, 0), (5, 3), (6, 12)):
         detectors = [a_state(by_name(name), seed, ticks) for name in (closed, family)]
-        if "gaussian-paper" in family:  # its weights differ by what the predictive leaks: take the closed model's
+        if (
+            "gaussian-paper" in family
+        ):  # its weights differ by the error of the predictive: use those of the closed model
             weight, stats = detectors[0]._filter.predicted()
             own = detectors[1]._filter.predicted()[1]
             got = [detectors[1].model.run_length_gain(weight, own, z) for z in LEVELS.tolist()]
             want = [detectors[0].model.run_length_gain(weight, stats, z) for z in LEVELS.tolist()]
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
             continue
-        # the Bernoulli's published gain is of unnormalised values, the family's of probabilities
+        # the published Bernoulli gain uses unnormalised values, the family's uses probabilities
         for gain in () if closed == "bernoulli-paper" else ("run_length", "joint"):
             want, got = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 if "gaussian" in closed else 1e-9)
@@ -463,7 +465,7 @@ def test_an_unknown_gain_is_named() -> None:
 
 # --- choices ----------------------------------------------------------------------------------------------------
 
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("mid", 0.4, 7.0), mf.Fidelity("high", 1.0, 40.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("mid", 0.4, 7.0), mf.Fidelity("high", 1.0, 40.0)]
 POLICIES: dict[str, Callable[[], mf.Policy]] = {
     "net": lambda: mf.Net(0.0031),
     "net-run-length": lambda: mf.Net(0.0007, gain="run_length"),
@@ -481,10 +483,10 @@ POLICIES: dict[str, Callable[[], mf.Policy]] = {
 def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_scale: float) -> None:
     """200 choices on data, prior and noise in other units are the 200 choices in standard units."""
     scale = 10.0**log_scale
-    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), WAYS, 1 / 40, ticks=200, seed=seed)
+    stream = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), FIDELITIES, 1 / 40, ticks=200, seed=seed)
     moved, plain = rounded(stream.table, shift, scale)
     models = (mf.Gaussian(0.0, 9.0, 1.0), mf.Gaussian(shift, 9.0 * scale**2, scale**2))
-    standard, other = (mf.Detector(m, WAYS, 1 / 40, policy=POLICIES[policy]()) for m in models)
+    standard, other = (mf.Detector(m, FIDELITIES, 1 / 40, policy=POLICIES[policy]()) for m in models)
     expected = mf.run(standard, plain).choice
     np.testing.assert_array_equal(mf.run(other, moved).choice, expected)
     assert len(set(expected.tolist())) > 1
@@ -494,8 +496,8 @@ def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_
 
 
 def test_gains_of_a_detector() -> None:
-    ways = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, 1 / 50, policy=mf.Net(0.02))
+    fidelities = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, 1 / 50, policy=mf.Net(0.02))
     for x in (0.3, 0.1, -0.2, 5.0):
         detector.update(x, "gps")
     before = detector.to_bytes()
@@ -507,23 +509,23 @@ def test_gains_of_a_detector() -> None:
     assert [g.zeta for g in gains] == [0.0, 0.1, 1.0]
     assert [g.cost for g in gains] == [0.0, 1.0, 40.0]
     for field in GAINS:
-        told = expected_gains(detector._filter, np.array([0.0, 0.1, 1.0]), field)
-        assert [getattr(g, field) for g in gains] == told.tolist()
+        expected = expected_gains(detector._filter, np.array([0.0, 0.1, 1.0]), field)
+        assert [getattr(g, field) for g in gains] == expected.tolist()
     assert [g.name for g in gains if g.chosen] == [detector.choose().name]
-    # the choice can be checked by hand from what was told
+    # the choice can be checked by hand from these gains
     net = [g.joint - 0.02 * g.cost for g in gains]
     assert gains[int(np.argmax(net))].chosen
     assert {type(v) for g in gains for v in g} == {str, float, bool}
 
 
 def test_printed_gains_show_why() -> None:
-    ways = [
+    fidelities = [
         mf.Fidelity("imu", 0.1, 1),
         mf.Fidelity("a name of some length", 0.123, 12.5),
         mf.Fidelity("gps", 1.0, 40),
     ]
     # a vague prior: its variance gain has seven digits before the point
-    detector = mf.Detector(mf.Gaussian(0, 3e6, 1), ways, 1 / 50, policy=mf.Always("gps"))
+    detector = mf.Detector(mf.Gaussian(0, 3e6, 1), fidelities, 1 / 50, policy=mf.Always("gps"))
     lines = str(detector.gains()).splitlines()
     assert lines[0].split() == ["fidelity", "zeta", "cost", "run", "length", "joint", "variance"]
     assert [line[:2] for line in lines[1:]] == ["  ", "  ", "> "]
@@ -534,11 +536,11 @@ def test_printed_gains_show_why() -> None:
         assert numbers == pytest.approx([g.zeta, g.cost, g.run_length, g.joint, g.variance], rel=1e-3, abs=1e-5)
 
 
-def test_gains_ask_what_a_raw_costs() -> None:
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, lambda raw: 2.0 * raw)]
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), ways, 1 / 50, policy=mf.Net(0.1))
-    cheap, dear = detector.gains(1.0), detector.gains(1000.0)
+def test_gains_use_the_cost_of_the_raw_input() -> None:
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, lambda raw: 2.0 * raw)]
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, 1 / 50, policy=mf.Net(0.1))
+    cheap, expensive = detector.gains(1.0), detector.gains(1000.0)
     assert [g.cost for g in cheap] == [1.0, 2.0]
-    assert [g.cost for g in dear] == [1.0, 2000.0]
+    assert [g.cost for g in expensive] == [1.0, 2000.0]
     assert [g.chosen for g in cheap] == [False, True]
-    assert [g.chosen for g in dear] == [True, False]
+    assert [g.chosen for g in expensive] == [True, False]

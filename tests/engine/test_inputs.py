@@ -1,4 +1,4 @@
-"""One table of what counts as a reading, run through every way to give one."""
+"""One table of what counts as a reading, run through every entry point that accepts one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MISSING = "missing"
 
 
 class Odd:
-    """An object that could be a float, had one asked."""
+    """An object with `__float__`."""
 
     def __float__(self) -> float:
         return 1.0
@@ -67,7 +67,7 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "0-d masked": (np.ma.array(1.5, mask=True), MISSING),
     "masked": (np.ma.masked, MISSING),
     "pandas NA": (pd.NA, MISSING),
-    # no numbers
+    # not numbers
     "text": ("1.5", TypeError),
     "text with spaces": (" 1e3 ", TypeError),
     "text nan": ("nan", TypeError),
@@ -96,7 +96,7 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "0-d text": (np.array("1.5"), TypeError),
     "0-d complex": (np.array(1j), TypeError),
     "0-d date": (np.array("2024-05-01", dtype="M8[ns]"), TypeError),
-    # numbers that no reading has
+    # numbers that are not valid readings
     "inf": (math.inf, ValueError),
     "-inf": (-math.inf, ValueError),
     "0-d inf": (np.array(math.inf), ValueError),
@@ -104,9 +104,9 @@ TABLE: dict[str, tuple[Any, Any]] = {
     "huge longdouble": (np.longdouble("1e400"), ValueError),
 }
 
-Way = Callable[[Any, str], Any]
+EntryPoint = Callable[[Any, str], Any]
 GAUSSIAN = mf.Gaussian(0, 9, 1)
-PAIR = mf.Product(mf.Gaussian(0, 9, 1), mf.Gaussian(0, 9, 1))  # numbers of which may be missing one by one
+PAIR = mf.Product(mf.Gaussian(0, 9, 1), mf.Gaussian(0, 9, 1))  # vectors with single missing numbers
 
 
 def detector(missing: Any, model: mf.Model = GAUSSIAN, **more: Any) -> mf.Detector:
@@ -146,7 +146,7 @@ def serialized(x: Any, missing: Any) -> Any:
     return series[1, 0]
 
 
-WAYS: dict[str, Way] = {
+ENTRY_POINTS: dict[str, EntryPoint] = {
     "update": lambda x, missing: detector(missing).update(x).x,
     "step": observed,
     "shadow guard": shadowed,
@@ -175,23 +175,23 @@ WAYS: dict[str, Way] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS)
 @pytest.mark.parametrize("missing", ["raise", "skip"])
-def test_every_way_takes_the_same(way: str, missing: str) -> None:
-    """Numbers are taken, what is missing is missing, and all else is an error, however it is given."""
+def test_every_entry_point_accepts_the_same(entry: str, missing: str) -> None:
+    """Numbers are accepted, missing values are missing and everything else is an error, at every entry point."""
     for name, (x, expected) in TABLE.items():
         if expected is MISSING and missing == "raise":
             expected = ValueError
         if isinstance(expected, type):
             with pytest.raises(expected):
-                print(name, "is taken as", WAYS[way](x, missing))
+                print(name, "is taken as", ENTRY_POINTS[entry](x, missing))
             continue
-        found = WAYS[way](x, missing)
+        found = ENTRY_POINTS[entry](x, missing)
         if expected is MISSING:
             assert found is None or found is x or math.isnan(found), name
         else:
             assert found == expected, name
-            assert type(found) in (float, np.float64) or way == "shadow guard", name
+            assert type(found) in (float, np.float64) or entry == "shadow guard", name
 
 
 def test_a_bad_reading_changes_nothing() -> None:
@@ -209,7 +209,7 @@ def test_a_bad_reading_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("missing", ["raise", "skip"])
-def test_a_nan_in_an_array_of_no_dimensions_poisons_nothing(missing: Any) -> None:
+def test_a_nan_in_a_zero_dimensional_array_changes_nothing(missing: Any) -> None:
     one, other = detector(missing), detector(missing)
     if missing == "raise":
         with pytest.raises(ValueError, match="pass missing='skip'"):
@@ -255,7 +255,7 @@ ARRAYS: dict[str, tuple[Any, Any]] = {
     "masked text": (np.ma.array(["1", "2"], mask=[False, True]), TypeError),
 }
 
-ARRAY_WAYS: dict[str, Callable[[Any], Any]] = {
+ARRAY_ENTRY_POINTS: dict[str, Callable[[Any], Any]] = {
     "run": lambda x: mf.run(detector("skip"), x).x,
     "run, tick by tick": lambda x: mf.run(detector("skip"), x, posterior=True).x,
     "run, as a column": lambda x: mf.run(detector("skip"), pd.DataFrame({"full": x})).x,
@@ -272,19 +272,19 @@ def finite(series: Any) -> Any:
     return series
 
 
-@pytest.mark.parametrize("way", ARRAY_WAYS)
-def test_arrays_are_taken_by_their_type(way: str) -> None:
+@pytest.mark.parametrize("entry", ARRAY_ENTRY_POINTS)
+def test_arrays_are_accepted_by_their_type(entry: str) -> None:
     for name, (x, expected) in ARRAYS.items():
-        if way == "run, as a column" and name in ("records", "masked objects", "huge longdouble"):
+        if entry == "run, as a column" and name in ("records", "masked objects", "huge longdouble"):
             continue  # pandas has no such columns
         if isinstance(expected, type):
             with pytest.raises(expected):
-                print(name, "is taken as", ARRAY_WAYS[way](x))
+                print(name, "is taken as", ARRAY_ENTRY_POINTS[entry](x))
         else:
-            np.testing.assert_array_equal(np.array(ARRAY_WAYS[way](x), dtype=float), expected, name)
+            np.testing.assert_array_equal(np.array(ARRAY_ENTRY_POINTS[entry](x), dtype=float), expected, name)
 
 
-def test_a_mask_is_never_read_through() -> None:
+def test_a_masked_value_is_never_used() -> None:
     rows = np.ma.array([[0.5, 7.0], [7.0, 0.5]], mask=[[False, True], [True, False]])
     for table in (rows, list(rows), [list(row) for row in rows]):
         np.testing.assert_array_equal(
@@ -296,7 +296,7 @@ def test_a_mask_is_never_read_through() -> None:
         assert two.ticks == 0
 
 
-def test_a_whole_reading_of_several_numbers_may_be_missing() -> None:
+def test_a_vector_reading_may_be_missing_entirely() -> None:
     gone = [None, math.nan, pd.NA, np.ma.masked]
     for x in gone:
         assert detector("skip", PAIR).update(x).x is None
@@ -317,7 +317,7 @@ def test_a_whole_reading_of_several_numbers_may_be_missing() -> None:
 # --- adapters -------------------------------------------------------------------------------------------------------
 
 
-def test_river_takes_the_same() -> None:
+def test_river_accepts_the_same() -> None:
     from mfbocd.adapters.river import BOCD, Surprise
 
     for name, (x, expected) in TABLE.items():
@@ -338,7 +338,7 @@ def test_river_takes_the_same() -> None:
             assert surprise._streams["a"].detector.ticks == 1, name
 
 
-def test_the_segmenter_takes_the_same() -> None:
+def test_the_segmenter_accepts_the_same() -> None:
     from mfbocd.adapters.sklearn import Segmenter
 
     noise = [0.1, -0.2, 0.3, 0.0]
@@ -353,19 +353,19 @@ def test_the_segmenter_takes_the_same() -> None:
             assert Segmenter(GAUSSIAN, hazard=0.01).fit(column).starts_.tolist() == [0], name
 
 
-def test_spark_rows_take_the_same() -> None:
-    spark = pytest.importorskip("mfbocd.adapters.spark.worker")
+def test_spark_rows_accept_the_same() -> None:
+    worker_module = pytest.importorskip("mfbocd.adapters.spark.worker")
     config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"})
-    worker = spark.Worker(spark.Job("token", config.to_dict(), ("full",), {}))
+    worker = worker_module.Worker(worker_module.Job("token", config.to_dict(), ("full",), {}))
     for name, (x, expected) in TABLE.items():
-        (row,), record = worker.process(name, [spark.InputRow(0, [x])], None)
+        (result,), record = worker.process(name, [worker_module.InputRow(0, [x])], None)
         if isinstance(expected, type):
-            assert row.step is None, name
-            assert row.problem.startswith(expected.__name__), name
+            assert result.step is None, name
+            assert result.problem.startswith(expected.__name__), name
             assert record is None
         else:
-            assert row.problem is None, name
-            assert row.step.x == (None if expected is MISSING else expected), name
+            assert result.problem is None, name
+            assert result.step.x == (None if expected is MISSING else expected), name
 
 
 def test_labelled_arrays_are_arrays() -> None:
@@ -386,7 +386,7 @@ def test_columns_of_other_frames() -> None:
             mf.run(detector("skip"), pl.DataFrame({"full": bad}))
 
 
-def test_readings_to_calibrate_from_are_readings() -> None:
+def test_calibration_accepts_the_same() -> None:
     for bad in (["1", "2", "3"], np.array(["2024-05-01"] * 3, dtype="M8[ns]"), [1, 2, 3 + 0j]):
         with pytest.raises(TypeError):
             finite_values(bad)
@@ -427,7 +427,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_service_takes_numbers_and_null(service: httpx.Client) -> None:
+def test_the_service_accepts_numbers_and_null(service: httpx.Client) -> None:
     config = {"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"}
     assert service.post("/streams", json={"id": "one", "config": config}).status_code == 201
     tick = 0
@@ -443,7 +443,7 @@ def test_the_service_takes_numbers_and_null(service: httpx.Client) -> None:
     assert service.get("/streams/one").json()["tick"] == tick
 
 
-def test_several_numbers_of_the_service(service: httpx.Client) -> None:
+def test_the_service_accepts_vectors(service: httpx.Client) -> None:
     config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise_var": 1}}
     assert service.post("/streams", json={"id": "two", "config": config}).status_code == 201
     for text, expected in JSON.items():
@@ -454,7 +454,7 @@ def test_several_numbers_of_the_service(service: httpx.Client) -> None:
     assert service.get("/streams/two").json()["tick"] == 0
 
 
-def test_a_child_process_says_numbers_and_null() -> None:
+def test_a_child_process_returns_numbers_and_null() -> None:
     for text, expected in JSON.items():
         line = f'{{"x": {text}}}'.encode()
         if expected is TypeError and text != "[1]":
@@ -468,8 +468,8 @@ def test_a_child_process_says_numbers_and_null() -> None:
         parse_response(b'{"x": [true]}')
 
 
-def test_nothing_is_said_on_the_way() -> None:
-    """A masked or overflowing element is no warning of numpy's, but missing or an error of ours."""
+def test_no_warnings_are_raised() -> None:
+    """A masked or overflowing element is missing or an error of mfbocd, without a numpy warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert mf.run(detector("skip"), [0.5, np.ma.masked]).x[0] == 0.5

@@ -27,7 +27,7 @@ from ..registry import COMPILED, ZETAS, Case
 
 
 class Twin:
-    """BOCD written down as the recursion reads: log weights in a dict from birth to (log weight, statistics)."""
+    """BOCD as the textbook recursion: log weights in a dict from birth to (log weight, statistics)."""
 
     def __init__(self, model, hazard: mf.Hazard) -> None:  # type: ignore[no-untyped-def]
         self.model, self.hazard = model, hazard
@@ -37,12 +37,12 @@ class Twin:
     def observe(self, x: float, zeta: float) -> None:
         self.tick += 1
         predicted: dict[int, tuple[float, np.ndarray]] = {}
-        born = 0.0 if self.tick == 0 else -math.inf
+        log_new = 0.0 if self.tick == 0 else -math.inf
         for birth, (log, stats) in self.alive.items():
             h = float(self.hazard(self.tick - 1 - birth))
-            born = np.logaddexp(born, log + (math.log(h) if h > 0 else -math.inf))
+            log_new = np.logaddexp(log_new, log + (math.log(h) if h > 0 else -math.inf))
             predicted[birth] = (log + (math.log1p(-h) if h < 1 else -math.inf), stats)
-        predicted[self.tick] = (born, self.model.prior())
+        predicted[self.tick] = (log_new, self.model.prior())
         joint = {b: log + float(self.model.log_predictive(s, x, zeta)) for b, (log, s) in predicted.items()}
         total = np.logaddexp.reduce(list(joint.values()))
         self.evidence += total
@@ -95,7 +95,9 @@ def test_the_fused_tick_equals_the_models_own_methods(case: Case, prune) -> None
         slow._filter.make_room(1)
         through_methods(slow.model, slow._filter.state, slow._filter.setup, x, zeta)
         a, b = fast._filter.state, slow._filter.state
-        same = [slot for slot in range(layout.HEAD) if slot != layout.TOTAL]  # the weights' scale is each path's own
+        same = [
+            slot for slot in range(layout.HEAD) if slot != layout.TOTAL
+        ]  # the scale of the weights differs between the paths
         np.testing.assert_allclose(a[same], b[same], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(fast.run_length.weight, slow.run_length.weight, atol=1e-11)
         np.testing.assert_allclose(table(a)[1:], table(b)[1:], rtol=1e-9, atol=1e-11)
@@ -193,7 +195,7 @@ def test_resampling_equals_its_twin() -> None:
 
 
 def python(script: str, folder: Path) -> str:
-    """The output of a process in this folder whose kernels are cached beside their files."""
+    """The output of a process in this folder; its kernels are cached next to their files."""
     environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
@@ -210,13 +212,13 @@ def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_p
     head = "from .compile import kernel\n"
     two.write_text(f"{head}from .one import one\n\n@kernel\ndef two():\n    return 10 * one()\n")
 
-    def told(value: int) -> str:
+    def output(value: int) -> str:
         one.write_text(f"{head}\n@kernel\ndef one():\n    return {value}\n")
         return python("from kernels.two import two; print(two(), sum(two.stats.cache_hits.values()))", tmp_path)
 
-    assert told(1) == "10 0"
-    assert told(1) == "10 1"  # from the cache
-    assert told(2) == "20 0"
+    assert output(1) == "10 0"
+    assert output(1) == "10 1"  # from the cache
+    assert output(2) == "20 0"
 
 
 TEMPLATE = """
@@ -318,22 +320,22 @@ def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -
         for t in range(len(seen)):
             assert belief.observe(seen[t, k], zeta[t, k]) == tuple(report[t, :, k])
         np.testing.assert_array_equal(out[k], expected_gains(belief, levels, "joint"))
-    for row, detector in enumerate(detectors):  # rows that were left out are as they were
+    for row, detector in enumerate(detectors):  # other rows are unchanged
         np.testing.assert_array_equal(states[row], detector._filter.state)
 
 
 @pytest.mark.parametrize("n", [7, 9, 12])
 def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> None:
-    """LLVM vectorises a loop that stores only where the arrays lie far enough apart: no last bit may hang on that."""
+    """LLVM vectorises a loop with stores only if its arrays are far enough apart; no bit may depend on that."""
     model = mf.Categorical([1.0, 2.0, 0.5, 1.0])
     filtering = Filter(model, Hazard(0.1), Pruning.of(None))
     rng = np.random.default_rng(n)
     for x in rng.integers(0, 4, size=n):
         filtering.observe(float(x), 1.0)
     size = filtering.state.size
-    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often comes out the same
+    for logs in rng.normal(size=(20, n + 1)):  # a sum in another order often has the same bits
         seen = set()
-        for gap in (0, 1, 2, 40):  # numbers between the two, the logarithms first
+        for gap in (0, 1, 2, 40):  # the array with the logarithms first
             memory = np.empty(logs.size + gap + size)
             near, state = memory[: logs.size], memory[-size:]
             near[:], state[:] = logs, filtering.state
@@ -347,8 +349,8 @@ BITS = """
 import mfbocd as mf
 import numpy as np
 
-ways = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
-detector = mf.Detector(mf.Exponential(2.9, 1.4), ways, 0.03, policy=mf.Random())  # no gains: less to compile
+fidelities = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
+detector = mf.Detector(mf.Exponential(2.9, 1.4), fidelities, 0.03, policy=mf.Random())  # no gains: less to compile
 for x in np.random.default_rng(0).exponential(size=150).tolist():
     detector.update(x, detector.choose())
 print(detector.to_bytes().hex())
@@ -357,21 +359,21 @@ print(detector.to_bytes().hex())
 
 @pytest.mark.slow
 def test_the_first_process_gets_the_bits_of_those_after_it(tmp_path: Path) -> None:
-    """What is compiled here and what is found in the cache are the same code, whatever else was found there."""
+    """Compiled and cached kernels are the same code, whatever else is in the cache."""
 
-    def told() -> str:
+    def output() -> str:
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
         done = subprocess.run(
             [sys.executable, "-c", BITS], env=environment, capture_output=True, text=True, check=True
         )
         return done.stdout
 
-    first = told()
-    assert told() == first
+    first = output()
+    assert output() == first
     pattern = "**/*models.gamma.observe*"  # the Exponential runs the Gamma's kernels
     files = list(tmp_path.glob(pattern))
     assert files
     for file in files:
         file.unlink()
-    assert told() == first
+    assert output() == first
     assert sorted(tmp_path.glob(pattern)) == sorted(files)  # it was compiled again

@@ -109,7 +109,7 @@ def test_a_continuous_family_is_integrated_right(zeta: float) -> None:
     family, closed = gaussian_family("normalized"), mf.Gaussian(MEAN, VAR, NOISE)
     family.x_moments = None
     ours, theirs = family.prior(), closed.prior()
-    for x in (3.0, 2.5, 400.0):  # the last moves the peak far from where the search begins
+    for x in (3.0, 2.5, 400.0):  # the last one moves the peak far from the start of the search
         ours, theirs = family.update(ours, x, 0.7), closed.update(theirs, x, 0.7)
         for got, expected in zip(family.predictive(ours, zeta), closed.predictive(theirs, zeta), strict=True):
             assert float(got) == pytest.approx(float(expected), rel=1e-7)
@@ -180,7 +180,7 @@ def test_a_poisson_marginal_by_quadrature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Gaussian(0, -1, 1), "Gaussian.var must be positive, not -1"),
         (lambda: mf.Gaussian(0, 1, 0), "Gaussian.noise_var must be positive, not 0"),
@@ -196,7 +196,7 @@ def test_a_poisson_marginal_by_quadrature() -> None:
         (lambda: mf.ExponentialFamily(lambda c, n: c, abs, abs, 1, 1, support=[1]), "at least two finite values"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

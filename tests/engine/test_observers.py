@@ -1,4 +1,4 @@
-"""Observers: who is asked, what happens when one fails, and whether a low fidelity keeps its word."""
+"""Observers: which one is called, what happens if it fails, and checks of the declared zeta."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAUSSIAN = mf.Gaussian(0.0, 9.0, 1.0)
 
 
 class Reader:
-    """An observer that counts its calls and reads one key of the raw; `fault` says what it gives instead."""
+    """An observer that counts its calls and reads one key of the raw; `fault` is what it returns instead."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -51,8 +51,8 @@ class Rig:
     def __init__(self, policy: mf.Policy | None, names: str = "low mid high", model=GAUSSIAN, **options: Any) -> None:  # type: ignore[no-untyped-def]
         kinds = {"skip": (0.0, 0.0), "low": (0.1, 1.0), "mid": (0.4, 7.0), "high": (1.0, 40.0)}
         self.readers = {name: Reader(name) for name in names.split() if name != "skip"}
-        ways = [mf.Fidelity(name, *kinds[name], observe=self.readers.get(name)) for name in names.split()]
-        self.detector = mf.Detector(model, ways, 1 / 50, policy=policy, **options)
+        fidelities = [mf.Fidelity(name, *kinds[name], observe=self.readers.get(name)) for name in names.split()]
+        self.detector = mf.Detector(model, fidelities, 1 / 50, policy=policy, **options)
 
     def step(self, x: float = 0.3) -> mf.Step:
         return self.detector.step({name: x for name in self.readers})
@@ -92,7 +92,7 @@ def test_only_the_chosen_observer_is_called(policy: mf.Policy, on_error: str) ->
         assert len(+expected) > 1
 
 
-def test_a_skip_asks_nobody() -> None:
+def test_a_skip_calls_no_observer() -> None:
     for missing in ("raise", "skip"):
         for on_error in ("raise", "fallback"):
             rig = Rig(mf.Always("skip"), "skip low high", missing=missing, on_error=on_error)
@@ -103,27 +103,27 @@ def test_a_skip_asks_nobody() -> None:
 
 
 def test_a_step_is_a_choice_and_an_update() -> None:
-    rig, told = Rig(mf.Net(0.003)), Rig(mf.Net(0.003))
+    rig, manual = Rig(mf.Net(0.003)), Rig(mf.Net(0.003))
     for t in range(60):
         x = math.sin(t) + (5.0 if t > 30 else 0.0)
-        f = told.detector.choose()
-        assert rig.step(x) == told.detector.update(x, f)
-    assert rig.detector.to_bytes() == told.detector.to_bytes()
+        f = manual.detector.choose()
+        assert rig.step(x) == manual.detector.update(x, f)
+    assert rig.detector.to_bytes() == manual.detector.to_bytes()
 
 
 # --- when one fails -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_by_default_the_error_surfaces_and_nothing_changes(fault: str) -> None:
+def test_by_default_the_error_is_raised_and_nothing_changes(fault: str) -> None:
     rig = Rig(mf.Budget(8.0, cap=(90.0, 6)))
     for _ in range(12):
         rig.step()
     before, calls = rig.detector.to_bytes(), rig.calls
     name = rig.detector.choose().name
     rig.break_(name, fault)
-    _, kind, said = FAULTS[fault]
-    with pytest.raises(kind, match=said):
+    _, kind, message = FAULTS[fault]
+    with pytest.raises(kind, match=message):
         rig.step()
     assert rig.detector.to_bytes() == before
     assert rig.calls == calls | {name: calls[name] + 1}
@@ -139,7 +139,7 @@ def test_outside_the_support_is_an_error_too() -> None:
     assert rig.detector.to_bytes() == before
 
 
-def test_a_missing_reading_is_no_error_where_it_may_be_missing() -> None:
+def test_a_missing_reading_is_no_error_if_allowed() -> None:
     for fault in ("nan", "none"):
         rig = Rig(mf.Always("high"), missing="skip")
         rig.break_("high", fault)
@@ -153,7 +153,7 @@ def test_a_missing_reading_is_no_error_where_it_may_be_missing() -> None:
 
 @pytest.mark.parametrize("missing", ["raise", "skip"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_fallback_asks_another_and_pays_for_both(fault: str, missing: str) -> None:
+def test_fallback_calls_another_observer_and_pays_for_both(fault: str, missing: str) -> None:
     rig = Rig(mf.Always("mid"), on_error="fallback", missing=missing)
     plain = mf.Detector(GAUSSIAN, rig.detector.fidelities, 1 / 50)
     rig.step(0.1)
@@ -165,12 +165,12 @@ def test_fallback_asks_another_and_pays_for_both(fault: str, missing: str) -> No
     assert rig.detector.spent == 7.0 + 47.0
     assert rig.calls == {"low": 0, "mid": 2, "high": 1}
     assert step.tick == 1
-    # the belief is that of a reading at the fidelity that answered
+    # the belief is that of a reading at the fidelity that was read
     assert step.mean == plain.update(0.7, "high").mean
     assert rig.detector.log_evidence == plain.log_evidence
 
 
-def test_fallback_asks_the_best_first() -> None:
+def test_fallback_tries_the_best_first() -> None:
     rig = Rig(mf.Always("low"), "mid low high", on_error="fallback")
     for name in ("low", "high"):
         rig.break_(name, "raises")
@@ -186,7 +186,7 @@ def test_fallback_from_a_reading_outside_the_support() -> None:
     assert (step.fidelity, step.x, step.failed, step.cost) == ("high", 1.0, ("low",), 41.0)
 
 
-def test_if_all_fail_the_first_error_surfaces_and_nothing_changes() -> None:
+def test_if_all_fail_the_first_error_is_raised_and_nothing_changes() -> None:
     rig = Rig(mf.Always("mid"), on_error="fallback")
     rig.step()
     before = rig.detector.to_bytes()
@@ -222,7 +222,7 @@ def test_a_skip_is_the_last_resort(missing: str) -> None:
 
 
 def test_a_budget_learns_what_a_fallback_cost() -> None:
-    """A low sensor that fails half of the time: the spend is still what was asked for."""
+    """A low sensor that fails half of the time: the spend still meets the budget."""
     rig = Rig(mf.Budget(12.0), "low high", on_error="fallback")
     rng = np.random.default_rng(0)
     failures = 0
@@ -233,8 +233,8 @@ def test_a_budget_learns_what_a_fallback_cost() -> None:
     assert rig.detector.spent / 3000 == pytest.approx(12.0, rel=0.03)
 
 
-def test_a_fallback_keeps_to_the_cap() -> None:
-    """Where the cap leaves nothing for the best, the next that fits is asked."""
+def test_a_fallback_respects_the_cap() -> None:
+    """If the cap does not allow the best, the next one that fits is read."""
     rig = Rig(mf.Budget(10.0, cap=(100.0, 4)), on_error="fallback", missing="skip")
     costs, rng = [], np.random.default_rng(1)
     fallen: Counter[str | None] = Counter()
@@ -251,7 +251,7 @@ def test_a_fallback_keeps_to_the_cap() -> None:
     assert min(fallen["high"], fallen["mid"], fallen["low"], fallen[None]) > 5
 
 
-def test_how_to_go_on_after_an_error_is_saved() -> None:
+def test_on_error_is_saved() -> None:
     rig = Rig(mf.Always("low"), on_error="fallback")
     rig.step()
     twin = mf.Detector.from_bytes(
@@ -263,7 +263,7 @@ def test_how_to_go_on_after_an_error_is_saved() -> None:
         Rig(mf.Always("low"), on_error="ignore")
 
 
-def test_an_interrupt_is_no_failure() -> None:
+def test_an_interrupt_is_not_a_sensor_failure() -> None:
     rig = Rig(mf.Always("low"), on_error="fallback")
 
     def interrupted() -> float:
@@ -281,7 +281,7 @@ def test_an_interrupt_is_no_failure() -> None:
 
 
 def shadowed(noise_factor: float, seed: int, every: int = 2, ticks: int = 400, **options: Any) -> list[mf.Step]:
-    """Steps of a Gaussian stream whose low fidelity (zeta .1) errs with so many times the declared variance."""
+    """Steps of a Gaussian stream whose low fidelity (zeta .1) has `factor` times the declared error variance."""
     rng = np.random.default_rng(seed)
     theta = np.repeat(rng.normal(0.0, 3.0, ticks // 50 + 1), 50)
     detector = mf.Detector(
@@ -300,7 +300,7 @@ def shadowed(noise_factor: float, seed: int, every: int = 2, ticks: int = 400, *
 
 @pytest.mark.parametrize("policy", [mf.Always("low"), mf.Always("high"), mf.Net(0.003)], ids=repr)
 @pytest.mark.parametrize("every", [1, 7])
-def test_every_so_many_ticks_both_are_read_and_paid(every: int, policy: mf.Policy) -> None:
+def test_a_shadow_reads_and_pays_for_both_periodically(every: int, policy: mf.Policy) -> None:
     rig, plain = Rig(policy, "low high", shadow=every), Rig(policy, "low high")
     for t in range(30):
         chosen = rig.detector.choose().name
@@ -310,38 +310,38 @@ def test_every_so_many_ticks_both_are_read_and_paid(every: int, policy: mf.Polic
         asked = {name for name in rig.readers if rig.calls[name] > before[name]}
         if (t + 1) % every == 0:
             assert asked == {"low", "high"}
-            assert (step.fidelity, step.x, step.cost) == ("high", raw["high"], 41.0)  # the better one is believed
-            told = plain.detector.update(raw["high"], "high")
+            assert (step.fidelity, step.x, step.cost) == ("high", raw["high"], 41.0)  # the better one is used
+            updated = plain.detector.update(raw["high"], "high")
         else:
             assert asked == {chosen}
             assert step.cost == {"low": 1.0, "high": 40.0}[chosen]
-            told = plain.detector.update(raw[chosen], chosen)
-        assert step.mean == told.mean
+            updated = plain.detector.update(raw[chosen], chosen)
+        assert step.mean == updated.mean
         assert step.failed == ()
     assert rig.detector.shadow["low"].pairs == 30 // every
 
 
-def test_a_gaussian_low_fidelity_worse_than_declared_is_told() -> None:
-    """Four times the noise: the step says so, once, at a shadow reading, and names what would fit."""
+def test_a_gaussian_low_fidelity_worse_than_declared_causes_a_warning() -> None:
+    """Four times the noise: one step, at a shadow reading, has a warning with the zeta that fits."""
     for seed in range(20):
-        said = [s for s in shadowed(4.0, seed) if s.warning is not None]
-        assert len(said) == 1
-        assert said[0].tick % 2 == 1
-        assert said[0].warning is not None
-        assert said[0].warning.startswith("low: ")
-        assert "paired readings contradict zeta = 0.1" in said[0].warning
-        assert said[0].tick < 250
+        warned = [s for s in shadowed(4.0, seed) if s.warning is not None]
+        assert len(warned) == 1
+        assert warned[0].tick % 2 == 1
+        assert warned[0].warning is not None
+        assert warned[0].warning.startswith("low: ")
+        assert "paired readings contradict zeta = 0.1" in warned[0].warning
+        assert warned[0].tick < 250
 
 
-def test_a_gaussian_low_fidelity_as_declared_or_better_is_left_in_peace() -> None:
-    """The guard's level is .99: of 60 streams one may be warned of wrongly, more than three almost never."""
+def test_a_gaussian_low_fidelity_as_declared_or_better_causes_no_warning() -> None:
+    """The level of the guard is .99: of 60 streams about one has a false warning, almost never more than three."""
     wrong = sum(any(s.warning for s in shadowed(1.0, seed, every=1, ticks=150)) for seed in range(60))
     assert wrong <= 3
     assert not any(s.warning for seed in range(10) for s in shadowed(0.5, seed, every=1, ticks=150))
 
 
 def flipping(accuracy: float, seed: int, ticks: int) -> int | None:
-    """The tick at which a classifier declared right 85 % of the time (zeta .49) is doubted, if any."""
+    """The tick of the warning about a classifier with declared accuracy 85 % (zeta .49), if any."""
     rng = np.random.default_rng(seed)
     detector = mf.Detector(
         mf.Bernoulli(1, 1),
@@ -362,13 +362,13 @@ def flipping(accuracy: float, seed: int, ticks: int) -> int | None:
     return doubted
 
 
-def test_a_classifier_that_flips_more_than_declared_is_told() -> None:
+def test_a_classifier_that_errs_more_than_declared_causes_a_warning() -> None:
     found = [flipping(0.6, seed, 600) for seed in range(15)]
     assert all(tick is not None and (tick + 1) % 3 == 0 for tick in found)
     assert sum(flipping(0.85, seed, 450) is not None for seed in range(40)) <= 2
 
 
-def test_a_shadow_goes_on_after_loading() -> None:
+def test_a_shadow_continues_after_loading() -> None:
     rng = np.random.default_rng(4)
     pairs = [{"low": float(rng.normal(0, 5)), "high": float(rng.normal())} for _ in range(200)]
     rig = Rig(mf.Net(0.003), "low high", shadow=4)
@@ -406,7 +406,7 @@ def test_guards_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Rig(None, shadow=0), "ShadowGuard.every must be a whole number of at least 1, not 0"),
         (lambda: Rig(None, shadow=2.5), "ShadowGuard.every must be a whole number of at least 1, not 2.5"),
@@ -419,10 +419,10 @@ def test_guards_by_name() -> None:
         (lambda: Rig(None, "skip high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
     ],
 )
-def test_bad_shadows_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_shadows_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((TypeError, ValueError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_family_needs_guards_by_name() -> None:
@@ -442,7 +442,7 @@ def test_two_detectors_share_no_guard() -> None:
 
 
 def test_a_shadow_reading_that_fails() -> None:
-    """By default it surfaces and nothing changes, the guard included; with fallback the other one is believed."""
+    """By default the error is raised and nothing changes, not even the guard; with fallback the other one is used."""
     for name in ("low", "high"):
         rig = Rig(mf.Always("low"), "low high", shadow=1)
         rig.step()
@@ -457,7 +457,7 @@ def test_a_shadow_reading_that_fails() -> None:
         rig.break_(name, "nan")
         step = rig.step(0.8)
         assert (step.fidelity, step.x, step.failed, step.cost) == (other, 0.8, (name,), 41.0)
-        assert rig.detector.shadow["low"].pairs == 1  # no pair, nothing to judge
+        assert rig.detector.shadow["low"].pairs == 1  # no pair, no comparison
         rig.break_(other, "raises")
         with pytest.raises(ValueError if name == "high" else OSError, match=r"x is nan|no camera"):
             rig.step()
@@ -474,7 +474,7 @@ def test_a_shadow_pair_may_be_missing() -> None:
     assert rig.step().x is None
 
 
-def test_a_shadow_keeps_to_the_cap_and_is_part_of_the_budget() -> None:
+def test_a_shadow_respects_the_cap_and_counts_in_the_budget() -> None:
     rig = Rig(mf.Budget(8.0, cap=(60.0, 10)), "low high", shadow=6)
     stream = mf.simulate.gaussian(GAUSSIAN, rig.detector.fidelities, 1 / 50, ticks=4000, seed=5)
     costs = [rig.detector.step(dict(zip(rig.readers, row.tolist(), strict=True))).cost for row in stream.table]
@@ -489,7 +489,7 @@ def test_a_shadow_keeps_to_the_cap_and_is_part_of_the_budget() -> None:
 
 
 class Window:
-    """The mean of the last three raws it was shown."""
+    """The mean of its last three raw inputs."""
 
     def __init__(self) -> None:
         self.seen: list[float] = []
@@ -502,15 +502,15 @@ class Window:
 def recurrent_detector(policy: mf.Policy, **options: Any) -> tuple[mf.Detector, Recurrent, Window]:
     window = Window()
     memory = Recurrent(window, warmup=2, cost=10.0, warmup_cost=3.0)
-    ways = [
+    fidelities = [
         mf.Fidelity("cheap", 0.1, 1.0, observe=float),
         mf.Fidelity("memory", 1.0, memory.cost_of, observe=memory),
     ]
     given = {"policy": policy, "missing": "skip"} | options
-    return mf.Detector(GAUSSIAN, ways, 1 / 50, **given), memory, window
+    return mf.Detector(GAUSSIAN, fidelities, 1 / 50, **given), memory, window
 
 
-def test_a_warm_up_is_asked_about_before_and_paid_when_read() -> None:
+def test_the_cost_of_a_warm_up_is_quoted_before_and_paid_when_read() -> None:
     detector, memory, window = recurrent_detector(mf.Always("cheap"))
     for raw in (0.1, 0.2, 0.3, 0.4):
         assert detector.step(raw).cost == 1.0
@@ -549,7 +549,7 @@ def test_the_choice_follows_the_warm_up_and_every_raw_is_seen_at_most_once() -> 
             if t >= 2:
                 assert step.x == pytest.approx(np.mean(raws[t - 2 : t + 1]))
             else:
-                assert step.x is None  # it has not seen enough yet
+                assert step.x is None  # its window is not full yet
         assert memory.missed == (0 if chosen.name == "memory" else min(missed + 1, 2))
     assert detector.spent == pytest.approx(spent)
     assert 2 < len(read) < 118
@@ -564,8 +564,8 @@ def test_a_budget_is_met_with_warm_ups() -> None:
     assert set(costs) == {1.0, 10.0, 13.0, 16.0}
 
 
-def test_memory_that_is_read_beside_another_is_not_fed_again() -> None:
-    """A shadow reading and a failure both ask it: what it saw then is not shown to it a second time."""
+def test_a_recurrent_observer_never_sees_a_raw_input_twice() -> None:
+    """A shadow reading and a failure both call it; it does not see the same input again."""
     detector, _, window = recurrent_detector(mf.Always("cheap"), shadow=3)
     for t in range(9):
         step = detector.step(float(t))
@@ -573,15 +573,15 @@ def test_memory_that_is_read_beside_another_is_not_fed_again() -> None:
             assert (step.fidelity, step.cost) == ("memory", 1.0 + 10.0 + 2 * 3.0)
     assert window.seen == [float(t) for t in range(9)]
     detector, _, window = recurrent_detector(mf.Always("memory"), on_error="fallback")
-    assert detector.step(0.0).failed == ("memory",)  # no reading yet: the cheap one answers
+    assert detector.step(0.0).failed == ("memory",)  # no reading yet: the cheap one is read
     assert detector.step(1.0).failed == ("memory",)
     assert detector.step(2.0).fidelity == "memory"
     assert window.seen == [0.0, 1.0, 2.0]
     assert detector.spent == 11.0 + 11.0 + 10.0
 
 
-def test_ask_and_tell_pays_the_cost_choose_was_told() -> None:
-    """Reading a recurrent observer changes what its next reading costs: the tick pays what it was chosen at."""
+def test_update_pays_the_cost_quoted_by_choose() -> None:
+    """Reading a recurrent observer changes the cost of its next reading; a tick pays the cost at its choice."""
     observe = Recurrent(lambda raw: float(raw), warmup=2, cost=5.0, warmup_cost=3.0)
     network = mf.Fidelity("network", 1.0, observe.cost_of, observe)
     detector = mf.Detector(
@@ -594,6 +594,6 @@ def test_ask_and_tell_pays_the_cost_choose_was_told() -> None:
     assert step.cost == 5.0 + 2 * 3.0
     assert detector.choose(5.0) is network
     assert detector.update(observe(5.0), network).cost == 5.0
-    # nobody chose at this tick, or another raw was read: the cost is asked for
+    # no choice at this tick, or another raw input: the cost is computed again
     observe.feed(6.0)
     assert detector.update(7.0, network, raw=7.0).cost == 8.0

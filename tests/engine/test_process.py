@@ -1,4 +1,4 @@
-"""The Gaussian process: its waves, exact regression, and maps no line can follow."""
+"""The Gaussian process: its waves, exact regression, and nonlinear maps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def squared_exponential(a: np.ndarray, b: np.ndarray, length: float) -> np.ndarr
 
 
 @pytest.mark.parametrize(("order", "lengths"), [(1, 1.0), (1, 2.5), (1, 8.0), (1, 30.0), (2, 1.0), (2, 2.5), (2, 4)])
-def test_the_waves_are_the_squared_exponential_as_far_as_they_reach(order: int, lengths: float) -> None:
+def test_the_waves_approximate_the_squared_exponential_within_reach(order: int, lengths: float) -> None:
     length = 0.3
     model = mf.GaussianProcess(order, 5.0, length, (1e12, 0.5), noise_var=7.0, reach=lengths * length)
     line = 40.0 + np.linspace(0.0, lengths * length, 200 if order == 1 else 20)
@@ -59,7 +59,7 @@ def test_the_waves_are_the_squared_exponential_as_far_as_they_reach(order: int, 
     np.testing.assert_allclose(np.diag(apart), 0.0, atol=1e-9)
 
 
-def test_beyond_their_reach_the_waves_come_back() -> None:
+def test_beyond_their_reach_the_waves_repeat() -> None:
     model = mf.GaussianProcess(1, length=2.0, count=(1e12, 1.0), reach=10.0)
     lags = np.array([[0.0], [10.0 + 4 * 2.0], [9.0]])
     once, halfway = kernel_of(model, lags[:1], lags[1:])[0]
@@ -83,7 +83,7 @@ def test_a_regime_against_exact_regression(order: int, reach: float, count: floa
     model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise_var=noise_var, reach=reach)
     stats = model.prior()
     for x in xs[:order].tolist():
-        stats = model.update(stats, x, 1e-12)  # lags, which teach nothing
+        stats = model.update(stats, x, 1e-12)  # lags, which carry no information
     lags = np.stack([xs[order - 1 - i : -1 - i] for i in range(order)], axis=1)
     covariance = noise_var * (1.0 + squared_exponential(lags, lags, 1.0) / count)
     y = xs[order:]
@@ -116,7 +116,7 @@ def test_unknown_noise_against_one_multivariate_t() -> None:
 # --- lags in doubt --------------------------------------------------------------------------------------------------
 
 
-def test_a_reading_at_a_place_nobody_knows_teaches_of_f_its_average_alone() -> None:
+def test_a_reading_at_an_unknown_input_informs_only_about_the_average_of_f() -> None:
     model = mf.GaussianProcess(count=(1e12, 0.1), noise_var=1.0)
     mean, var = model.predictive(model.prior())
     assert (float(mean), float(var)) == pytest.approx((0.0, 11.0))
@@ -128,12 +128,12 @@ def test_a_reading_at_a_place_nobody_knows_teaches_of_f_its_average_alone() -> N
 
 
 def test_a_lag_that_was_missed_is_averaged_over() -> None:
-    """The mean after a missed reading is that over all the readings it could have been."""
+    """The mean after a missed reading is an average over its possible values."""
     model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
     for x in bent(4, 60, 60):
         stats = model.update(stats, x, 1.0)
-    stats = model.update(stats, -0.87, 1e-12)  # the next is expected about 0, where the tent has its peak
+    stats = model.update(stats, -0.87, 1e-12)  # the next is predicted at about 0, the peak of the tent
     mean, var = (float(v) for v in model.predictive(stats))
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     could = (mean + math.sqrt(var) * nodes).tolist()
@@ -141,14 +141,14 @@ def test_a_lag_that_was_missed_is_averaged_over() -> None:
     missed, spread = (float(v) for v in model.predictive(model.skip(stats)))
     assert missed == pytest.approx(weights @ each / weights.sum(), abs=1e-6)
     at_it, less = (float(v) for v in model.predictive(model.update(stats, mean, 1e-12)))
-    assert abs(missed - at_it) > 0.05  # what taking the mean for the reading would give
+    assert abs(missed - at_it) > 0.05  # the result with the mean in place of the reading
     assert spread > less
 
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
-def test_doubt_is_in_the_distribution_and_the_gains_too(zeta: float) -> None:
+def test_uncertainty_of_lags_is_in_the_distribution_and_the_gains(zeta: float) -> None:
     model = mf.GaussianProcess(count=(0.5, 0.1), noise_var=2.0)
-    lost = (1.0 - d.waves(1, 1.0, 8.0)[1].max()) / 0.1  # of f, where nothing is known of the lag
+    lost = (1.0 - d.waves(1, 1.0, 8.0)[1].max()) / 0.1  # the variance of f at an unknown lag
     noise_var, spread = 1 / zeta + lost, 1 / 0.5 + 1 / 0.1 - lost
     prior = model.prior()
     one_up = math.sqrt(2.0 * (noise_var + spread))
@@ -159,7 +159,7 @@ def test_doubt_is_in_the_distribution_and_the_gains_too(zeta: float) -> None:
     assert float(model.variance_gain(prior, zeta)) == pytest.approx(spread**2 / (noise_var + spread), rel=1e-9)
 
 
-def test_hypotheses_are_told_apart_by_their_doubt() -> None:
+def test_hypotheses_are_distinguished_by_their_uncertainty() -> None:
     """I(r; x), integrated over the predictives."""
     model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
@@ -175,7 +175,7 @@ def test_hypotheses_are_told_apart_by_their_doubt() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_the_first_reading_drawn_has_the_variance_of_any(order: int) -> None:
+def test_the_first_reading_drawn_has_the_prior_variance(order: int) -> None:
     model, rng = mf.GaussianProcess(order, 3.0, count=(0.5, 0.1), noise_var=2.0), np.random.default_rng(8)
     first = np.array([model.sample(rng, 1)[0] for _ in range(4000)]) - 3.0
     var = 2.0 * (1.0 + 1 / 0.5 + 1 / 0.1)
@@ -183,7 +183,7 @@ def test_the_first_reading_drawn_has_the_variance_of_any(order: int) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_a_long_gap_leaves_nothing_known_of_the_lags(order: int) -> None:
+def test_after_a_long_gap_the_lags_are_unknown(order: int) -> None:
     model = mf.GaussianProcess(order, noise_var=0.1)
     live = model.prior()[:, None]
     for x in bent(5, 30, 30):
@@ -207,8 +207,8 @@ def detector_of(model: mf.Model) -> mf.Detector:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_map_that_turns_is_a_change_no_line_can_see(seed: int) -> None:
-    """Mean, variance and correlation stay: only the curve changes."""
+def test_a_reflected_map_is_a_change_that_no_linear_model_detects(seed: int) -> None:
+    """Mean, variance and correlation stay the same: only the curve changes."""
     xs = bent(seed)
     curve, line = detector_of(mf.GaussianProcess()), detector_of(mf.Autoregressive(1))
     found = alarms(curve, xs)
@@ -219,8 +219,8 @@ def test_a_map_that_turns_is_a_change_no_line_can_see(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_missed_readings_are_no_change(seed: int) -> None:
-    """A map this steep doubles every error of a lag: a lag that was missed must not pass for one that was read."""
+def test_missed_readings_are_not_changes(seed: int) -> None:
+    """A map this steep doubles every error of a lag: a missed lag must not be treated as one that was read."""
     found = alarms(detector_of(mf.GaussianProcess()), bent(seed), missed=0.3)
     assert len(found) == 1
     assert 150 <= found[0] <= 160
@@ -238,7 +238,7 @@ def test_where_the_lags_act_along_a_line_little_is_lost() -> None:
     assert abs(curve.log_evidence - line.log_evidence) < 15.0
 
 
-def test_two_lags_where_one_tells_nothing() -> None:
+def test_two_lags_where_one_is_uninformative() -> None:
     """Two maps in turn: every reading follows from the last but one."""
     xs = [x for pair in zip(bent(1, 100, 50), bent(2, 100, 50), strict=True) for x in pair]
     one, two = detector_of(mf.GaussianProcess(1)), detector_of(mf.GaussianProcess(2, reach=3.5))
@@ -249,7 +249,7 @@ def test_two_lags_where_one_tells_nothing() -> None:
     assert two.log_evidence > one.log_evidence + 30.0
 
 
-# --- saved, told wrong ----------------------------------------------------------------------------------------------
+# --- saving, bad arguments-------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -267,7 +267,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.GaussianProcess(0), "GaussianProcess.order must be a whole number of at least 1, not 0"),
         (lambda: mf.GaussianProcess(3), "GaussianProcess.order must be 1 or 2, not 3: more lags would need hundreds"),
@@ -298,7 +298,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
         ),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

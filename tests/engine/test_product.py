@@ -1,4 +1,4 @@
-"""Families side by side: missing columns, gains of all columns together, saving."""
+"""Products of families: missing columns, joint gains of all columns, saving."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import mfbocd as mf
 
 from ..registry import ALPHA, BETA, MEAN, NOISE, VAR, multivariate, product_model
 from .test_truth import dense, enumerate_histories
-from .test_vectors import WAYS, by_name, planar, some, updated
+from .test_vectors import FIDELITIES, by_name, planar, some, updated
 
 
-def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration() -> None:
+def test_missing_columns_are_skipped_and_the_filter_equals_enumeration() -> None:
     case = by_name("product")
     rng = np.random.default_rng(2)
     readings = []
@@ -26,13 +26,13 @@ def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration
         if t in (3, 6):
             x[1] = np.nan
         readings.append((x, float(rng.choice([0.1, 0.5, 1.0]))))
-    ways = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.1, 0.5, 1.0)]
-    detector = mf.Detector(case.model(), ways, 0.15, policy=mf.Always(), prune=None, missing="skip")
-    fleet = mf.Fleet(2, case.model(), ways, 0.15, policy=mf.Always(), prune=None, missing="skip")
+    fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.1, 0.5, 1.0)]
+    detector = mf.Detector(case.model(), fidelities, 0.15, policy=mf.Always(), prune=None, missing="skip")
+    fleet = mf.Fleet(2, case.model(), fidelities, 0.15, policy=mf.Always(), prune=None, missing="skip")
     for t, (x, zeta) in enumerate(readings, start=1):
         detector.update(x, f"z{zeta}")
         fleet.update([x, x], f"z{zeta}")
-        # a tick with nothing read at all has a marginal of one, whatever its zeta
+        # a tick without any reading has marginal 1, whatever its zeta
         posterior, evidence, mean = enumerate_histories(case, readings[:t], mf.Hazard(0.15))
         np.testing.assert_allclose(dense(detector.run_length, t), posterior, atol=1e-10)
         assert detector.log_evidence == pytest.approx(evidence, abs=1e-9)
@@ -41,7 +41,7 @@ def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration
 
 
 @pytest.mark.parametrize(
-    ("x", "said"),
+    ("x", "message"),
     [
         (
             [0.0, 4.0, 1.0, 1.0, 1.0],
@@ -52,13 +52,13 @@ def test_missing_parts_are_skipped_alone_and_the_filter_still_equals_enumeration
         ([0.0, 1.0], "x must be 5 numbers, not of shape (2,)"),
     ],
 )
-def test_a_bad_reading_names_its_column_and_changes_nothing(x, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_bad_reading_names_its_column_and_changes_nothing(x, message: str) -> None:  # type: ignore[no-untyped-def]
     detector = mf.Detector(product_model(), hazard=0.1, missing="skip")
     detector.update([1.0, 2.0, 0.0, 0.0, 0.0])
     before = detector.to_bytes()
     with pytest.raises(ValueError) as error:  # noqa: PT011 (the message is compared)
         detector.update(x)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert detector.to_bytes() == before
 
 
@@ -76,8 +76,8 @@ def test_the_gain_of_discrete_parts_is_exact() -> None:
     weight, at = product_state(model, [[float(t > 8), float(rng.integers(3))] for t in range(12)])
     for zeta in (0.2, 1.0):
         rise = special.poch(np.concatenate([at[1:2], at[:1], at[3:]]), zeta)
-        coin, die = rise[:2] / rise[:2].sum(axis=0), rise[2:] / rise[2:].sum(axis=0)
-        p = (coin[:, None] * die[None]).reshape(6, -1)
+        binary, ternary = rise[:2] / rise[:2].sum(axis=0), rise[2:] / rise[2:].sum(axis=0)
+        p = (binary[:, None] * ternary[None]).reshape(6, -1)
         expected = special.entr(p @ weight).sum() - weight @ special.entr(p).sum(axis=0)
         assert expected > 1e-3
         assert model.run_length_gain(weight, at, zeta) == pytest.approx(
@@ -87,12 +87,12 @@ def test_the_gain_of_discrete_parts_is_exact() -> None:
             part.run_length_gain(weight, at[rows], zeta)
             for part, rows in zip(model.parts, (slice(0, 3), slice(3, 6)), strict=True)
         )
-        assert abs(apart / expected - 1.0) > 1e-3  # no sum of the parts' own
+        assert abs(apart / expected - 1.0) > 1e-3  # not the sum of the parts
 
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
 def test_the_gain_of_a_mixed_product_equals_integration(zeta: float) -> None:
-    """A coin beside a positive number with a heavy tail and an end at 0: two integrals by scipy."""
+    """A Bernoulli reading and a positive one with a heavy tail and an end at 0: two integrals by scipy."""
 
     def family() -> mf.ExponentialFamily:
         return mf.ExponentialFamily(
@@ -109,11 +109,11 @@ def test_the_gain_of_a_mixed_product_equals_integration(zeta: float) -> None:
     weight, at = product_state(model, [[0, 0.5], [0, 0.3], [1, 0.6], [1, 4.0], [1, 5.0]])
     chi, nu = -at[3], at[4]
     rise = special.poch(at[1::-1], zeta)
-    coin = rise / rise.sum(axis=0)
+    bernoulli = rise / rise.sum(axis=0)
 
     def integrand(x: float) -> float:
         density = zeta * (nu + zeta) / chi * (1 + zeta * x / chi) ** -(nu + 1 + zeta)  # Lomax, normalised
-        both = coin * density
+        both = bernoulli * density
         mixed = both @ weight
         return float((special.xlogy(both, both) @ weight - special.xlogy(mixed, mixed)).sum())
 
@@ -125,7 +125,7 @@ def test_the_gain_of_a_mixed_product_equals_integration(zeta: float) -> None:
 
 
 def test_a_product_too_large_to_sum_is_sampled() -> None:
-    """Two Gaussians and a third that tells nothing new: the gain of the two, integrated in the plane."""
+    """Two Gaussians and an uninformative third: the gain of the two, integrated in the plane."""
     pair = mf.MultivariateGaussian([0, 0], [4.0, 9.0], [1.0, 2.0])
     idle = mf.Gaussian(0.0, 1e-9, 1.0)
     model = mf.Product(mf.Gaussian(0, 4, 1), mf.Gaussian(0, 9, 2), idle)
@@ -139,8 +139,10 @@ def test_a_product_too_large_to_sum_is_sampled() -> None:
         assert expected > 5e-3
         assert model.run_length_gain(weight, at, zeta) == pytest.approx(expected, rel=0.04)
         beside = mf.Product(mf.Bernoulli(1e6, 1e6), pair)
-        coin = np.repeat(beside.prior()[:3, None], 13, axis=1)
-        assert beside.run_length_gain(weight, np.concatenate([coin, flat]), zeta) == pytest.approx(expected, rel=0.04)
+        bernoulli = np.repeat(beside.prior()[:3, None], 13, axis=1)
+        assert beside.run_length_gain(weight, np.concatenate([bernoulli, flat]), zeta) == pytest.approx(
+            expected, rel=0.04
+        )
 
 
 def test_a_product_from_tables_nested_and_saved() -> None:
@@ -160,7 +162,7 @@ def test_a_product_from_tables_nested_and_saved() -> None:
         mf.Product(mf.Bernoulli(), mf.Categorical([1, 1, 1])),
     )
     assert same.spec() == model.spec()
-    detector = mf.Detector(model, WAYS, 0.05, policy=mf.Net(0.01))
+    detector = mf.Detector(model, FIDELITIES, 0.05, policy=mf.Net(0.01))
     for x in ([1.0, 0.0, 1.0, 1.0, 2.0], [0.0, 0.5, 1.0, 0.0, 2.0]):
         detector.update(x, detector.choose())
     twin = mf.Detector.from_bytes(detector.to_bytes())
@@ -172,8 +174,8 @@ def test_a_product_from_tables_nested_and_saved() -> None:
     assert detector.parameter[0].shape == (1 + 2 + 1 + 3,)
 
 
-def test_a_gaussian_of_a_product_is_the_registrys() -> None:
-    """The product's rows are what the families alone have."""
+def test_a_gaussian_of_a_product_is_that_of_the_registry() -> None:
+    """The rows of the product are those of its families."""
     model = product_model()
     alone = mf.Gaussian(MEAN, VAR, NOISE)
     read = some(by_name("product"), 5)
@@ -183,7 +185,7 @@ def test_a_gaussian_of_a_product_is_the_registrys() -> None:
 
 
 def test_two_multivariate_parts_are_drawn_independently() -> None:
-    """Side by side they are one Gaussian whose covariances have two blocks."""
+    """Their product is one Gaussian with block-diagonal covariances."""
     plane = mf.MultivariateGaussian([0, 0], 4.0, 1.0)
     whole, halves = mf.MultivariateGaussian(np.zeros(4), 4.0, 1.0), mf.Product(plane, plane)
     rng = np.random.default_rng(4)

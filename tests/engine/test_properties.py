@@ -42,8 +42,8 @@ def test_weights_are_a_distribution_and_p_change_a_probability(case: Case, data:
 
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
 @given(data=st.data())
-def test_a_reading_at_zeta_zero_teaches_nothing(case: Case, data: st.DataObject) -> None:
-    """Whatever x is read at zeta = 0, the outcome is the same, and the same as a missing reading."""
+def test_a_reading_at_zeta_zero_has_no_effect(case: Case, data: st.DataObject) -> None:
+    """At zeta = 0 the result does not depend on x and equals that of a missing reading."""
     stream = data.draw(streams(case, most=6))
     results = []
     for x in (case.draw(np.random.default_rng(1)), case.draw(np.random.default_rng(2)), None):
@@ -80,7 +80,7 @@ def test_two_part_readings_equal_one_whole(case: Case, seed: int, split: float) 
     prune=PRUNES,
 )
 def test_the_gaussian_is_affine_invariant(shift: float, log_scale: float, seed: int, prune) -> None:  # type: ignore[no-untyped-def]
-    """Shift and scale data, prior and noise together: the posterior stays, the mean moves along."""
+    """Shift and scale data, prior and noise together: the posterior stays, the mean changes accordingly."""
     scale = 10.0**log_scale
     rng = np.random.default_rng(seed)
     xs = np.concatenate([rng.normal(0, 1, 20), rng.normal(4, 1, 20)])

@@ -33,8 +33,8 @@ def test_the_default_finds_a_change_far_from_the_prior() -> None:
         x[300:] += 1.0
         exact, default = (mf.Detector(model, hazard=0.01, prune=p) for p in (None, default_of(model)))
         a, b = (mf.run(d, x) for d in (exact, default))
-        since = 600 - 270  # its place is uncertain by some twenty ticks
-        assert exact.p_changed(since) > 0.99  # it is there to be found
+        since = 600 - 270  # its position is uncertain by about twenty ticks
+        assert exact.p_changed(since) > 0.99  # it can be found
         assert default.p_changed(since) > 0.99
         assert default.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
         np.testing.assert_allclose(b.mean, a.mean, atol=0.02)
@@ -54,7 +54,7 @@ FAR = [
 def test_the_default_finds_what_the_exact_filter_finds(model, draw, before: float, shift: float) -> None:  # type: ignore[no-untyped-def]
     """At three places in a stream and two hazards; alarms at most two ticks apart, evidence within 0.2 nats."""
     found = 0
-    for at in (40, 280, 700):  # below, at and beyond the number of hypotheses that are kept
+    for at in (40, 280, 700):  # below, at and above the number of hypotheses kept
         for hazard in (1e-2, 1e-6):
             level = np.where(np.arange(at + 300) < at, before, before + shift)
             x = draw(np.random.default_rng(at), level)
@@ -63,11 +63,11 @@ def test_the_default_finds_what_the_exact_filter_finds(model, draw, before: floa
             assert abs(default - exact) <= 2
             assert other == pytest.approx(evidence, abs=0.2)
             found += exact >= 0
-    assert found >= 2  # where the prior is far and the stream short, not even the exact filter sees it
+    assert found >= 2  # if the prior is far off and the stream short, not even the exact filter detects it
 
 
-def test_a_threshold_hides_such_a_change() -> None:
-    """What `Threshold` warns of: the risk is the user's choice, and is not the default's."""
+def test_a_threshold_misses_such_a_change() -> None:
+    """The documented risk of `Threshold`, which the default does not have."""
     x = np.random.default_rng(0).normal(25.0, 1.0, 600)
     x[300:] += 1.0
     model = mf.Gaussian(0, 9, 1)
@@ -75,17 +75,17 @@ def test_a_threshold_hides_such_a_change() -> None:
     assert first_alarm(model, mf.Threshold(1e-8), 0.01, x, 300)[0] == -1
 
 
-def test_waiting_adds_up_to_the_prior_probability_of_a_change() -> None:
-    """Nothing is read for 100,000 ticks: P(change) is the hazard's alone, however small each hypothesis is."""
+def test_p_change_without_readings_is_the_prior_probability() -> None:
+    """Nothing is read for 100,000 ticks: P(change) follows from the hazard, however small each weight is."""
     for hazard in (1e-12, 1e-9, 1e-6):
         detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=hazard, missing="skip")
         mf.run(detector, np.full(100_000, np.nan))
         expected = -np.expm1(99_999 * np.log1p(-hazard))
-        # the strata keep the sum of the resampled weights, but for rounding
+        # the strata keep the sum of the resampled weights, up to rounding
         assert detector.p_changed(within=100_000) == pytest.approx(expected, rel=1e-6)
 
 
-def test_beyond_460_nats_every_mode_forgets() -> None:
+def test_weights_below_460_nats_are_zero_in_every_mode() -> None:
     """The limit docs/pruning.md states: weights below 1e-200 of the total are zero, in the exact filter too."""
     for distance, kept in ((29.0, True), (33.0, False)):
         detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=None)
@@ -102,9 +102,9 @@ def test_resampling_is_unbiased() -> None:
     for row, u in zip(draws, rng.random(4000), strict=True):
         resample_of(row, 12, float(u))
     assert (np.abs(draws.mean(axis=0) - weight) <= five_errors(weight, draws)).all()
-    assert (draws.std(axis=0) > 0).sum() > 20  # most weights were really at stake
+    assert (draws.std(axis=0) > 0).sum() > 20  # most weights could be dropped
     heavy = weight >= np.sort(weight)[-3]
-    assert (draws[:, heavy] == weight[heavy]).all()  # and the heaviest never are
+    assert (draws[:, heavy] == weight[heavy]).all()  # and the heaviest could not
 
 
 def five_errors(weight: np.ndarray, draws: np.ndarray) -> np.ndarray:
@@ -138,7 +138,7 @@ def test_fewer_positive_weights_than_wanted_are_left_alone() -> None:
 
 
 def test_resampling_ends_however_many_weights_are_equal() -> None:
-    """Equal weights sit on c itself, where rounding counts them now above it and now below."""
+    """Equal weights lie at c, where rounding puts some above and some below."""
     for n in range(2, 300, 7):
         for k in range(1, n, 13):
             weight = np.full(n, 1.0 / 3.0) * (1.0 + 1e-16 * np.arange(n))
@@ -164,7 +164,7 @@ def test_never_more_than_k(make, k: int) -> None:  # type: ignore[no-untyped-def
     assert min(sizes[200:]) >= k - Pruning.of(make(k)).slack
 
 
-def test_slack_zero_holds_exactly_k() -> None:
+def test_slack_zero_keeps_exactly_k() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=mf.TopK(20, slack=0))
     for t, x in enumerate(stream(100)):
         detector.update(x)
@@ -201,7 +201,7 @@ def errors(prune, table: np.ndarray) -> tuple[float, float]:  # type: ignore[no-
 
 
 def test_the_price_of_pruning() -> None:
-    """What docs/pruning.md says, in order of magnitude, on other streams."""
+    """The numbers of docs/pruning.md, to an order of magnitude, on other streams."""
     table = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=1 / 100, ticks=5000, seed=2).table
     default = mf.Detector(mf.Gaussian(0, 9, 1)).pruning
     assert default.most == 256
@@ -213,7 +213,7 @@ def test_the_price_of_pruning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Threshold(0), "Threshold.eps must lie in (0, 1), not 0"),
         (lambda: mf.TopK(0), "TopK.k must be a whole number of at least 1, not 0"),
@@ -223,7 +223,7 @@ def test_the_price_of_pruning() -> None:
         (lambda: Pruning.of("topk"), "prune must be None, Threshold, TopK, Resample"),
     ],
 )
-def test_bad_pruning_is_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_pruning_is_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)

@@ -1,4 +1,4 @@
-"""Student's t and the grid: outliers that are no change, and readings that are no tempered ones."""
+"""Student's t and the grid: outliers that are not changes, and likelihoods that are not tempered."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def alarms(model: mf.Model, xs) -> list[int]:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_one_point_of_20_sigma_is_no_change_but_a_real_one_is(seed: int) -> None:
+def test_a_20_sigma_outlier_is_not_a_change_and_a_shift_is(seed: int) -> None:
     rng = np.random.default_rng(seed)
     quiet = rng.normal(size=200)
     one = quiet.copy()
@@ -69,7 +69,7 @@ def one_regime(model: mf.Model, xs) -> float:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(("ticks", "error"), [(20, 1e-10), (100, 1e-6), (400, 0.05)])
-def test_the_evidence_of_a_regime_is_as_exact_as_is_said(ticks: int, error: float) -> None:
+def test_the_evidence_of_a_regime_is_as_exact_as_documented(ticks: int, error: float) -> None:
     xs = stats.t(4, 0.437).rvs(ticks, random_state=3)
     levels = np.linspace(-3.0, 4.0, 7_001)
     logs = stats.norm(0, 3).logpdf(levels) + stats.t(4).logpdf(xs[:, None] - levels).sum(axis=0)
@@ -96,8 +96,8 @@ def test_students_predictive_is_a_density_and_its_gains_are_integrals(degrees: f
     mean, var = (float(v[1]) for v in model.predictive(stats_, zeta))
     if degrees > 2.0:
         assert integral(lambda x: (x - mean) ** 2 * p(x)[1]) == pytest.approx(var, rel=1e-4)
-    told = integral(lambda x: float(weight @ (p(x) * np.log(p(x) / (weight @ p(x))))))
-    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(told, rel=1e-6, abs=1e-8)
+    expected = integral(lambda x: float(weight @ (p(x) * np.log(p(x) / (weight @ p(x))))))
+    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(expected, rel=1e-6, abs=1e-8)
     below = integrate.quad(lambda x: p(x)[1], -np.inf, -20.0)[0] + integrate.quad(lambda x: p(x)[1], -20.0, 3.0)[0]
     assert float(model.predictive_cdf(stats_, 3.0, zeta)[1]) == pytest.approx(below, abs=1e-7)
 
@@ -145,7 +145,7 @@ def test_shift_and_scale_change_nothing(shift: float, log_scale: float, seed: in
         np.testing.assert_allclose(b, a, rtol=1e-7, atol=1e-9 + 1e3 * lost)
 
 
-def test_the_wildest_readings_leave_numbers() -> None:
+def test_the_wildest_readings_stay_finite() -> None:
     detector = mf.Detector(mf.StudentT(0, 9, 1), FIDELITIES, 0.05, policy=mf.Always("high"))
     for x in (0.0, 1e308, -1e308, 1.0, 1e-308):
         step = detector.update(x, "high")
@@ -155,8 +155,8 @@ def test_the_wildest_readings_leave_numbers() -> None:
 # --- the grid -------------------------------------------------------------------------------------------------------
 
 
-def test_a_classifier_is_taken_for_what_it_is() -> None:
-    """Bayes by brute force on a grid of 4000 rates; zeta-tempering says something else."""
+def test_a_classifiers_confusion_matrix_is_used() -> None:
+    """Bayes by brute force on a grid of 4000 rates; zeta-tempering gives another posterior."""
     labels = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
     rate = (np.arange(4000) + 0.5) / 4000
     joint = stats.beta(2, 3).pdf(rate)
@@ -193,20 +193,20 @@ def test_gains_of_labels_are_exact_sums() -> None:
     p = np.stack([(1 - one) @ w, one @ w])  # (label, hypothesis)
     run_length = sum(weight[k] * p[x, k] * math.log(p[x, k] / (p[x] @ weight)) for x in (0, 1) for k in (0, 1))
     assert model.run_length_gain(weight, stats_, 0.3) == pytest.approx(run_length, rel=1e-10)
-    told, fall = np.zeros(2), np.zeros(2)
+    expected, fall = np.zeros(2), np.zeros(2)
     for k in (0, 1):
         before = model.theta**2 @ w[:, k] - (model.theta @ w[:, k]) ** 2
         for x, like in ((0, 1 - one), (1, one)):
             after = w[:, k] * like / p[x, k]
-            told[k] += p[x, k] * (after @ np.log(after / w[:, k]))
+            expected[k] += p[x, k] * (after @ np.log(after / w[:, k]))
             fall[k] -= p[x, k] * (model.theta**2 @ after - (model.theta @ after) ** 2)
         fall[k] += before
-    np.testing.assert_allclose(model.parameter_gain(stats_, 0.3), told, rtol=1e-9)
+    np.testing.assert_allclose(model.parameter_gain(stats_, 0.3), expected, rtol=1e-9)
     np.testing.assert_allclose(model.variance_gain(stats_, 0.3), fall, rtol=1e-9)
 
 
-def test_a_reading_at_the_cap_says_at_least_the_cap() -> None:
-    """Three readings at the cap: a Gaussian settles there, the grid knows that the level may be far above."""
+def test_a_reading_at_the_cap_means_at_least_the_cap() -> None:
+    """Three readings at the cap: a Gaussian settles there, the grid allows a level far above."""
     theta = np.linspace(-5.0, 15.0, 401)
 
     def capped(x, level):  # type: ignore[no-untyped-def]
@@ -235,14 +235,14 @@ def test_gains_of_a_continuous_reading_are_integrals(zeta: float) -> None:
         inside = integrate.quad(lambda x: f(r.sensor(x, r.POSITIONS, zeta)), r.LOW, r.CAP, epsabs=1e-10, limit=400)[0]
         return inside + f(r.sensor(r.CAP, r.POSITIONS, zeta))
 
-    def told(like: np.ndarray) -> float:
+    def information(like: np.ndarray) -> float:
         each = like @ w
         return float(weight @ (each * np.log((each + 1e-300) / (each @ weight + 1e-300))))
 
     def moved(like: np.ndarray) -> float:
         return float(((like * r.POSITIONS) @ w[:, 1]) ** 2 / (like @ w[:, 1] + 1e-300))
 
-    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(over(told), rel=1e-6)
+    assert model.run_length_gain(weight, stats_, zeta) == pytest.approx(over(information), rel=1e-6)
     fall = over(moved) - float(r.POSITIONS @ w[:, 1]) ** 2
     assert float(model.variance_gain(stats_, zeta)[1]) == pytest.approx(fall, rel=1e-6)
     mean, var = (float(v[1]) for v in model.predictive(stats_, zeta))
@@ -255,7 +255,7 @@ def test_gains_of_a_continuous_reading_are_integrals(zeta: float) -> None:
     assert var == pytest.approx(second + at * r.CAP**2 - mean**2, rel=1e-6)
 
 
-def test_a_reading_that_nothing_can_produce_is_named_and_changes_nothing() -> None:
+def test_an_impossible_reading_is_named_and_changes_nothing() -> None:
     model = mf.Grid([0.0, 1.0, 2.0], {1.0: lambda x, t: (x == t) * 1.0}, [0, 1, 2, 3], prior=[1, 1, 0])
     with pytest.raises(ValueError, match="log predictive"):
         mf.Detector(model).update(3.0, "full")
@@ -270,9 +270,9 @@ def test_a_reading_that_nothing_can_produce_is_named_and_changes_nothing() -> No
 
 
 def test_labels_are_saved_bought_and_read_by_name() -> None:
-    ways = [mf.Fidelity("net", 0.3, 1.0), mf.Fidelity("person", 1.0, 8.0)]
+    fidelities = [mf.Fidelity("net", 0.3, 1.0), mf.Fidelity("person", 1.0, 8.0)]
     for gain in GAINS:
-        detector = mf.Detector(mf.Confusion(SKEWED), ways, 1 / 50, policy=mf.Budget(3.0, gain=gain))
+        detector = mf.Detector(mf.Confusion(SKEWED), fidelities, 1 / 50, policy=mf.Budget(3.0, gain=gain))
         chosen = [detector.update(float(t % 3 == 0), detector.choose()).fidelity for t in range(40)]
         assert set(chosen) == {"net", "person"}
         twin = mf.Detector.from_bytes(detector.to_bytes())
@@ -292,11 +292,11 @@ def test_a_grid_is_loaded_with_its_functions() -> None:
     assert twin.update(1.0, "low") == detector.update(1.0, "low")
 
 
-def test_a_way_of_looking_that_was_not_told_is_named() -> None:
-    ways = [mf.Fidelity("net", 0.4, 1.0), mf.Fidelity("person", 1.0, 8.0)]
+def test_a_fidelity_without_a_confusion_matrix_is_named() -> None:
+    fidelities = [mf.Fidelity("net", 0.4, 1.0), mf.Fidelity("person", 1.0, 8.0)]
     with pytest.raises(ValueError, match=r"Confusion.likelihood has no zeta = 0.4, only 1, 0.3"):
-        mf.Detector(mf.Confusion(SKEWED), ways)  # the policy asks what it would tell
-    detector = mf.Detector(mf.Confusion(SKEWED), ways, policy=mf.Always("person"))
+        mf.Detector(mf.Confusion(SKEWED), fidelities)  # the policy asks for its gain
+    detector = mf.Detector(mf.Confusion(SKEWED), fidelities, policy=mf.Always("person"))
     before = detector.to_bytes()
     with pytest.raises(ValueError, match=r"Confusion.likelihood has no zeta = 0.4, only 1, 0.3"):
         detector.update(1.0, "net")
@@ -308,7 +308,7 @@ def half(x, p):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.StudentT(degrees=1), "StudentT.degrees must exceed 1, not 1"),
         (lambda: mf.StudentT(var=1e6), "StudentT.var = 1000000.0 is 1e+06 times noise_var = 1.0: 8 points to each"),
@@ -335,15 +335,15 @@ def half(x, p):  # type: ignore[no-untyped-def]
         (lambda: mf.Confusion({0.3: "ab"}), "Confusion.matrices at zeta = 0.3 must be numbers, not 'ab'"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-@pytest.mark.parametrize(("x", "said"), [(0.5, "0, 1"), (2.0, "0, 1")])
-def test_a_label_that_is_none_is_named(x: float, said: str) -> None:
-    with pytest.raises(ValueError, match=f"x = {x} is outside the support of Confusion: {said}"):
+@pytest.mark.parametrize(("x", "message"), [(0.5, "0, 1"), (2.0, "0, 1")])
+def test_an_unknown_label_is_named(x: float, message: str) -> None:
+    with pytest.raises(ValueError, match=f"x = {x} is outside the support of Confusion: {message}"):
         mf.Detector(mf.Confusion({})).update(x, "full")
 
 

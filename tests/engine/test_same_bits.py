@@ -1,7 +1,7 @@
-"""Another CPU or another numba gives other last bits: then decisions differ only at ties.
+"""Another CPU or numba version changes the last bits: decisions then differ only at ties.
 
-A twin stands for the other machine. After every tick its weights and statistics are moved by rounding errors, which
-add up over the stream as they would there. Where it decides otherwise, the two options must be a tie.
+A twin simulates the other machine. After every tick its weights and statistics are moved by rounding errors, which
+add up over the stream as they would there. If it decides differently, the two options must be a tie.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mfbocd._kernels import layout
 from mfbocd.belief.gains import GAINS, expected_gains
 from mfbocd.belief.pruning import DEFAULT
 
-GAIN_TIE = 1e-6  # what gains are accurate to: some are integrals whose nodes depend on the last bits
+GAIN_TIE = 1e-6  # the accuracy of gains: some are integrals whose nodes depend on the last bits
 ALARM_TIE = 1e-9
 ULP = 4e-16
 
@@ -49,7 +49,7 @@ def disagreements(
 ) -> tuple[list[float], list[float]]:
     """Net gains between the two choices, and P(change) from the threshold, where a detector and its twin differ.
 
-    Both read what the detector chooses, or `read` whatever they choose.
+    Both read the detector's choice, or `read` if it is given.
     """
     one, other = make(), make()
     rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def disagreements(
         if step.alarm != twin.alarm:
             assert one.alarm is not None
             alarms.append(abs(one.p_changed(one.alarm.within) - one.alarm.threshold))
-            other._adopt(one._filter.state.copy(), one.spent)  # an alarm is remembered: go on from the same one
+            other._adopt(one._filter.state.copy(), one.spent)  # an alarm is remembered: continue from the same one
         round_differently(other, rng, size)
     return choices, alarms
 
@@ -77,11 +77,11 @@ def disagreements(
 def test_decisions_differ_only_at_ties(name: str, gain) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng([sorted(MODELS).index(name), sorted(GAINS).index(gain)])
     for seed, prune in enumerate(PRUNINGS):
-        ways = [mf.Fidelity("low", float(rng.uniform(0.05, 0.5)), 1.0), mf.Fidelity("high", 1.0, 40.0)]
+        fidelities = [mf.Fidelity("low", float(rng.uniform(0.05, 0.5)), 1.0), mf.Fidelity("high", 1.0, 40.0)]
         hazard, share, level = float(rng.uniform(0.005, 0.05)), float(rng.uniform(0.05, 0.8)), rng.uniform(0.3, 0.9)
         xs = stream(name, rng)
         choices, alarms = disagreements(
-            lambda w=ways, h=hazard, s=share, p=prune, a=float(level): mf.Detector(  # type: ignore[misc]
+            lambda w=fidelities, h=hazard, s=share, p=prune, a=float(level): mf.Detector(  # type: ignore[misc]
                 MODELS[name][0], w, h, policy=mf.Budget(share=s, gain=gain), prune=p, alarm=a
             ),
             xs,
@@ -92,13 +92,15 @@ def test_decisions_differ_only_at_ties(name: str, gain) -> None:  # type: ignore
         assert all(tie <= ALARM_TIE for tie in alarms)
 
 
-def test_at_a_tie_they_do_differ_and_larger_errors_would_show() -> None:
+def test_decisions_differ_at_a_tie_and_larger_errors_are_detected() -> None:
     """A price at which both fidelities are equally good at a tick, and a threshold that P(change) just reaches."""
-    model, ways = MODELS["gaussian"][0], [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
+    model, fidelities = MODELS["gaussian"][0], [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
     xs = np.concatenate([np.random.default_rng(3).normal(level, 1.0, 30) for level in (0.0, 4.0)])
 
     def make(price: float, threshold: float) -> mf.Detector:
-        return mf.Detector(model, ways, 0.02, policy=mf.Net(price), alarm=mf.Alarm(within=20, threshold=threshold))
+        return mf.Detector(
+            model, fidelities, 0.02, policy=mf.Net(price), alarm=mf.Alarm(within=20, threshold=threshold)
+        )
 
     first = make(0.0, 0.5)
     for x in xs[:20].tolist():
@@ -120,5 +122,5 @@ def test_at_a_tie_they_do_differ_and_larger_errors_would_show() -> None:
     assert 0 < len(alarms) < 40
     assert max(alarms) <= ALARM_TIE
     rough = [disagreements(lambda: make(tie, reached - 1e-4), xs, seed, 1e-2, "low") for seed in range(40)]
-    assert max(size for found in rough for size in found[0]) > GAIN_TIE  # errors of another size are found out
+    assert max(size for found in rough for size in found[0]) > GAIN_TIE  # larger errors are detected
     assert max(size for found in rough for size in found[1]) > ALARM_TIE

@@ -1,4 +1,4 @@
-"""Regimes drawn from each model, held to its own predictive: the distribution of x_2 given x_1, from the prior on."""
+"""Regimes drawn from each model, compared with its predictive of x_2 given x_1, from the prior on."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DRAWN = [case for case in ALL if drawable(case)]
 
 
 @pytest.mark.parametrize("case", DRAWN, ids=lambda c: c.name)
-def test_what_is_drawn_is_what_is_predicted(case: Case) -> None:
-    """P(x_2 <= what was drawn | x_1) is uniform, if both are drawn from the model; of discrete x once spread out."""
+def test_samples_follow_the_predictive(case: Case) -> None:
+    """P(x_2 <= the drawn value | x_1) is uniform if both are drawn from the model; discrete x is randomised."""
     model = case.model()
     rng = np.random.default_rng(7)
     slow = type(model).sample is mf.Model.sample
@@ -48,6 +48,6 @@ def test_every_reading_drawn_is_possible(case: Case) -> None:
     assert model.possible(x).all()
 
 
-def test_what_cannot_be_drawn_says_so() -> None:
+def test_models_without_sampling_raise() -> None:
     with pytest.raises(TypeError, match="LinearRegression cannot be drawn from"):
         mf.LinearRegression(2).sample(np.random.default_rng(0), 3)

@@ -1,4 +1,4 @@
-"""Saved bytes whose checksum is right and whose contents are not: refused, or a detector that works."""
+"""Saved bytes with a valid checksum and damaged contents are refused, or give a detector that works."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .saved_examples import AFTER, EXAMPLES, FILE, feed
 
 ROOT = Path(__file__).parents[2]
 CASES_TRIED = 10_000
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 @pytest.mark.slow
-def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
-    """In a process of its own, so that a crash is a failure of this test and of nothing else."""
+def test_damaged_bytes_with_a_valid_checksum_never_crash() -> None:
+    """In a separate process, so that a crash fails only this test."""
     done = subprocess.run(
         [
             sys.executable,
@@ -54,13 +54,13 @@ def test_damaged_bytes_with_a_right_checksum_never_crash() -> None:
     found = json.loads(done.stdout)
     assert sum(found.values()) == CASES_TRIED
     assert found["refused"] > CASES_TRIED // 3
-    assert found["worked"] > CASES_TRIED // 20  # where what was damaged does not matter
+    assert found["worked"] > CASES_TRIED // 20  # if the damaged part does not matter
     assert found.get("failed", 0) < CASES_TRIED // 200, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_kept_examples_load_and_continue(name: str) -> None:
-    """`saved.json` was written when the format was new: what it says must hold for every later version."""
+def test_saved_examples_load_and_continue(name: str) -> None:
+    """`saved.json` was written by the first version of the format; every later version must read it."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))[name]
     data = base64.b64decode(kept["bytes"])
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
@@ -78,8 +78,8 @@ def test_kept_examples_load_and_continue(name: str) -> None:
 
 
 def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
-    """A fleet's row and a detector of the same configuration, whatever they have seen, and their seeds."""
-    streams = [mf.Detector(mf.Gaussian(0, 9, 1), WAYS, 0.05, prune=mf.TopK(12), seed=seed) for seed in range(3)]
+    """A row of a fleet and a detector of the same configuration, with any readings and seeds."""
+    streams = [mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, prune=mf.TopK(12), seed=seed) for seed in range(3)]
     serializer = Serializer(streams[0])
     matrix = np.zeros((3, streams[0]._filter.state.size))
     for t in range(25):
@@ -94,8 +94,8 @@ def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
         assert Loader(mf.Detector.from_bytes)(data).seed == detector.seed
 
 
-def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=mf.Budget(3.0, cap=(12.0, 5)))
+def test_a_serializer_follows_lists_in_the_policy_state() -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(3.0, cap=(12.0, 5)))
     serializer = Serializer(detector)
     load = Loader(mf.Detector.from_bytes)
     for t in range(8):
@@ -105,7 +105,7 @@ def test_what_is_saved_follows_the_lists_a_policy_has_learnt() -> None:
 
 
 def test_numbers_that_are_not_finite_are_not_saved() -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=mf.Budget(share=0.5))
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(share=0.5))
     detector.spent = np.inf
     with pytest.raises(ValueError, match="has spent inf cannot be saved"):
         detector.to_bytes()
@@ -151,18 +151,18 @@ def saved(prune: object = DEFAULT) -> bytes:
         *((layout.EVIDENCE, v) for v in (np.inf, np.nan)),
     ],
 )
-def test_a_header_that_cannot_be_is_refused(field: int, value: float) -> None:
+def test_an_impossible_header_is_refused(field: int, value: float) -> None:
     data = patched(saved(), field, value)
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
         with pytest.raises(ValueError, match="the saved state cannot be"):
             load(data)
     make = Loader(mf.Detector.from_bytes)
-    make(saved())  # a known kind, of which only the belief is read
+    make(saved())  # a known kind, whose belief alone is read
     with pytest.raises(ValueError, match="the saved state cannot be"):
         make(data)
 
 
-def test_the_room_in_a_header_is_no_part_of_the_state() -> None:
+def test_the_capacity_in_a_header_is_not_part_of_the_state() -> None:
     for value in (-1.0, 0.0, 1e18, np.nan):
         detector = mf.Detector.from_bytes(patched(saved(None), layout.CAP, value))
         assert detector.to_bytes() == saved(None)
@@ -170,8 +170,8 @@ def test_the_room_in_a_header_is_no_part_of_the_state() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("prune", [None, mf.TopK(6)], ids=["exact", "top"])
-def test_what_a_detector_has_been_through_is_sound(case: Case, prune: object) -> None:
-    """Nothing that is saved in earnest is refused."""
+def test_any_reachable_state_can_be_loaded(case: Case, prune: object) -> None:
+    """No state that a detector can reach is refused."""
     rng = np.random.default_rng(3)
     detector = mf.Detector(case.model(), hazard=0.1, prune=prune, missing="skip")  # type: ignore[arg-type]
     belief = detector._filter
@@ -181,7 +181,7 @@ def test_what_a_detector_has_been_through_is_sound(case: Case, prune: object) ->
         check_saved(detector.model, belief.setup, belief.state[: layout.HEAD], table(belief.state), cap)
 
 
-def test_extreme_readings_are_sound_too() -> None:
+def test_states_after_extreme_readings_can_be_loaded() -> None:
     for model, xs in (
         (mf.Gaussian(0, 1e-300, 1), (1e300, -1e300, 0.0)),
         (mf.GaussianUnknown(), (1e300, -1e300, 0.0)),
@@ -197,7 +197,7 @@ def test_extreme_readings_are_sound_too() -> None:
             assert again.to_bytes() == detector.to_bytes()
 
 
-def test_what_a_policy_or_a_guard_cannot_have_learnt_is_refused() -> None:
+def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
     budget = mf.Budget(share=0.5).bind([mf.Fidelity("a", 0.5, 1.0), mf.Fidelity("b", 1.0, 2.0)])
     for bad in (
         {"gain": 1.0},

@@ -22,12 +22,12 @@ from mfbocd._kernels.work_queue import mark_done, take_block
 from mfbocd.fleet.workers import Workers
 
 GAUSSIAN = mf.Gaussian(0, 9, 1)
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
 ROOT = Path(__file__).parents[2]
 
 
-class Held:
-    """A detector in the middle of a step, in another thread: its observer waits until it is let go."""
+class Busy:
+    """A detector in the middle of a step, in another thread: its observer waits until it is released."""
 
     def __init__(self) -> None:
         self.inside, self.go = threading.Event(), threading.Event()
@@ -68,13 +68,13 @@ class Held:
         lambda d: d.mean,
         copy.copy,
         lambda d: copy.deepcopy(d),
-        lambda d: d.with_fidelities(WAYS),
+        lambda d: d.with_fidelities(FIDELITIES),
         lambda d: mf.run(d, [0.5, 0.5]),
         lambda d: mf.run(d, [0.5, 0.5], detail=True),
     ],
 )
 def test_a_second_thread_gets_an_error_and_changes_nothing(act: Callable[[mf.Detector], Any]) -> None:
-    held = Held()
+    held = Busy()
     with held as detector, pytest.raises(RuntimeError, match="this detector is in use by another thread"):
         act(detector)
     assert (detector.ticks, detector.spent) == (1, 1.0)  # the step it was in, and nothing else
@@ -96,7 +96,7 @@ def test_an_observer_may_ask_its_own_detector() -> None:
 
 @pytest.mark.parametrize("prune", [None, mf.TopK(16)])
 def test_threads_that_share_a_detector_lose_no_tick(prune: Any) -> None:
-    """What was not refused has happened, exactly; without a check the states overflow and the process dies."""
+    """Every accepted update is counted; without the check the states overflow and the process dies."""
     detector = mf.Detector(GAUSSIAN, prune=prune)
     begin = threading.Barrier(4)
     made: list[int] = []
@@ -198,7 +198,7 @@ class Fails:
             assert high > low
             self.taken.set()
             raise MemoryError("no room")
-        assert self.taken.wait(60)  # it has its part: who goes on now waits for that
+        assert self.taken.wait(60)  # the worker has its part, so the caller waits for it
         while True:
             low, high = take_block(board, len(states))
             if low == high:
@@ -214,7 +214,7 @@ def test_a_thread_that_dies_is_an_error_and_no_hang(who: str) -> None:
         crew.share(Fails(who), job, 64, 2)
 
 
-def test_a_tick_that_broke_off_makes_the_fleet_unusable() -> None:
+def test_an_interrupted_tick_makes_the_fleet_unusable() -> None:
     fleet = mf.Fleet(64, GAUSSIAN, threads=2)
     fleet.update(np.zeros(64))
 
@@ -240,7 +240,7 @@ def test_dead_threads_are_replaced() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_fleet_goes_on_after_a_fork_and_ends_well() -> None:
+def test_a_fleet_works_after_a_fork_and_closes_cleanly() -> None:
     script = """
 import os, sys, warnings
 import numpy as np, mfbocd as mf
@@ -282,7 +282,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("model", [GAUSSIAN, mf.MultivariateGaussian([0, 0], 9, 1)], ids=["compiled", "methods"])
 def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, model: mf.Model) -> None:
     guard = {"low": mf.calibrate.ShadowGuard(0.1, 3, "gaussian", noise_var=1.0)}
-    detector = mf.Detector(model, WAYS, prune=prune, shadow=guard, policy=mf.Budget(share=0.5, cap=(50, 10)))
+    detector = mf.Detector(model, FIDELITIES, prune=prune, shadow=guard, policy=mf.Budget(share=0.5, cap=(50, 10)))
     xs = np.random.default_rng(1).normal(size=(40, model.dimension))
     given = [float(x[0]) if model.dimension == 1 else x for x in xs]
     for x in given[:20]:
@@ -302,7 +302,7 @@ def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, 
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize("prune", [None, mf.TopK(16)])
 def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> None:
-    fleet = mf.Fleet(40, GAUSSIAN, WAYS, prune=prune, threads=2, policy=mf.Budget(share=0.5))
+    fleet = mf.Fleet(40, GAUSSIAN, FIDELITIES, prune=prune, threads=2, policy=mf.Budget(share=0.5))
     xs = np.random.default_rng(2).normal(size=(30, 40))
     for x in xs[:10]:
         fleet.update(x, fleet.choose())
@@ -319,9 +319,9 @@ def test_a_copy_of_a_fleet_is_independent_and_the_same(how: str, prune: Any) -> 
     assert [other.extract(i).to_bytes() for i in range(40)] == [fleet.extract(i).to_bytes() for i in range(40)]
 
 
-def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
+def test_a_fleet_closes_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", errors.append)
     with pytest.raises(ValueError, match="n must be"):
         mf.Fleet(-1, GAUSSIAN)
     del (half := [Workers.__new__(Workers), mf.Fleet.__new__(mf.Fleet)])[:]
@@ -335,14 +335,14 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gone() is None
     thread.join(60)
     assert not thread.is_alive()
-    assert said == []
+    assert errors == []
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.Fleet(10**12, GAUSSIAN), r"a fleet of 1000000000000 streams with \d+ bytes each needs .* GB"),
         (lambda: mf.Fleet(10**400, GAUSSIAN), "n must be below"),
@@ -357,6 +357,6 @@ def test_the_end_of_a_fleet_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda: mf.Gaussian(10**400, 1, 1), "Gaussian.mean must be finite"),
     ],
 )
-def test_what_no_machine_has_room_for_is_refused_before_it_is_taken(make: Callable[[], Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_impossible_sizes_are_refused_before_allocation(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         make()

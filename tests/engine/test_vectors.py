@@ -1,4 +1,4 @@
-"""Families with several numbers a reading, and the categorical: formulas against scipy, invariance, extremes."""
+"""Families with vector readings, and the categorical: formulas against scipy, invariance, extremes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..registry import ALPHA, BETA, VECTORS, Case, multivariate, wishart
 from . import vectors as v
 
 LEVELS = np.array([0.1, 0.3, 1.0])
-WAYS = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 
 def updated(model, readings):  # type: ignore[no-untyped-def]
@@ -70,7 +70,7 @@ def test_the_normalized_predictive_integrates_to_one_and_the_papers_does_not(zet
 
 @pytest.mark.parametrize("zeta", [0.1, 0.6, 1.0])
 def test_in_one_dimension_the_formula_is_the_univariate_one(zeta: float) -> None:
-    """The truth the registry holds the model to, at d = 1, against scipy and against the univariate family."""
+    """The registry's formula at d = 1, against scipy and the univariate family."""
     prior = (np.array([0.4]), 0.8, 2.6, np.array([[1.7]]))
     read = [(np.array([1.0]), 0.3), (np.array([-0.5]), 1.0)]
     one = mf.GaussianUnknown(mean=0.4, count=0.8, shape=1.3, scale=0.85)
@@ -122,24 +122,24 @@ def test_few_degrees_have_no_variance() -> None:
 
 @pytest.mark.parametrize("predictive", ["normalized", "paper"])
 def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[no-untyped-def]
-    coin, two = mf.Bernoulli(ALPHA, BETA, predictive), mf.Categorical([BETA, ALPHA], predictive)
+    bernoulli, two = mf.Bernoulli(ALPHA, BETA, predictive), mf.Categorical([BETA, ALPHA], predictive)
     rng = np.random.default_rng(3)
     read = [(float(rng.random() < 0.3), float(rng.choice([0.2, 0.7, 1.0]))) for _ in range(40)]
-    a, b = updated(coin, read), updated(two, read)
+    a, b = updated(bernoulli, read), updated(two, read)
     np.testing.assert_array_equal(a[:2], b[::-1])
     for x in (0.0, 1.0):
         for zeta in (0.0, 0.3, 1.0):
-            assert float(coin.log_predictive(a, x, zeta)) == float(two.log_predictive(b, x, zeta))
-            assert float(coin.predictive_cdf(a, x, zeta)) == pytest.approx(float(two.predictive_cdf(b, x, zeta)))
-    ways = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.2, 0.7, 1.0)]
-    detectors = [mf.Detector(m, ways, 0.05, policy=mf.Always(), prune=None) for m in (coin, two)]
+            assert float(bernoulli.log_predictive(a, x, zeta)) == float(two.log_predictive(b, x, zeta))
+            assert float(bernoulli.predictive_cdf(a, x, zeta)) == pytest.approx(float(two.predictive_cdf(b, x, zeta)))
+    fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.2, 0.7, 1.0)]
+    detectors = [mf.Detector(m, fidelities, 0.05, policy=mf.Always(), prune=None) for m in (bernoulli, two)]
     for x, zeta in read:
         one, other = (d.update(x, f"z{zeta}") for d in detectors)
         assert one.mean == pytest.approx(other.mean, abs=1e-13)
     np.testing.assert_allclose(*(d.run_length.weight for d in detectors), atol=1e-13)
     for gain, factor in (("run_length", 1), ("joint", 1), ("variance", 2)):
         if predictive == "paper" and gain != "variance":
-            continue  # the Bernoulli's are of unnormalised values, as published
+            continue  # the Bernoulli's use unnormalised values, as published
         one, other = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
         np.testing.assert_allclose(other, factor * one, rtol=1e-9, atol=1e-13)
 
@@ -147,7 +147,7 @@ def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[n
 def test_uncorrelated_columns_are_a_product_of_gaussians() -> None:
     together = mf.MultivariateGaussian([1.0, -2.0], [4.0, 9.0], [0.5, 2.0])
     apart = mf.Product(mf.Gaussian(1.0, 4.0, 0.5), mf.Gaussian(-2.0, 9.0, 2.0))
-    one, two = (mf.Detector(m, WAYS, 0.05, policy=mf.Random(), seed=2, prune=None) for m in (together, apart))
+    one, two = (mf.Detector(m, FIDELITIES, 0.05, policy=mf.Random(), seed=2, prune=None) for m in (together, apart))
     rng = np.random.default_rng(5)
     for t in range(40):
         x = rng.normal([1.0, -2.0 + 2.0 * (t > 30)], 1.0)
@@ -212,7 +212,7 @@ def test_the_run_length_gain_in_the_plane_equals_dense_integration(kind: str) ->
 
 
 @pytest.mark.parametrize("name", ["multivariate", "wishart"])
-def test_components_that_do_not_overlap_tell_which_they_are(name: str) -> None:
+def test_components_that_do_not_overlap_are_identified(name: str) -> None:
     model = by_name(name).model()
     d = model.dimension
     at = np.stack([updated(model, [(np.full(d, c), 1.0)] * 400) for c in (0.0, 1e3, -1e3)], axis=1)
@@ -223,7 +223,7 @@ def test_components_that_do_not_overlap_tell_which_they_are(name: str) -> None:
     assert model.run_length_gain(weight, at, 0.0) == 0.0
 
 
-def test_a_better_gaussian_reading_tells_more() -> None:
+def test_a_better_gaussian_reading_has_a_larger_gain() -> None:
     """A reading at zeta is one at a higher zeta with noise added; all fidelities are weighed at the same points."""
     levels = np.array([0.0, 0.03, 0.1, 0.2, 0.4, 0.7, 1.0])
     for seed in range(4):
@@ -261,7 +261,7 @@ def wishart_divergence(after, before) -> float:  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("zeta", [0.1, 0.5, 0.9])
-def test_the_unknown_gaussians_parameter_gain_is_of_as_much_scatter_as_the_update_counts(zeta: float) -> None:
+def test_the_unknown_gaussians_parameter_gain_counts_the_scatter_of_the_update(zeta: float) -> None:
     """The entropy of an inverse Wishart falls as its degrees rise by zeta, and E log|C| is a martingale."""
     model = wishart("normalized")
     at = updated(model, some(by_name("wishart"), 4))
@@ -283,14 +283,14 @@ def test_the_unknown_gaussians_parameter_gain_is_the_expected_divergence() -> No
     df = degrees + zeta - 2
     root = np.linalg.cholesky(scale * (count + zeta) / (zeta * count))
 
-    def told(share: float) -> float:
+    def divergence(share: float) -> float:
         """At |x| that share / (1 - share) is c q; the direction does not matter."""
         x = place + root @ (math.sqrt(share / (1 - share)) * np.array([0.6, 0.8]))
         return wishart_divergence(v.wishart_posterior([*read, (x, zeta)]), before) * stats.beta(1.0, 0.5 * df).pdf(
             share
         )
 
-    expected, _ = integrate.quad(told, 0.0, 1.0, epsrel=1e-10)
+    expected, _ = integrate.quad(divergence, 0.0, 1.0, epsrel=1e-10)
     model = wishart("normalized")
     assert float(model.parameter_gain(updated(model, read), zeta)) == pytest.approx(expected, rel=1e-8)
     assert float(model.variance_gain(updated(model, read), zeta)) == pytest.approx(2 / count - 2 / (count + zeta))
@@ -338,7 +338,7 @@ def moved_model(model, matrix, shift):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", ["multivariate", "wishart"])
 def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
-    """x -> A x + b, prior and noise along: the same posterior, the same gains, and the mean moves along."""
+    """x -> A x + b, with prior and noise: the same posterior and gains, and the mean is transformed."""
     case = by_name(name)
     model = case.model()
     rng = np.random.default_rng(seed)
@@ -346,7 +346,8 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
     matrix = rng.normal(size=(d, d)) * 10.0 ** rng.uniform(-4, 4, (d, 1))
     shift = rng.normal(size=d) * 1e3 * np.abs(matrix).max(axis=1)
     plain, moved = (
-        mf.Detector(m, WAYS, 0.05, policy=mf.Always(), prune=None) for m in (model, moved_model(model, matrix, shift))
+        mf.Detector(m, FIDELITIES, 0.05, policy=mf.Always(), prune=None)
+        for m in (model, moved_model(model, matrix, shift))
     )
     for t in range(30):
         x, way = case.draw(rng) + 3.0 * (t > 20), ("low", "high")[t % 2]
@@ -361,7 +362,7 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["known", "unknown"])
-def test_fifty_columns_some_of_them_constant(name: str) -> None:
+def test_fifty_columns_with_constant_ones(name: str) -> None:
     d, ticks = 50, 300
     rng = np.random.default_rng(6)
     sd = np.geomspace(1e-3, 1e3, d)
@@ -375,7 +376,7 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
         if name == "known"
         else mf.MultivariateGaussianUnknown(np.zeros(d), 0.1, scale=sizes)
     )
-    detector = mf.Detector(model, WAYS, 0.01, policy=mf.Always("high"), prune=mf.TopK(64))
+    detector = mf.Detector(model, FIDELITIES, 0.01, policy=mf.Always("high"), prune=mf.TopK(64))
     alarms = []
     for x in table:
         step = detector.update(x, "high")
@@ -385,12 +386,12 @@ def test_fifty_columns_some_of_them_constant(name: str) -> None:
     assert math.isfinite(detector.log_evidence)
     assert any(abs(at - 200) <= 2 for at in alarms)
     np.testing.assert_allclose(detector.mean[:5], 1.5 * sd[:5], rtol=0.05)
-    told = detector.gains()
-    assert all(g.run_length >= 0.0 and math.isfinite(g.joint) for g in told)
+    gains = detector.gains()
+    assert all(g.run_length >= 0.0 and math.isfinite(g.joint) for g in gains)
 
 
 @pytest.mark.parametrize("name", ["multivariate", "wishart", "wishart-paper", "product"])
-def test_readings_far_out_stay_finite(name: str) -> None:
+def test_extreme_readings_stay_finite(name: str) -> None:
     case = by_name(name)
     detector = mf.Detector(case.model(), hazard=0.05)
     rng = np.random.default_rng(1)
@@ -404,7 +405,7 @@ def test_readings_far_out_stay_finite(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", VECTORS, ids=lambda c: c.name)
-def test_a_spec_is_plain_and_makes_the_same_model(case: Case) -> None:
+def test_a_spec_has_plain_values_and_makes_the_same_model(case: Case) -> None:
     model = case.model()
     twin = type(model)(**json.loads(json.dumps(model.spec())))
     assert twin.spec() == model.spec()
@@ -433,7 +434,7 @@ def nonsense() -> mf.Model:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.MultivariateGaussian([0.0]), "MultivariateGaussian.mean must be two numbers or more"),
         (lambda: mf.MultivariateGaussian([0, "a"]), "MultivariateGaussian.mean must be numbers, not [0, 'a']"),
@@ -470,14 +471,14 @@ def nonsense() -> mf.Model:
         (lambda: mf.Product(parts=[{"kind": "Gaussion"}]), "Product.parts[0].kind must be one of"),
     ],
 )
-def test_bad_parameters_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_parameters_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         make()
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("x", [-1.0, 4.0, 1.5])
-def test_no_such_category(x: float) -> None:
+def test_an_unknown_category_is_refused(x: float) -> None:
     model = mf.Categorical(v.DIRICHLET)
     with pytest.raises(ValueError, match="is outside the support of Categorical: a whole number from 0 to 3"):
         mf.Detector(model).update(x)
@@ -485,7 +486,7 @@ def test_no_such_category(x: float) -> None:
     assert model.check(3.0) == 3.0
 
 
-def test_one_number_for_several_is_refused_and_changes_nothing() -> None:
+def test_a_scalar_for_a_vector_is_refused_and_changes_nothing() -> None:
     detector = mf.Detector(mf.MultivariateGaussian([0.0, 0.0], 9.0, 1.0))
     detector.update([0.1, 0.2])
     before = detector.to_bytes()

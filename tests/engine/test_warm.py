@@ -1,4 +1,4 @@
-"""Kernels are compiled before they are needed, and nobody waits for those of others."""
+"""Kernels are compiled before they are needed, and a thread that must not compile raises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numba.core.dispatcher import Dispatcher
 
 from mfbocd.cli import main
 from mfbocd.io.config import Config, model_kinds
-from mfbocd.io.warm import NEEDED, WAYS, Uncompiled, example, rehearse, structure, watched
+from mfbocd.io.warm import FIDELITIES, NEEDED, Uncompiled, example, rehearse, structure, watched
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.store.sqlite import SqliteStore
@@ -31,14 +31,14 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {"autoregressive": [{"noise_var": 1.
 
 
 @pytest.mark.parametrize("kind", sorted(model_kinds()))
-def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: Any) -> None:
+def test_after_a_rehearsal_a_stream_compiles_nothing(kind: str, tmp_path: Any) -> None:
     """Through the engine, as the service runs it: alone and with another, with gaps, until it is pruned."""
     for i, arguments in enumerate((NEEDED.get(kind, {}), *VARIANTS.get(kind, []))):
         for gain in ("joint", "run_length", "variance") if kind == "trend" else ("joint",):
             policy = {"kind": "budget", "share": 0.4, "gain": gain}
             given = {
                 "model": {"kind": kind, **arguments},
-                "fidelity": WAYS,
+                "fidelity": FIDELITIES,
                 "policy": policy,
                 "prune": {"resample": 4},
             }
@@ -55,17 +55,17 @@ def test_after_a_rehearsal_a_stream_needs_no_other_kernel(kind: str, tmp_path: A
                 for some in ("a", "b") if tick % 3 == 0 else ("ab",):
                     choices = engine.run([[ChooseCommand(stream) for stream in some]])[0]
                     x = _reading(detector, tick)
-                    told = [
+                    events = [
                         ObserveCommand(s, tick, c["fidelity"], x)  # type: ignore[index]
                         for s, c in zip(some, choices, strict=True)
                     ]
-                    assert all(isinstance(step, dict) for step in engine.run([told])[0])
+                    assert all(isinstance(step, dict) for step in engine.run([events])[0])
             store.close()
             assert {name: n for name, n in kernels().items() if n != before.get(name)} == {}
 
 
 def _reading(detector: Any, tick: int) -> Any:
-    """Something the family can have read, or nothing."""
+    """A possible reading of the family, or None."""
     if tick % 5 == 4:
         return None
     mean = detector.model.nearest(detector.mean)
@@ -86,7 +86,7 @@ def test_a_thread_can_refuse_to_compile() -> None:
         assert once(3.0) == 4.0
 
 
-def test_a_structure_is_all_that_decides_which_kernels_are_needed() -> None:
+def test_the_structure_determines_the_kernels() -> None:
     config = example("gaussian").to_dict()
     config["model"]["mean"] = 3.0
     other = json.loads(json.dumps(config))
@@ -105,13 +105,13 @@ def test_a_structure_is_all_that_decides_which_kernels_are_needed() -> None:
         assert structure(config | change) != structure(config)
 
 
-def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
-    said = CliRunner().invoke(main, ["warm", "gaussian"])
-    assert said.exit_code == 0, said.output
-    assert "gaussian: " in said.stderr
-    assert "kernels compiled in" in said.stderr.splitlines()[-1]
-    assert "cached in" in said.stderr.splitlines()[-1]
-    assert said.stdout == ""
+def test_the_command_compiles_the_given_models(tmp_path: Any) -> None:
+    result = CliRunner().invoke(main, ["warm", "gaussian"])
+    assert result.exit_code == 0, result.output
+    assert "gaussian: " in result.stderr
+    assert "kernels compiled in" in result.stderr.splitlines()[-1]
+    assert "cached in" in result.stderr.splitlines()[-1]
+    assert result.stdout == ""
 
     path = tmp_path / "mf.toml"
     path.write_text(example("gaussian").to_toml())
@@ -122,21 +122,21 @@ def test_the_command_compiles_what_is_asked_for(tmp_path: Any) -> None:
         manage.add_stream(Engine(store), stream=f"s{i}", name="s", config=config, **facts)
     store.close()
     given = ["warm", "-c", str(path), "--db", str(tmp_path / "mfbocd.db")]
-    said = CliRunner().invoke(main, given)
-    assert said.exit_code == 0, said.output
-    assert [line.split(":")[0] for line in said.stderr.splitlines()[:-1]] == [str(path), "gaussian"]
+    result = CliRunner().invoke(main, given)
+    assert result.exit_code == 0, result.output
+    assert [line.split(":")[0] for line in result.stderr.splitlines()[:-1]] == [str(path), "gaussian"]
     assert CliRunner().invoke(main, [*given, "-q"]).output == ""
 
-    said = CliRunner().invoke(main, ["warm", "gausian"])
-    assert said.exit_code == 1
-    assert "none of" in said.output
+    result = CliRunner().invoke(main, ["warm", "gausian"])
+    assert result.exit_code == 1
+    assert "none of" in result.output
 
 
 def test_lines_are_answered_one_by_one() -> None:
     good = json.dumps(example("gaussian").to_dict())
-    said = CliRunner().invoke(main, ["warm", "--lines"], input=f'{good}\n{{"model": 3}}\nno json\n{good}\n')
-    assert said.exit_code == 0
-    one, two, three, four = said.stdout.splitlines()
+    result = CliRunner().invoke(main, ["warm", "--lines"], input=f'{good}\n{{"model": 3}}\nno json\n{good}\n')
+    assert result.exit_code == 0
+    one, two, three, four = result.stdout.splitlines()
     assert (one, four) == ("ok", "ok")
     assert "ConfigError: model must be" in two
     assert "JSONDecodeError" in three

@@ -1,4 +1,4 @@
-"""Truths of the families with several numbers a reading, and of the categorical: the registry's formulas for them."""
+"""Truths of the families with vector readings and of the categorical: the registry's formulas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = np.array([[0.7, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 1.3]])
 
 
 def given(readings: Vectors) -> tuple[np.ndarray, np.ndarray]:
-    """The readings that were read: (n, d) and their zetas."""
+    """The readings that are not missing, (n, d), and their zetas."""
     kept = [(np.asarray(x, dtype=float), zeta) for x, zeta in readings if zeta > 0]
     return np.array([x for x, _ in kept]), np.array([zeta for _, zeta in kept])
 
@@ -67,7 +67,7 @@ def _log_normaliser(count: float, degrees: float, scale: np.ndarray) -> float:
 
 
 def wishart_paper_marginal(readings: Vectors, place=PLACE, count=COUNT, degrees=DEGREES, scale=SCALE) -> float:  # type: ignore[no-untyped-def]
-    """int prod N(x | theta, C)^zeta over the prior: a quotient of normalisers."""
+    """int prod N(x | theta, C)^zeta over the prior: a ratio of normalisers."""
     after = wishart_posterior(readings, place, count, degrees, scale)[1:]
     tempered = -0.5 * len(place) * math.log(2 * math.pi) * sum(zeta for _, zeta in readings)
     return tempered + _log_normaliser(*after) - _log_normaliser(count, degrees, scale)
@@ -81,7 +81,7 @@ def wishart_student(readings: Vectors, zeta: float, *prior: Any) -> Any:
 
 
 def wishart_marginal(readings: Vectors) -> float:
-    """Defined by its sequential predictives, so that is how it is written, with scipy's multivariate t."""
+    """The model is defined by its sequential predictives: their product, with scipy's multivariate t."""
     read = [(x, zeta) for x, zeta in readings if zeta > 0]
     return float(sum(wishart_student(read[:i], zeta).logpdf(x) for i, (x, zeta) in enumerate(read)))
 
@@ -112,7 +112,7 @@ def dirichlet_paper_marginal(readings: Vectors) -> float:
 
 
 def dirichlet_marginal(readings: Vectors) -> float:
-    """Defined by its sequential predictives, as the Bernoulli's."""
+    """The model is defined by its sequential predictives, like the Bernoulli."""
     total = 0.0
     for i, (x, zeta) in enumerate(readings):
         if zeta > 0:
@@ -132,7 +132,7 @@ def category(rng: np.random.Generator) -> float:
 
 # --- product: columns 0 a Gaussian, 1 a category, 2 to 4 a multivariate Gaussian -----------------------------------
 def column(readings: Vectors, cells: int | slice) -> list[tuple[Any, float]]:
-    """One family's own readings, those that are there."""
+    """The readings of one family that are not missing."""
     own = [(x[cells], zeta) for x, zeta in readings]
     return [(x, zeta) for x, zeta in own if not np.isnan(x).any()]
 

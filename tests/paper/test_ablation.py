@@ -80,13 +80,13 @@ def test_a_level_is_the_rule_and_random_choice_of_the_same_share_on_the_same_str
             pairs = [(run.mean, high.mean), (forced.mean, high.mean)]
             l1 = metrics.l1(run.posterior, high.posterior)
         else:
-            ways, policy = [LOW, HIGH], mf.InformationRate([1.0, part["weight"]])
+            fidelities, policy = [LOW, HIGH], mf.InformationRate([1.0, part["weight"]])
             run, high = (
-                mf.run(mf.Detector(GAUSSIAN.model, ways, 1 / 50, policy=p, prune=None), table, posterior=True)
+                mf.run(mf.Detector(GAUSSIAN.model, fidelities, 1 / 50, policy=p, prune=None), table, posterior=True)
                 for p in (policy, mf.Always("high"))
             )
-            detector = mf.Detector(GAUSSIAN.model, ways, 1 / 50, policy=mf.Always("high"), prune=None)
-            means = [detector.update(x[j], ways[j]).mean for x, j in zip(table, chosen[i], strict=True)]
+            detector = mf.Detector(GAUSSIAN.model, fidelities, 1 / 50, policy=mf.Always("high"), prune=None)
+            means = [detector.update(x[j], fidelities[j]).mean for x, j in zip(table, chosen[i], strict=True)]
             pairs = [(run.mean, high.mean), (means, high.mean)]
             l1 = (1 - 1 / 50) * metrics.l1(run.posterior, high.posterior)
         assert mine.low[i] == (run.choice == 0).mean()
@@ -125,10 +125,10 @@ def column(engine, better, worse):
 
 
 def test_the_headline_says_first_that_random_was_not_beaten_and_where_it_won():
-    said = headline([column(LIBRARY, 0.5, 0.4)])
+    text = headline([column(LIBRARY, 0.5, 0.4)])
     first = "Information-based switching does not always beat the random baseline at equal spend."
-    assert said.startswith(first)
-    assert "library: in MSE better at 1 of 2 levels and worse at 1 (53 % low), in L1 better at 0 of 2 levels" in said
+    assert text.startswith(first)
+    assert "library: in MSE better at 1 of 2 levels and worse at 1 (53 % low), in L1 better at 0 of 2 levels" in text
     name, lost = column(PUBLISHED, 0.5, -0.4)
     won = replace(lost, pairs=[replace(p, information=p.information._replace(l1=[9.0] * 4)) for p in lost.pairs])
     first = "Information-based switching always beats the random baseline at equal spend."
@@ -302,10 +302,10 @@ def test_the_words_of_the_policies_page_follow_its_numbers():
         for level in (0.65, 0.35)
         for rule, r in zip(policies.RULES, (1.2, 1.0, 0.5), strict=True)
     ]
-    said = policies.headline(cells)
-    assert said.startswith("The paper's rule does not always beat the random baseline, but our default does.")
-    assert "rate, gain as published: in MSE better than random on 0 of 2 and worse on 2" in said
-    assert "rate, exact gain: in MSE better than random on 0 of 2 and worse on 0" in said
+    text = policies.headline(cells)
+    assert text.startswith("The paper's rule does not always beat the random baseline, but our default does.")
+    assert "rate, gain as published: in MSE better than random on 0 of 2 and worse on 2" in text
+    assert "rate, exact gain: in MSE better than random on 0 of 2 and worse on 0" in text
     text = policies.paragraph(cells)
     assert "our default: MSE 0.50 to 0.50 (median 0.50)" in text
     assert "the paper's rule is better in 4 of 4 comparisons" in text

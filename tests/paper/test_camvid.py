@@ -136,8 +136,8 @@ def test_the_weight_was_tuned_to_half_on_other_frames_alone(made, tmp_path):
 
 
 def test_the_papers_totals_and_which_costs_give_them():
-    said = {(row.keys["run"][:15], row.what): row.verdict for row in arithmetic()}
-    agreed = [key for key, verdict in said.items() if verdict.startswith("agrees")]
+    verdicts = {(row.keys["run"][:15], row.what): row.verdict for row in arithmetic()}
+    agreed = [key for key, verdict in verdicts.items() if verdict.startswith("agrees")]
     assert agreed == [
         ("19.48 and 36.86", "171 frames, all high, GFLOP"),
         ("36.7 / 19.5", "cost of high / low"),

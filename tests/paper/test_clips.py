@@ -112,7 +112,7 @@ def synthesise(root, machines=2, clips=16, seconds=1.0, seed=1):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"", "00000003.wav is not a readable WAV file"),
         (b"not a sound at all, only words", "00000003.wav is not a readable WAV file"),
@@ -121,7 +121,7 @@ def synthesise(root, machines=2, clips=16, seconds=1.0, seed=1):
         ("slow", "00000003.wav has 8000 samples per second, the clips before it 16000"),
     ],
 )
-def test_a_bad_clip_is_named(tmp_path, content, says):
+def test_a_bad_clip_is_named(tmp_path, content, message):
     root = synthesise(tmp_path, machines=1, clips=4)
     bad = root / "fan" / "id_00" / "abnormal" / "00000003.wav"
     if isinstance(content, bytes):
@@ -130,7 +130,7 @@ def test_a_bad_clip_is_named(tmp_path, content, says):
         count = {"short": SHORTEST - 1, "empty": 0, "slow": SHORTEST}[content]
         wavfile.write(bad, 8000 if content == "slow" else RATE, np.zeros(count, dtype=np.int16))
     (folder,) = folders(root, (4, 2))
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         scores(folder, None, 100)
 
 

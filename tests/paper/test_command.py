@@ -35,7 +35,7 @@ def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["table-9"], "'table-9' is none of mf-posterior, "),
         ([], "name a target, or `all`: mf-posterior, "),
@@ -45,10 +45,12 @@ def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
         (["costs", "--seed", "-1"], "-1 is not in the range x>=0"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
     done = paper(*arguments, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert list(tmp_path.iterdir()) == []
 
 

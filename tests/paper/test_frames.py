@@ -160,7 +160,7 @@ def test_the_first_third_tunes_and_is_not_scored(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"label-class": 4}, "0 of the 6 tuning frames"),
         ({"label-floor": 0.5}, "label floor 0.5"),
@@ -168,10 +168,10 @@ def test_the_first_third_tunes_and_is_not_scored(folder):
         ({"low-model": "readme.txt"}, "'readme.txt' must end in .tflite or .onnx"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(folder, change, said):
+def test_what_is_wrong_with_a_folder_is_named(folder, change, message):
     (folder / "readme.txt").write_text("")
     own = given(folder, **{key: folder / v if isinstance(v, str) else v for key, v in change.items()})
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         given_scene(few(folder / "out", given=own))
 
 

@@ -17,7 +17,7 @@ from paper import published
 
 pytestmark = pytest.mark.slow
 
-WAYS = (mf.Fidelity("low", 0.5, 1.0), mf.Fidelity("high", 1.0, 2.0))
+FIDELITIES = (mf.Fidelity("low", 0.5, 1.0), mf.Fidelity("high", 1.0, 2.0))
 ZETA = (0.5, 1.0)
 NORMAL = mf.Gaussian(1, 3, 1)
 COUNTS = mf.Bernoulli(0.1, 0.1)
@@ -118,8 +118,8 @@ def naive(model, table, hazard, choose, correct=False):
 
 def stream(model, seed, ticks=60):
     if isinstance(model, mf.Gaussian):
-        return published.draw(model, WAYS, HAZARD, ticks=ticks, seed=seed).table
-    return mf.simulate.bernoulli(model, WAYS, HAZARD, ticks=ticks, seed=seed, low="miss").table
+        return published.draw(model, FIDELITIES, HAZARD, ticks=ticks, seed=seed).table
+    return mf.simulate.bernoulli(model, FIDELITIES, HAZARD, ticks=ticks, seed=seed, low="miss").table
 
 
 @pytest.mark.parametrize("model", [NORMAL, COUNTS], ids=["gaussian", "bernoulli"])
@@ -191,10 +191,10 @@ def test_with_one_fidelity_the_published_filter_is_the_exact_one(j):
         found = published.run(NORMAL, ZETA, HAZARD, table, choice=choice)
         right = published.run(NORMAL, ZETA, HAZARD, table, choice=choice, correct=True)
         np.testing.assert_allclose(found.mean, right.mean, rtol=0, atol=2e-13)
-        detector = mf.Detector(NORMAL, WAYS, HAZARD, policy=mf.Always(), prune=None, alarm=None)
+        detector = mf.Detector(NORMAL, FIDELITIES, HAZARD, policy=mf.Always(), prune=None, alarm=None)
         stale = np.array([math.e])
         for t, readings in enumerate(table):
-            detector.update(readings[j], WAYS[j])
+            detector.update(readings[j], FIDELITIES[j])
             filtered = detector.run_length.weight
             np.testing.assert_allclose(found.posterior[t + 1, 1 : t + 2], (1 - HAZARD) * filtered, rtol=0, atol=2e-13)
             # the exact filter's means by run length, under the weights of the tick before
@@ -210,9 +210,9 @@ def test_the_matrix_is_the_librarys_shifted_by_one(model):
     found = published.run(model, ZETA, HAZARD, table, choice=choice, correct=True)
     assert (found.choice == choice).all()
     exact = mf.Bernoulli(0.1, 0.1, predictive="paper") if isinstance(model, mf.Bernoulli) else model
-    detector = mf.Detector(exact, WAYS, HAZARD, policy=mf.Always("high"), prune=None)
+    detector = mf.Detector(exact, FIDELITIES, HAZARD, policy=mf.Always("high"), prune=None)
     for t, (readings, j) in enumerate(zip(table, choice, strict=True)):
-        detector.update(readings[j], WAYS[j])
+        detector.update(readings[j], FIDELITIES[j])
         filtered = detector.run_length.weight
         assert found.posterior[t + 1, 0] == pytest.approx(HAZARD)
         np.testing.assert_allclose(found.posterior[t + 1, 1 : t + 2], (1 - HAZARD) * filtered, rtol=1e-8, atol=1e-12)
@@ -229,7 +229,7 @@ def test_a_shift_of_the_data_changes_the_published_choices_and_none_of_the_libra
     for by in (0.0, 30.0):
         theirs.append(published.run(moved(by), ZETA, HAZARD, table + by, rates=(1.0, 0.8)).choice)
         policy = mf.InformationRate([1.0, 1.6])
-        detector = mf.Detector(moved(by), WAYS, HAZARD, policy=policy, prune=None)
+        detector = mf.Detector(moved(by), FIDELITIES, HAZARD, policy=policy, prune=None)
         ours.append(mf.run(detector, table + by).choice)
     assert set(theirs[0]) == set(ours[0]) == {0, 1}
     assert (theirs[0] != theirs[1]).mean() > 0.2

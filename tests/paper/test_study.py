@@ -20,7 +20,7 @@ from .helpers import missing
 
 pytestmark = pytest.mark.slow
 
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
 
 
 def test_detection() -> None:
@@ -36,23 +36,23 @@ def test_detection() -> None:
 @pytest.mark.parametrize("gain", ["joint", "run_length", "variance"])
 def test_a_price_is_found_for_a_wanted_spend(gain) -> None:  # type: ignore[no-untyped-def]
     model = mf.Gaussian(0, 9, 1)
-    held_out = [mf.simulate.gaussian(model, WAYS, 1 / 50, ticks=200, seed=s).table for s in range(12)]
-    tuned_ = calibrate.price_for(4.0, model, WAYS, 1 / 50, held_out, gain=gain)
+    held_out = [mf.simulate.gaussian(model, FIDELITIES, 1 / 50, ticks=200, seed=s).table for s in range(12)]
+    tuned_ = calibrate.price_for(4.0, model, FIDELITIES, 1 / 50, held_out, gain=gain)
     assert tuned_.achieved == pytest.approx(4.0, rel=0.02)
-    assert tuned_.achieved == calibrate.average_spend(tuned_.policy, model, WAYS, 1 / 50, held_out)
-    fresh = [mf.simulate.gaussian(model, WAYS, 1 / 50, ticks=200, seed=100 + s).table for s in range(30)]
-    assert calibrate.average_spend(tuned_.policy, model, WAYS, 1 / 50, fresh) == pytest.approx(4.0, rel=0.15)
+    assert tuned_.achieved == calibrate.average_spend(tuned_.policy, model, FIDELITIES, 1 / 50, held_out)
+    fresh = [mf.simulate.gaussian(model, FIDELITIES, 1 / 50, ticks=200, seed=100 + s).table for s in range(30)]
+    assert calibrate.average_spend(tuned_.policy, model, FIDELITIES, 1 / 50, fresh) == pytest.approx(4.0, rel=0.15)
 
 
 def test_spend_of_a_fleet_equals_that_of_detectors() -> None:
     model = mf.Gaussian(0, 9, 1)
-    tables = [mf.simulate.gaussian(model, WAYS, 1 / 50, ticks=100, seed=s).table for s in range(4)]
+    tables = [mf.simulate.gaussian(model, FIDELITIES, 1 / 50, ticks=100, seed=s).table for s in range(4)]
     policy = mf.Net(0.01)
-    together = calibrate.average_spend(policy, model, WAYS, 1 / 50, tables)
-    uneven = calibrate.average_spend(policy, model, WAYS, 1 / 50, [*tables[:3], tables[3][:99]])
+    together = calibrate.average_spend(policy, model, FIDELITIES, 1 / 50, tables)
+    uneven = calibrate.average_spend(policy, model, FIDELITIES, 1 / 50, [*tables[:3], tables[3][:99]])
     alone = []
     for i, table in enumerate(tables):
-        detector = mf.Detector(model, WAYS, 1 / 50, policy=policy, seed=i)
+        detector = mf.Detector(model, FIDELITIES, 1 / 50, policy=policy, seed=i)
         mf.run(detector, table)
         alone.append(detector.spent / 100)
     assert together == pytest.approx(np.mean(alone), rel=1e-12)
@@ -61,16 +61,16 @@ def test_spend_of_a_fleet_equals_that_of_detectors() -> None:
 
 def test_weights_and_refusals() -> None:
     model = mf.Gaussian(0, 9, 1)
-    tables = [mf.simulate.gaussian(model, WAYS, 1 / 50, ticks=150, seed=s).table for s in range(8)]
-    found = calibrate.weights_for(5.0, model, WAYS, 1 / 50, tables)
+    tables = [mf.simulate.gaussian(model, FIDELITIES, 1 / 50, ticks=150, seed=s).table for s in range(8)]
+    found = calibrate.weights_for(5.0, model, FIDELITIES, 1 / 50, tables)
     assert isinstance(found.policy, mf.InformationRate)
-    assert found.achieved == calibrate.average_spend(found.policy, model, WAYS, 1 / 50, tables)
+    assert found.achieved == calibrate.average_spend(found.policy, model, FIDELITIES, 1 / 50, tables)
     with pytest.raises(
         ValueError, match="per_tick must lie between the lowest and the highest cost, 1 and 10, not 11"
     ):
-        calibrate.price_for(11.0, model, WAYS, 1 / 50, tables)
+        calibrate.price_for(11.0, model, FIDELITIES, 1 / 50, tables)
     with pytest.raises(ValueError, match="at least one stream"):
-        calibrate.price_for(5.0, model, WAYS, 1 / 50, [])
+        calibrate.price_for(5.0, model, FIDELITIES, 1 / 50, [])
 
 
 def test_scores_equal_those_of_single_detectors() -> None:

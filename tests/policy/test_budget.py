@@ -29,16 +29,16 @@ MODELS: dict[str, mf.Model] = {
 TICKS = 20_000
 
 
-def ways_of(ratio: float, skip: bool = False, low: float = 0.1) -> list[mf.Fidelity]:
+def fidelities_of(ratio: float, skip: bool = False, low: float = 0.1) -> list[mf.Fidelity]:
     first = mf.Fidelity("skip", 0.0, 0.0) if skip else mf.Fidelity("low", low, 1.0)
     return [first, mf.Fidelity("high", 1.0, ratio)]
 
 
-def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, seed: int) -> np.ndarray:
-    """What each fidelity reads of regimes drawn from about the prior; a skip reads nothing."""
+def readings(model: str, fidelities: list[mf.Fidelity], hazard: float, ticks: int, seed: int) -> np.ndarray:
+    """Return readings of each fidelity, with levels drawn from about the prior; NaN for a skip."""
     rng = np.random.default_rng(seed)
     regime = np.cumsum(rng.random(ticks) < hazard)
-    zeta = np.array([f.zeta for f in ways])
+    zeta = np.array([f.zeta for f in fidelities])
     noise = np.where(zeta > 0.0, 1.0 / np.sqrt(np.where(zeta > 0.0, zeta, 1.0)), math.nan)
     if model == "bernoulli":
         truth = (rng.random(ticks) < rng.random(regime[-1] + 1)[regime])[:, None]
@@ -51,9 +51,9 @@ def readings(model: str, ways: list[mf.Fidelity], hazard: float, ticks: int, see
     return level[:, None] + noise * rng.normal(size=(ticks, zeta.size))
 
 
-def off(cost: np.ndarray, target: float, dearest: float) -> float:
-    """How far the spend is from the budget, in parts of what is allowed: 1 %, or one expensive reading if more."""
-    return float(abs(cost.sum() - target * len(cost)) / max(0.01 * target * len(cost), dearest))
+def off(cost: np.ndarray, target: float, largest: float) -> float:
+    """Return the error of the spend relative to the tolerance: 1 %, or one expensive reading if that is more."""
+    return float(abs(cost.sum() - target * len(cost)) / max(0.01 * target * len(cost), largest))
 
 
 # --- the average ------------------------------------------------------------------------------------------------
@@ -61,12 +61,12 @@ def off(cost: np.ndarray, target: float, dearest: float) -> float:
 CASES = [
     # model, gain, ratio of the costs, skip, share, hazard the detector assumes, hazard of the stream
     ("gaussian", "joint", 1e1, False, 0.001, 1 / 50, 1 / 250),
-    ("gaussian", "joint", 1e3, False, 0.5 / 999, 1 / 250, 1 / 250),  # 1.5 a tick
+    ("gaussian", "joint", 1e3, False, 0.5 / 999, 1 / 250, 1 / 250),  # 1.5 per tick
     ("gaussian", "joint", 1.0, True, 0.002, 1 / 100, 1 / 100),
     ("gaussian", "variance", 1e5, False, 0.003, 1 / 1000, 1 / 50),
     ("gaussian", "run_length", 1e4, False, 0.02, 1 / 250, 1 / 5000),
     ("gaussian", "run_length", 1e2, False, 0.35, 1 / 100, 1 / 1000),
-    ("gaussian", "joint", 1e5, False, 1e-6, 1 / 100, 1 / 250),  # a fiftieth of a reading in all
+    ("gaussian", "joint", 1e5, False, 1e-6, 1 / 100, 1 / 250),  # a fiftieth of a reading in total
     ("gaussian", "variance", 1e2, True, 0.999, 1 / 250, 1 / 250),
     ("bernoulli", "joint", 1e5, False, 0.0005, 1 / 250, 1 / 1000),
     ("bernoulli", "variance", 1e3, True, 0.01, 1 / 1000, 1 / 50),
@@ -82,35 +82,35 @@ CASES = [
 def test_the_spend_is_within_a_percent_or_one_reading_of_the_budget(  # type: ignore[no-untyped-def]
     model: str, gain, ratio: float, skip: bool, share: float, assumed: float, true: float
 ) -> None:
-    ways = ways_of(ratio, skip)
-    least = ways[0].cost_of()
+    fidelities = fidelities_of(ratio, skip)
+    least = fidelities[0].cost_of()
     target = least + share * (ratio - least)
     detector = mf.Detector(
         MODELS[model],
-        ways,
+        fidelities,
         assumed,
         policy=mf.Budget(target, gain=gain),
         missing="skip",
         alarm=None,
         prune=mf.TopK(48),
     )
-    trace = mf.run(detector, readings(model, ways, true, TICKS, 7))
+    trace = mf.run(detector, readings(model, fidelities, true, TICKS, 7))
     assert off(trace.cost, target, ratio) <= 1.0
-    # nor does it save or owe for long: nowhere are there more than a few affordable readings between two
+    # savings and debts stay small: the gap between readings is at most a few affordable readings
     bought = np.flatnonzero(trace.choice == 1)
     if share * TICKS > 10.0:
         gaps = np.diff(np.concatenate([[-1], bought, [TICKS]]))
         assert gaps.max() <= 3.0 / share + 2.0 * HORIZON
 
 
-def test_the_debt_a_long_burst_left_does_not_starve_the_next_regime() -> None:
+def test_the_debt_of_a_long_burst_does_not_starve_the_next_regime() -> None:
     """Regimes that change at every tenth tick for 3000 ticks, then one change after a quiet time."""
     for ratio, share in ((40.0, 0.1), (1e3, 0.02), (1e5, 0.01)):
-        ways = ways_of(ratio)
-        wild = readings("gaussian", ways, 1 / 10, 3000, 1)
-        quiet = readings("gaussian", ways, 0.0, 3000, 2)
-        after = readings("gaussian", ways, 0.0, 3000, 3) + 8.0
-        detector = mf.Detector(GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), alarm=None)
+        fidelities = fidelities_of(ratio)
+        wild = readings("gaussian", fidelities, 1 / 10, 3000, 1)
+        quiet = readings("gaussian", fidelities, 0.0, 3000, 2)
+        after = readings("gaussian", fidelities, 0.0, 3000, 3) + 8.0
+        detector = mf.Detector(GAUSSIAN, fidelities, 1 / 100, policy=mf.Budget(share=share), alarm=None)
         trace = mf.run(detector, np.concatenate([wild, quiet, after]))
         for change in (3000, 6000):
             soon = trace.choice[change : change + round(2 / share) + 200].sum()
@@ -121,26 +121,26 @@ def test_the_debt_a_long_burst_left_does_not_starve_the_next_regime() -> None:
 
 def test_a_burst_of_readings_stays_possible() -> None:
     """After a change some ten expensive readings are bought at once although each is worth 20 ticks of the budget."""
-    ways = ways_of(40.0)
-    detector = mf.Detector(GAUSSIAN, ways, 1 / 250, policy=mf.Budget(share=0.05), alarm=None)
-    mf.run(detector, readings("gaussian", ways, 1 / 250, 4000, 1))
+    fidelities = fidelities_of(40.0)
+    detector = mf.Detector(GAUSSIAN, fidelities, 1 / 250, policy=mf.Budget(share=0.05), alarm=None)
+    mf.run(detector, readings("gaussian", fidelities, 1 / 250, 4000, 1))
     burst = []
     for i in range(40):
         chosen = detector.choose()
         burst.append(chosen.name)
-        detector.update(30.0 * (-1) ** (i // 2), chosen)  # something changes all the time
+        detector.update(30.0 * (-1) ** (i // 2), chosen)  # the level changes all the time
     assert burst.count("high") >= 5
 
 
-def test_costs_that_are_functions_meet_the_budget() -> None:
-    """A reading may cost 30,000 times the budget of a tick, which nothing says in advance."""
+def test_cost_functions_meet_the_budget() -> None:
+    """A reading may cost 30,000 times the budget per tick, and the cost is not known in advance."""
     rng = np.random.default_rng(5)
     for target, most, fixed in ((2.0, 6e4, 1.0), (0.5, 50.0, 0.0)):
         raws = (most * rng.uniform(0.01, 1.0, TICKS) ** 3 + 1.0).tolist()
         low = mf.Fidelity("low", 0.1, fixed) if fixed else mf.Fidelity("skip", 0.0, 0.0)
-        ways = [low, mf.Fidelity("high", 1.0, float)]
-        detector = mf.Detector(GAUSSIAN, ways, 1 / 100, policy=mf.Budget(target), missing="skip", alarm=None)
-        trace = mf.run(detector, readings("gaussian", ways, 1 / 250, TICKS, 4), raws=raws)
+        fidelities = [low, mf.Fidelity("high", 1.0, float)]
+        detector = mf.Detector(GAUSSIAN, fidelities, 1 / 100, policy=mf.Budget(target), missing="skip", alarm=None)
+        trace = mf.run(detector, readings("gaussian", fidelities, 1 / 250, TICKS, 4), raws=raws)
         assert off(trace.cost, target, trace.cost.max()) <= 1.0, target
         assert (trace.choice == 1).sum() > 0
 
@@ -149,30 +149,30 @@ def test_costs_that_are_functions_meet_the_budget() -> None:
 @pytest.mark.parametrize(
     ("n", "ratio", "share"), [(20, 1e3, 0.001), (5, 1e5, 0.0004), (4, 50.0, 0.05), (3, 1e4, 0.7)]
 )
-def test_a_fleet_is_within_a_percent_or_one_reading_of_all(n: int, ratio: float, share: float) -> None:
-    ways = ways_of(ratio)
+def test_a_fleet_is_within_a_percent_or_one_reading_of_its_budget(n: int, ratio: float, share: float) -> None:
+    fidelities = fidelities_of(ratio)
     ticks = 4000
     fleet = mf.Fleet(
-        n, GAUSSIAN, ways, 1 / 100, policy=mf.Budget(share=share), threads=1, alarm=None, prune=mf.TopK(32)
+        n, GAUSSIAN, fidelities, 1 / 100, policy=mf.Budget(share=share), threads=1, alarm=None, prune=mf.TopK(32)
     )
-    tables = np.stack([readings("gaussian", ways, 1 / 250, ticks, i) for i in range(n)], axis=1)
+    tables = np.stack([readings("gaussian", fidelities, 1 / 250, ticks, i) for i in range(n)], axis=1)
     costs, rows = [], np.arange(n)
     for table in tables:
         choice = fleet.choose()
         costs.append(float(fleet.update(table[rows, choice], choice).cost.sum()))
     target = n * (1.0 + share * (ratio - 1.0))
     debt = np.cumsum(np.array(costs) - target)
-    # what is 1 % of 20,000 ticks, or one reading
+    # equals 1 % of 20,000 ticks, or one reading
     assert np.abs(debt).max() <= max(HORIZON * target, ratio) * 1.01
     assert max(costs) > n
 
 
-def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
+def test_a_detector_and_a_fleet_learn_the_same_price_at_a_large_cost_ratio() -> None:
     """The vectorized twin gives the same bits where debt and price are at their bounds."""
-    ways = ways_of(1e4)
+    fidelities = fidelities_of(1e4)
     for share in (0.001, 0.5):
-        one = [mf.Budget(share=share).bind(ways) for _ in range(4)]
-        many = OwnPolicies(mf.Budget(share=share).bind(ways), 4)
+        one = [mf.Budget(share=share).bind(fidelities) for _ in range(4)]
+        many = OwnPolicies(mf.Budget(share=share).bind(fidelities), 4)
         rows = np.array([2, 0, 1, 3])
         rng = np.random.default_rng(0)
         for _ in range(3000):
@@ -186,9 +186,9 @@ def test_alone_and_together_pay_alike_at_a_large_ratio() -> None:
             assert [p.price for p in one] == prices.tolist()
 
 
-def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, float)]
-    detector = mf.Detector(GAUSSIAN, ways, policy=mf.Budget(2.0))
+def test_the_memory_of_cost_functions_is_saved() -> None:
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, float)]
+    detector = mf.Detector(GAUSSIAN, fidelities, policy=mf.Budget(2.0))
     for _ in range(3):
         detector.update(0.1, "high", raw=9e4)
     saved = mf.Detector.from_bytes(detector.to_bytes(), costs={"high": float})
@@ -198,40 +198,40 @@ def test_what_is_remembered_of_costs_that_are_functions_is_saved() -> None:
         detector.update(0.1, "low")
         saved.update(0.1, "low")
     assert saved.to_bytes() == detector.to_bytes()
-    numbers = saved.with_fidelities(ways_of(10.0))  # costs that are known now need no memory
-    assert numbers.policy.round == mf.Budget(2.0).bind(ways_of(10.0)).round
+    numbers = saved.with_fidelities(fidelities_of(10.0))  # fixed costs need no memory
+    assert numbers.policy.round == mf.Budget(2.0).bind(fidelities_of(10.0)).round
 
 
 # --- the most that can be spent ----------------------------------------------------------------------------------
 
 
-def test_more_than_can_be_spent_is_refused_everywhere() -> None:
-    ways = ways_of(40.0)
-    said = r"Budget\.per_tick must be at most 40, what a reading at the most expensive fidelity costs, not 322\.0"
-    with pytest.raises(ValueError, match=said):
-        mf.Detector(GAUSSIAN, ways, policy=mf.Budget(322.0))
+def test_a_budget_above_the_largest_cost_is_refused_everywhere() -> None:
+    fidelities = fidelities_of(40.0)
+    message = r"Budget\.per_tick must be at most 40, what a reading at the most expensive fidelity costs, not 322\.0"
+    with pytest.raises(ValueError, match=message):
+        mf.Detector(GAUSSIAN, fidelities, policy=mf.Budget(322.0))
     with pytest.raises(ValueError, match=r"at most 200, what a reading of each of the 5 streams at .* not 322\.0"):
-        mf.Fleet(5, GAUSSIAN, ways, policy=mf.Budget(322.0))
+        mf.Fleet(5, GAUSSIAN, fidelities, policy=mf.Budget(322.0))
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at most 1, .* not 8\.0"):
         mf.Detector(GAUSSIAN, policy=mf.Budget(8.0))
-    config = Config.parse(config_of(322.0))  # it may be of a fleet: how many streams there are is not known here
+    config = Config.parse(config_of(322.0))  # it may be for a fleet, whose number of streams is not known here
     assert config.fleet(40).policy.price > 0.0
     for n in (1, 8):
         with pytest.raises(ValueError, match=rf"must be at most {40 * n}, "):
             config.fleet(n)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         config.detector()
-    priced = [ways[0], mf.Fidelity("high", 1.0, float)]
-    assert mf.Detector(GAUSSIAN, priced, policy=mf.Budget(1e6)).policy.price > 0.0  # nobody knows the most
+    priced = [fidelities[0], mf.Fidelity("high", 1.0, float)]
+    assert mf.Detector(GAUSSIAN, priced, policy=mf.Budget(1e6)).policy.price > 0.0  # the largest cost is unknown
 
 
-def test_exactly_the_most_or_the_least_is_read_at_every_tick() -> None:
-    ways = ways_of(40.0)
-    table = readings("gaussian", ways, 1 / 50, 500, 0)
+def test_a_budget_at_the_largest_or_smallest_cost_reads_that_fidelity_at_every_tick() -> None:
+    fidelities = fidelities_of(40.0)
+    table = readings("gaussian", fidelities, 1 / 50, 500, 0)
     for amount, index in ((40.0, 1), (1.0, 0)):
-        trace = mf.run(mf.Detector(GAUSSIAN, ways, policy=mf.Budget(amount)), table)
+        trace = mf.run(mf.Detector(GAUSSIAN, fidelities, policy=mf.Budget(amount)), table)
         assert trace.choice.tolist() == [index] * 500
-        fleet = mf.Fleet(2, GAUSSIAN, ways, policy=mf.Budget(2 * amount), threads=1)
+        fleet = mf.Fleet(2, GAUSSIAN, fidelities, policy=mf.Budget(2 * amount), threads=1)
         for _ in range(20):
             assert fleet.choose().tolist() == [index] * 2
             fleet.update([0.1, 5.0])
@@ -255,7 +255,7 @@ def test_a_group_on_spark_refuses_more_than_its_streams_can_spend(tmp_path: Path
 
 
 def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp_path: Path) -> None:
-    """Streams come later. Until then all read the best, and nothing is saved up to be overspent later."""
+    """Streams are added later. Until then all read the best fidelity, and no savings accumulate."""
     engine = Engine(SqliteStore(tmp_path / "streams.db"))
 
     def add(stream: str, **given: Any) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_a_group_of_a_service_may_have_more_than_its_first_streams_can_spend(tmp
 
 
 def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
-    """The budget of a group whose streams choose ahead of one another."""
+    """The budget of a group whose streams choose at different times."""
     one = Config.parse(config).detector(shared=True)
     assert isinstance(one.policy, mf.Budget)
     return SharedBudget(one.policy, one.fidelities, one._filter, streams)
@@ -289,7 +289,7 @@ def group_of(config: dict[str, Any], streams: int) -> SharedBudget:
 
 @pytest.mark.slow
 def test_a_group_whose_streams_choose_ahead_is_within_a_percent_or_one_reading_of_each() -> None:
-    """All may read the expensive one in a round."""
+    """In one round every stream may read the expensive fidelity."""
     n, ratio, rounds = 4, 1e3, 3000
     for share in (0.002, 0.1):
         target = n * (1.0 + share * (ratio - 1.0))
@@ -311,13 +311,13 @@ def test_a_group_whose_streams_choose_ahead_is_within_a_percent_or_one_reading_o
 
 
 def worst_window(cost: np.ndarray, ticks: int) -> float:
-    """The largest sum over any `ticks` consecutive ticks, the shorter windows at the start included."""
+    """Return the largest sum over `ticks` consecutive ticks, including the shorter windows at the start."""
     total = np.concatenate([np.zeros(ticks), np.cumsum(cost)])
     return float((total[ticks:] - total[:-ticks]).max())
 
 
 class Sensor:
-    """Reads a number of a raw (cost, cost, number), and fails now and then."""
+    """Reads the number of a raw input (cost, cost, number), and fails at random."""
 
     def __init__(self, rng: np.random.Generator, fails: float) -> None:
         self.rng, self.fails = rng, fails
@@ -328,33 +328,33 @@ class Sensor:
         return float(raw[2] + self.rng.normal())
 
 
-def drawn_ways(rng: np.random.Generator, fails: float) -> list[mf.Fidelity]:
+def drawn_fidelities(rng: np.random.Generator, fails: float) -> list[mf.Fidelity]:
     """Two to four fidelities, some of whose costs are functions of the raw input."""
-    ways = [mf.Fidelity("skip", 0.0, 0.0)] if rng.random() < 0.3 else []
+    fidelities = [mf.Fidelity("skip", 0.0, 0.0)] if rng.random() < 0.3 else []
     for j, zeta in enumerate(np.sort(rng.uniform(0.05, 1.0, rng.integers(2, 4)))):
         scale = float(rng.uniform(0.5, 30.0))
         cost = (lambda raw, k=j % 2, s=scale: s * raw[k]) if rng.random() < 0.6 else scale
-        ways.append(mf.Fidelity(f"f{j}", float(zeta), cost, Sensor(rng, fails)))
-    return [ways[i] for i in rng.permutation(len(ways))]
+        fidelities.append(mf.Fidelity(f"f{j}", float(zeta), cost, Sensor(rng, fails)))
+    return [fidelities[i] for i in rng.permutation(len(fidelities))]
 
 
 def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
-    """A random cap and what each tick cost, alone or in a fleet, with fallbacks and shadows; None if refused."""
+    """Return a random cap and the cost per tick, alone or in a fleet, with fallbacks and shadows; None if refused."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([1, 1, 1, 3]))
     fails = 0.0 if n > 1 else float(rng.choice([0.0, 0.3]))
-    ways = drawn_ways(rng, fails)
+    fidelities = drawn_fidelities(rng, fails)
     cap = (float(n * rng.uniform(5.0, 200.0)), int(rng.integers(1, 12)))
     policy = mf.Budget(float(n * rng.uniform(1.0, 30.0)), cap=cap, gain=rng.choice(["joint", "variance"]))
     raws = [[(*rng.exponential(1.0, 2).clip(0.01), rng.normal(0, 3)) for _ in range(n)] for _ in range(120)]
     costs = []
     try:
         if n > 1:
-            fleet = mf.Fleet(n, GAUSSIAN, ways, 1 / 40, policy=policy, missing="skip", threads=1)
+            fleet = mf.Fleet(n, GAUSSIAN, fidelities, 1 / 40, policy=policy, missing="skip", threads=1)
         else:
             shadow = 3 if rng.random() < 0.5 else None
             detector = mf.Detector(
-                GAUSSIAN, ways, 1 / 40, policy=policy, missing="skip", on_error="fallback", shadow=shadow
+                GAUSSIAN, fidelities, 1 / 40, policy=policy, missing="skip", on_error="fallback", shadow=shadow
             )
     except ValueError as error:
         if str(error).startswith(("Budget.cap", "Budget.per_tick")):
@@ -370,7 +370,7 @@ def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
 
 
 def test_a_cap_holds_in_every_window_or_is_refused() -> None:
-    """200 random configurations with costs that are functions, with fallbacks, shadows and fleets."""
+    """200 random configurations with cost functions, fallbacks, shadows and fleets."""
     used, refused = 0, 0
     for seed in range(200):
         made = spends(seed)
@@ -397,17 +397,17 @@ def test_a_cap_without_a_fixed_cost_to_fall_back_on_is_refused() -> None:
     assert mf.Detector(GAUSSIAN, [skip, *functions], policy=mf.Budget(8.0, cap=(60.0, 10))).choose(61.0) == skip
 
 
-def test_a_cost_function_is_asked_once_for_each_reading() -> None:
-    """What was weighed against the cap is what is paid, also by a function that answers otherwise each time."""
+def test_a_cost_function_is_called_once_per_reading() -> None:
+    """The cost compared with the cap is the cost paid, even if the function returns another value each time."""
     asked = []
 
     def cost(raw: Any) -> float:
         asked.append(raw)
         return float(len(asked))
 
-    ways = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("high", 1.0, cost, lambda raw: 0.5)]
+    fidelities = [mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("high", 1.0, cost, lambda raw: 0.5)]
     for options in ({}, {"on_error": "fallback"}):
         asked.clear()
-        detector = mf.Detector(GAUSSIAN, ways, policy=mf.Net(1e-9), **options)  # type: ignore[arg-type]
+        detector = mf.Detector(GAUSSIAN, fidelities, policy=mf.Net(1e-9), **options)  # type: ignore[arg-type]
         assert [detector.step(i).cost for i in range(3)] == [1.0, 2.0, 3.0]
         assert asked == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Rules, prices and budgets: which fidelity is read, and what that costs together."""
+"""Rules, prices and budgets: which fidelity is read, and the total cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SKIP = mf.Fidelity("skip", 0.0, 0.0)
 LOW = mf.Fidelity("low", 0.1, 1.0)
 MID = mf.Fidelity("mid", 0.4, 7.0)
 HIGH = mf.Fidelity("high", 1.0, 40.0)
-WAYS = [LOW, HIGH]
+FIDELITIES = [LOW, HIGH]
 GAUSSIAN = mf.Gaussian(0.0, 9.0, 1.0)
 
 POLICIES: dict[str, Callable[[], mf.Policy]] = {
@@ -43,28 +43,28 @@ POLICIES: dict[str, Callable[[], mf.Policy]] = {
 }
 
 
-def picked(policy: mf.Policy, gains, ways=None, costs=None, draws=None) -> list[int]:  # type: ignore[no-untyped-def]
-    """What a policy picks on gains (n, J), the costs being the fidelities' own unless told."""
+def picked(policy: mf.Policy, gains, fidelities=None, costs=None, draws=None) -> list[int]:  # type: ignore[no-untyped-def]
+    """Return the choices of a policy for gains (n, J), by default at the costs of the fidelities."""
     table = np.atleast_2d(np.asarray(gains, dtype=float))
-    if ways is None:
-        ways = [mf.Fidelity(f"f{j}", 0.5, 1.0) for j in range(table.shape[1])]
-    bound = policy.bind(ways)
+    if fidelities is None:
+        fidelities = [mf.Fidelity(f"f{j}", 0.5, 1.0) for j in range(table.shape[1])]
+    bound = policy.bind(fidelities)
     paid = np.broadcast_to(bound.cost if costs is None else np.asarray(costs, dtype=float), table.shape)
     return bound.pick(table, paid, np.zeros(len(table)) if draws is None else np.asarray(draws)).tolist()
 
 
-def gaussian_table(ways=WAYS, ticks: int = 400, seed: int = 0, hazard: float = 1 / 40) -> np.ndarray:  # type: ignore[no-untyped-def]
-    return mf.simulate.gaussian(GAUSSIAN, ways, hazard, ticks=ticks, seed=seed).table
+def gaussian_table(fidelities=FIDELITIES, ticks: int = 400, seed: int = 0, hazard: float = 1 / 40) -> np.ndarray:  # type: ignore[no-untyped-def]
+    return mf.simulate.gaussian(GAUSSIAN, fidelities, hazard, ticks=ticks, seed=seed).table
 
 
-def detector_of(policy: mf.Policy | None, ways=WAYS, **options) -> mf.Detector:  # type: ignore[no-untyped-def]
-    return mf.Detector(GAUSSIAN, ways, 1 / 40, policy=policy, **options)
+def detector_of(policy: mf.Policy | None, fidelities=FIDELITIES, **options) -> mf.Detector:  # type: ignore[no-untyped-def]
+    return mf.Detector(GAUSSIAN, fidelities, 1 / 40, policy=policy, **options)
 
 
-# --- picks on numbers written down -------------------------------------------------------------------------------
+# --- choices for given gains -------------------------------------------------------------------------------------
 
 
-def test_one_fidelity_is_no_choice() -> None:
+def test_one_fidelity_leaves_no_choice() -> None:
     rules = [
         mf.InformationRate(),
         mf.Margin(0.1),
@@ -86,25 +86,25 @@ def test_information_rate() -> None:
     assert picked(mf.InformationRate(), [[0.1, 0.5], [0.2, 0.5]], costs=[1.0, 4.0]) == [1, 0]
 
 
-def test_a_skip_has_rate_zero_and_is_taken_only_where_nothing_tells_anything() -> None:
-    ways = [SKIP, LOW, HIGH]
+def test_a_skip_has_rate_zero_and_is_chosen_only_if_every_gain_is_zero() -> None:
+    fidelities = [SKIP, LOW, HIGH]
     assert rates(np.array([[0.0, 0.1, 0.5]]), np.array([0.0, 1.0, 40.0]), np.ones(3)).tolist() == [[0.0, 0.1, 0.0125]]
-    assert picked(mf.InformationRate(), [[0.0, 0.1, 0.5], [0.0, 0.0, 0.0]], ways) == [1, 0]
-    assert picked(mf.InformationRate([9.0, 1.0, 1.0]), [0.0, 1e-9, 0.0], ways) == [1]
-    assert picked(mf.Net(0.01), [[0.0, 0.02, 0.3], [0.0, 0.009, 0.3], [0.0, 0.0, 0.5]], ways) == [1, 0, 2]
-    assert picked(mf.Margin(0.05), [[0.0, 0.1, 0.12], [0.0, 0.01, 0.04], [0.0, 0.1, 0.5]], ways) == [1, 0, 2]
+    assert picked(mf.InformationRate(), [[0.0, 0.1, 0.5], [0.0, 0.0, 0.0]], fidelities) == [1, 0]
+    assert picked(mf.InformationRate([9.0, 1.0, 1.0]), [0.0, 1e-9, 0.0], fidelities) == [1]
+    assert picked(mf.Net(0.01), [[0.0, 0.02, 0.3], [0.0, 0.009, 0.3], [0.0, 0.0, 0.5]], fidelities) == [1, 0, 2]
+    assert picked(mf.Margin(0.05), [[0.0, 0.1, 0.12], [0.0, 0.01, 0.04], [0.0, 0.1, 0.5]], fidelities) == [1, 0, 2]
 
 
 def test_weights_by_order_and_by_name() -> None:
-    ways = [LOW, MID, HIGH]
+    fidelities = [LOW, MID, HIGH]
     gains = [0.1, 0.5, 0.9]
-    assert picked(mf.InformationRate(), gains, ways) == [0]
-    assert picked(mf.InformationRate([1.0, 2.0, 1.0]), gains, ways) == [1]
-    assert picked(mf.InformationRate((1.0, 2.0, 10.0)), gains, ways) == [2]
-    assert picked(mf.InformationRate({"high": 10.0}), gains, ways) == [2]  # those not named weigh 1
-    assert picked(mf.InformationRate({"mid": 2, "low": 0}), gains, ways) == [1]
-    assert picked(mf.InformationRate(np.array([0, 0, 1])), gains, ways) == [2]
-    assert picked(mf.Soft(1e-9, weights={"mid": 2.0}), gains, ways) == [1]
+    assert picked(mf.InformationRate(), gains, fidelities) == [0]
+    assert picked(mf.InformationRate([1.0, 2.0, 1.0]), gains, fidelities) == [1]
+    assert picked(mf.InformationRate((1.0, 2.0, 10.0)), gains, fidelities) == [2]
+    assert picked(mf.InformationRate({"high": 10.0}), gains, fidelities) == [2]  # those not named have weight 1
+    assert picked(mf.InformationRate({"mid": 2, "low": 0}), gains, fidelities) == [1]
+    assert picked(mf.InformationRate(np.array([0, 0, 1])), gains, fidelities) == [2]
+    assert picked(mf.Soft(1e-9, weights={"mid": 2.0}), gains, fidelities) == [1]
 
 
 def test_margin_is_the_papers_formula() -> None:
@@ -112,25 +112,25 @@ def test_margin_is_the_papers_formula() -> None:
     gains, deltas = rng.exponential(0.1, (500, 2)), rng.exponential(0.1, 500)
     for (low, high), delta in zip(gains.tolist(), deltas.tolist(), strict=True):
         expected = 0 if abs(low - high) < delta else 1
-        assert picked(mf.Margin(delta), [low, high], WAYS) == [expected]
+        assert picked(mf.Margin(delta), [low, high], FIDELITIES) == [expected]
         assert picked(mf.Margin(delta), [high, low], [HIGH, LOW]) == [1 - expected]  # whatever their order
-    assert picked(mf.Margin(0.0), [[0.2, 0.2], [0.5, 0.1]], WAYS) == [1, 1]
+    assert picked(mf.Margin(0.0), [[0.2, 0.2], [0.5, 0.1]], FIDELITIES) == [1, 1]
 
 
 def test_margin_of_three() -> None:
-    """The cheapest of those close to the dearest; a gain far above it is not close."""
-    ways = [LOW, MID, HIGH]
-    assert picked(mf.Margin(0.1), [[0.0, 0.45, 0.5], [0.45, 0.0, 0.5], [0.9, 0.1, 0.5]], ways) == [1, 0, 2]
+    """The cheapest of those whose gain is close to that of the most expensive; a gain far above it is not close."""
+    fidelities = [LOW, MID, HIGH]
+    assert picked(mf.Margin(0.1), [[0.0, 0.45, 0.5], [0.45, 0.0, 0.5], [0.9, 0.1, 0.5]], fidelities) == [1, 0, 2]
 
 
 def test_net() -> None:
-    ways = [LOW, MID, HIGH]
+    fidelities = [LOW, MID, HIGH]
     gains = [[0.02, 0.1, 0.45], [0.02, 0.1, 0.3], [0.1, 0.1, 0.3], [0.3, 0.2, 0.1]]
-    assert picked(mf.Net(0.01), gains, ways) == [2, 1, 0, 0]
-    assert picked(mf.Net(0.0), gains, ways) == [2, 2, 2, 0]  # free: the largest gain
-    assert picked(mf.Net(1e9), gains, ways) == [0, 0, 0, 0]  # too dear: the cheapest
+    assert picked(mf.Net(0.01), gains, fidelities) == [2, 1, 0, 0]
+    assert picked(mf.Net(0.0), gains, fidelities) == [2, 2, 2, 0]  # free: the largest gain
+    assert picked(mf.Net(1e9), gains, fidelities) == [0, 0, 0, 0]  # too expensive: the cheapest
     assert picked(mf.Net(1e9), gains, [HIGH, MID, LOW]) == [2, 2, 2, 2]
-    assert picked(mf.Net(0.0), [0.1, 0.3, 0.3], ways) == [1]  # of equal ones the first
+    assert picked(mf.Net(0.0), [0.1, 0.3, 0.3], fidelities) == [1]  # of equal ones the first
 
 
 @given(
@@ -138,7 +138,7 @@ def test_net() -> None:
     price=st.floats(0.0, 0.1),
 )
 def test_net_and_rate_pick_a_largest_score(gains: list[list[float]], price: float) -> None:
-    ways = [LOW, MID, HIGH]
+    fidelities = [LOW, MID, HIGH]
     cost = np.array([1.0, 7.0, 40.0])
     table = np.array(gains)
     for policy, score in (
@@ -146,25 +146,25 @@ def test_net_and_rate_pick_a_largest_score(gains: list[list[float]], price: floa
         (mf.InformationRate([1, 2, 3]), table * [1, 2, 3] / cost),
     ):
         rows = np.arange(len(table))
-        np.testing.assert_array_equal(score[rows, picked(policy, table, ways)], score.max(axis=1))
+        np.testing.assert_array_equal(score[rows, picked(policy, table, fidelities)], score.max(axis=1))
 
 
 # --- soft -------------------------------------------------------------------------------------------------------
 
 
-def test_soft_tends_to_the_argmax_and_to_a_coin() -> None:
-    ways = [LOW, MID, HIGH]
+def test_soft_tends_to_the_argmax_and_to_equal_probabilities() -> None:
+    fidelities = [LOW, MID, HIGH]
     gains = np.tile([0.02, 0.1, 0.45], (3000, 1))
     draws = draw_uniform(range(3000), 0)
     for cold in (1e-4, 1e-12, 1e-300, 5e-324):
-        assert set(picked(mf.Soft(cold, price=0.01), gains, ways, draws=draws)) == {2}
-        assert set(picked(mf.Soft(cold), gains, ways, draws=draws)) == {0}
-    assert picked(mf.Soft(1e-300, price=0.0), [[0.1, 0.1, 0.0]] * 2, ways, draws=[0.2, 0.7]) == [
+        assert set(picked(mf.Soft(cold, price=0.01), gains, fidelities, draws=draws)) == {2}
+        assert set(picked(mf.Soft(cold), gains, fidelities, draws=draws)) == {0}
+    assert picked(mf.Soft(1e-300, price=0.0), [[0.1, 0.1, 0.0]] * 2, fidelities, draws=[0.2, 0.7]) == [
         0,
         1,
-    ]  # a tie is a coin
+    ]  # ties have equal probabilities
     for policy in (mf.Soft(1e12), mf.Soft(1e300, price=0.01)):
-        hot = np.bincount(picked(policy, gains, ways, draws=draws), minlength=3)
+        hot = np.bincount(picked(policy, gains, fidelities, draws=draws), minlength=3)
         assert stats.chisquare(hot).pvalue > 1e-3
 
 
@@ -186,7 +186,7 @@ def test_soft_samples_in_proportion(policy: mf.Soft, score: list[float]) -> None
     share = np.exp(np.array(score) / policy.temperature)
     assert stats.chisquare(counts, n * share / share.sum()).pvalue > 1e-3
     wrong = np.exp(np.array(score) / (2 * policy.temperature))
-    if policy.price is not None:  # and this sample could tell another temperature
+    if policy.price is not None:  # and this sample would detect another temperature
         assert stats.chisquare(counts, n * wrong / wrong.sum()).pvalue < 1e-6
 
 
@@ -204,7 +204,7 @@ def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: mf.InformationRate([1.0]), "InformationRate.weights must be 2 numbers, one per fidelity, not [1.0]"),
         (lambda: mf.InformationRate({"gps": 1.0}), "InformationRate.weights names 'gps', which is none of low, high"),
@@ -246,17 +246,17 @@ def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
         (lambda: mf.Budget(8.0, cap=(4.0, 5)), "Budget.cap must leave 5 ticks of the cheapest fidelity, 5, not 4"),
     ],
 )  # fmt: skip
-def test_bad_arguments_are_named(make, said: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises((ValueError, TypeError)) as error:
         detector_of(make())
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_share_needs_costs_that_are_numbers() -> None:
-    ways = [LOW, mf.Fidelity("high", 1.0, lambda raw: 40.0)]
+    fidelities = [LOW, mf.Fidelity("high", 1.0, lambda raw: 40.0)]
     with pytest.raises(ValueError, match=r"Budget.share needs costs that are numbers; give per_tick"):
-        detector_of(mf.Budget(share=0.3), ways)
-    assert detector_of(mf.Budget(3.0), ways).policy.price > 0.0
+        detector_of(mf.Budget(share=0.3), fidelities)
+    assert detector_of(mf.Budget(3.0), fidelities).policy.price > 0.0
 
 
 def test_a_policy_is_not_bound_in_place() -> None:
@@ -273,12 +273,12 @@ def test_a_policy_is_not_bound_in_place() -> None:
 # --- every policy -----------------------------------------------------------------------------------------------
 
 
-def test_no_policy_is_left_out() -> None:
+def test_every_policy_is_tested() -> None:
     assert {type(make()).__name__ for make in POLICIES.values()} == set(KINDS)
 
 
 def stepwise(detector: mf.Detector, table: np.ndarray, first: int = 0) -> list[mf.Step]:
-    """The rows of a table, choose and update: what is chosen is what is told."""
+    """Feed the rows of a table through choose and update, at the chosen fidelity."""
     names = [f.name for f in detector.fidelities]
     steps = []
     for row in table[first:]:
@@ -291,14 +291,14 @@ def stepwise(detector: mf.Detector, table: np.ndarray, first: int = 0) -> list[m
 def test_choose_is_idempotent_and_pure(name: str) -> None:
     detector, quiet = (detector_of(POLICIES[name](), seed=4) for _ in range(2))
     for row in gaussian_table(ticks=60, seed=1):
-        before, learnt = detector.to_bytes(), copy.deepcopy(detector.policy.state())
+        before, before_state = detector.to_bytes(), copy.deepcopy(detector.policy.state())
         first = detector.choose()
         assert all(detector.choose() is first for _ in range(3))
         detector.gains()
         assert detector.to_bytes() == before
-        assert detector.policy.state() == learnt
-        x = float(row[WAYS.index(first)])
-        # a twin that is never asked, only told, ends the same
+        assert detector.policy.state() == before_state
+        x = float(row[FIDELITIES.index(first)])
+        # a copy that is only updated, and never asked to choose, ends in the same state
         assert detector.update(x, first) == quiet.update(x, first.name)
     assert detector.to_bytes() == quiet.to_bytes()
 
@@ -310,7 +310,7 @@ def test_a_replay_repeats_every_choice(name: str) -> None:
     steps = stepwise(one, table)
     assert stepwise(two, table) == steps
     trace = mf.run(whole, table)
-    assert [WAYS[j].name for j in trace.choice] == [s.fidelity for s in steps]
+    assert [FIDELITIES[j].name for j in trace.choice] == [s.fidelity for s in steps]
     assert whole.to_bytes() == one.to_bytes()
     if name != "always":
         assert len({s.fidelity for s in steps}) == 2
@@ -347,7 +347,7 @@ def test_weights_of_any_kind_of_number_can_be_saved(numbers) -> None:  # type: i
     assert repr(mf.Detector.from_bytes(detector.to_bytes()).policy) == "Random({'low': 0.5, 'high': 0.5})"
 
 
-def test_a_failed_update_teaches_a_budget_nothing() -> None:
+def test_a_failed_update_does_not_change_a_budget() -> None:
     detector = detector_of(mf.Budget(8.0, cap=(90.0, 7)))
     stepwise(detector, gaussian_table(ticks=20))
     before = detector.to_bytes()
@@ -376,7 +376,7 @@ SETTINGS = {
     "skip": (GAUSSIAN, [SKIP, LOW, HIGH], 5.0),
     "skip-or-read": (GAUSSIAN, [SKIP, mf.Fidelity("full", 1.0, 1.0)], 0.3),
     "three": (GAUSSIAN, [LOW, MID, HIGH], 8.0),
-    "dearest-first": (GAUSSIAN, [HIGH, MID, LOW], 8.0),
+    "most-expensive-first": (GAUSSIAN, [HIGH, MID, LOW], 8.0),
     "other-units": (
         mf.Gaussian(1e6, 9e-12, 1e-12),
         [mf.Fidelity("low", 0.1, 1e-3), mf.Fidelity("high", 1, 4e-2)],
@@ -385,8 +385,8 @@ SETTINGS = {
 }
 
 
-def test_beside_a_skip_the_run_length_alone_never_asks_for_a_first_reading() -> None:
-    """All hypotheses are alike until something is read: I(r; x) = 0. The joint gain has no such trap."""
+def test_with_a_skip_the_run_length_gain_never_buys_a_first_reading() -> None:
+    """All hypotheses are equal until something is read: I(r; x) = 0. The joint gain has no such trap."""
     for policy in (mf.Net(1e-6, gain="run_length"), mf.Budget(20.0, gain="run_length")):
         detector = detector_of(policy, [SKIP, LOW, HIGH], missing="skip")
         assert mf.run(detector, gaussian_table([SKIP, LOW, HIGH], 60)).choice.tolist() == [0] * 60
@@ -394,22 +394,22 @@ def test_beside_a_skip_the_run_length_alone_never_asks_for_a_first_reading() -> 
     assert mf.run(detector, gaussian_table([SKIP, LOW, HIGH], 60)).choice.tolist() == [2] * 60
 
 
-def drawn(model, ways, hazard: float, ticks: int, seed: int) -> np.ndarray:  # type: ignore[no-untyped-def]
+def drawn(model, fidelities, hazard: float, ticks: int, seed: int) -> np.ndarray:  # type: ignore[no-untyped-def]
     if isinstance(model, mf.Bernoulli):
-        return mf.simulate.bernoulli(model, ways, hazard, ticks=ticks, seed=seed).table
-    return mf.simulate.gaussian(model, ways, hazard, ticks=ticks, seed=seed).table
+        return mf.simulate.bernoulli(model, fidelities, hazard, ticks=ticks, seed=seed).table
+    return mf.simulate.gaussian(model, fidelities, hazard, ticks=ticks, seed=seed).table
 
 
 @pytest.mark.parametrize(
     ("setting", "gain"),
-    # while nothing was read, no reading tells anything of the run length: beside a skip it would never begin
+    # before the first reading no reading has a run-length gain: if skipping is possible, it would never begin
     [(s, g) for s in SETTINGS for g in GAINS if not ("skip" in s and g == "run_length")],
 )
 def test_the_average_spend_meets_the_budget_from_a_cold_start(setting: str, gain) -> None:  # type: ignore[no-untyped-def]
-    model, ways, per_tick = SETTINGS[setting]
+    model, fidelities, per_tick = SETTINGS[setting]
     for seed in (0, 1):
-        detector = mf.Detector(model, ways, 1 / 100, policy=mf.Budget(per_tick, gain=gain), missing="skip")
-        trace = mf.run(detector, drawn(model, ways, 1 / 100, 5000, seed))
+        detector = mf.Detector(model, fidelities, 1 / 100, policy=mf.Budget(per_tick, gain=gain), missing="skip")
+        trace = mf.run(detector, drawn(model, fidelities, 1 / 100, 5000, seed))
         assert trace.cost.mean() == pytest.approx(per_tick, rel=0.02)
         assert detector.spent == pytest.approx(trace.cost.sum())
         assert len(set(trace.choice.tolist())) > 1
@@ -417,32 +417,32 @@ def test_the_average_spend_meets_the_budget_from_a_cold_start(setting: str, gain
 
 
 @pytest.mark.parametrize("setting", ["gaussian-.1", "gaussian-.5", "bernoulli", "skip", "three"])
-def test_the_budget_is_met_through_a_stream_that_is_not_what_the_model_says(setting: str) -> None:
-    """Changes five times rarer, then eight times more often than the hazard says; and noise that grows."""
-    model, ways, per_tick = SETTINGS[setting]
-    halves = [drawn(model, ways, hazard, 2500, 3) for hazard in (1 / 500, 1 / 12)]
+def test_the_budget_is_met_on_a_stream_that_contradicts_the_model(setting: str) -> None:
+    """Changes five times rarer, then eight times more frequent than by the hazard; and noise that grows."""
+    model, fidelities, per_tick = SETTINGS[setting]
+    halves = [drawn(model, fidelities, hazard, 2500, 3) for hazard in (1 / 500, 1 / 12)]
     if isinstance(model, mf.Gaussian):
         halves[1] = halves[1] + np.random.default_rng(4).normal(0.0, 2.0, halves[1].shape)
-    detector = mf.Detector(model, ways, 1 / 100, policy=mf.Budget(per_tick), missing="skip")
+    detector = mf.Detector(model, fidelities, 1 / 100, policy=mf.Budget(per_tick), missing="skip")
     trace = mf.run(detector, np.concatenate(halves))
     assert trace.cost.mean() == pytest.approx(per_tick, rel=0.02)
     assert trace.cost[2500:].mean() == pytest.approx(per_tick, rel=0.05)
 
 
-def test_a_share_lies_between_the_cheapest_and_the_dearest() -> None:
-    detector = mf.Detector(GAUSSIAN, WAYS, 1 / 100, policy=mf.Budget(share=0.2))
-    trace = mf.run(detector, drawn(GAUSSIAN, WAYS, 1 / 100, 5000, 0))
+def test_a_share_lies_between_the_cheapest_and_the_most_expensive() -> None:
+    detector = mf.Detector(GAUSSIAN, FIDELITIES, 1 / 100, policy=mf.Budget(share=0.2))
+    trace = mf.run(detector, drawn(GAUSSIAN, FIDELITIES, 1 / 100, 5000, 0))
     assert trace.cost.mean() == pytest.approx(1 + 0.2 * 39, rel=0.02)
-    default = mf.Detector(GAUSSIAN, WAYS, 1 / 100)
-    trace = mf.run(default, drawn(GAUSSIAN, WAYS, 1 / 100, 5000, 0))
+    default = mf.Detector(GAUSSIAN, FIDELITIES, 1 / 100)
+    trace = mf.run(default, drawn(GAUSSIAN, FIDELITIES, 1 / 100, 5000, 0))
     assert trace.cost.mean() == pytest.approx(1 + 0.35 * 39, rel=0.02)
 
 
-def test_a_budget_buys_readings_where_they_tell_most() -> None:
-    """Right after a change the dear fidelity is read far more often than long after it."""
-    ways, hazard = WAYS, 1 / 100
-    stream = mf.simulate.gaussian(GAUSSIAN, ways, hazard, ticks=5000, seed=6)
-    trace = mf.run(mf.Detector(GAUSSIAN, ways, hazard, policy=mf.Budget(8.0)), stream.table)
+def test_a_budget_buys_readings_where_their_gain_is_largest() -> None:
+    """Right after a change the expensive fidelity is read far more often than long after it."""
+    fidelities, hazard = FIDELITIES, 1 / 100
+    stream = mf.simulate.gaussian(GAUSSIAN, fidelities, hazard, ticks=5000, seed=6)
+    trace = mf.run(mf.Detector(GAUSSIAN, fidelities, hazard, policy=mf.Budget(8.0)), stream.table)
     since = np.arange(5000) - np.maximum.accumulate(
         np.where(np.isin(np.arange(5000), stream.changes), np.arange(5000), 0)
     )
@@ -450,7 +450,7 @@ def test_a_budget_buys_readings_where_they_tell_most() -> None:
     assert soon.mean() > 1.8 * late.mean()
 
 
-def test_a_learnt_price_is_the_price_of_net() -> None:
+def test_a_learned_price_is_the_price_of_net() -> None:
     """Between two ticks a Budget picks what Net picks at its price."""
     table = gaussian_table(ticks=300, seed=8)
     detector = detector_of(mf.Budget(8.0))
@@ -458,33 +458,33 @@ def test_a_learnt_price_is_the_price_of_net() -> None:
     for row in table:
         gains = expected_gains(detector._filter, np.array([0.1, 1.0]), "joint")
         chosen = detector.choose()
-        assert WAYS.index(chosen) == picked(mf.Net(detector.policy.price), gains, WAYS)[0]
+        assert FIDELITIES.index(chosen) == picked(mf.Net(detector.policy.price), gains, FIDELITIES)[0]
         prices.append(detector.policy.price)
-        detector.update(float(row[WAYS.index(chosen)]), chosen)
-    assert len(set(prices)) > 250  # it is learnt
+        detector.update(float(row[FIDELITIES.index(chosen)]), chosen)
+    assert len(set(prices)) > 250  # it is learned
 
 
-@pytest.mark.parametrize(("told", "way"), [("high", 1), ("low", -1)])
-def test_the_price_stays_finite_and_positive_and_comes_back(told: str, way: int) -> None:
-    """Whoever reads one fidelity whatever the policy says, for ever, breaks nothing."""
-    policy = mf.Budget(8.0).bind(WAYS)
+@pytest.mark.parametrize(("read", "way"), [("high", 1), ("low", -1)])
+def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int) -> None:
+    """Reading one fidelity forever, against every choice of the policy, breaks nothing."""
+    policy = mf.Budget(8.0).bind(FIDELITIES)
     policy.initialize(detector_of(mf.Always())._filter)
     first = policy.price
-    cost = np.array([40.0 if told == "high" else 1.0])
+    cost = np.array([40.0 if read == "high" else 1.0])
     for _ in range(60_000):
         policy.record_cost(cost)
     assert 0.0 < policy.price < math.inf
     assert (policy.price - first) * way > 0
     extreme = policy.pick(np.array([[0.0, 5.0]]), np.array([[1.0, 40.0]]), np.zeros(1))
-    assert extreme.tolist() == [0 if told == "high" else 1]
+    assert extreme.tolist() == [0 if read == "high" else 1]
     detector = detector_of(mf.Budget(8.0))
     for row in gaussian_table(ticks=150, seed=4):
-        detector.update(float(row[["low", "high"].index(told)]), told)
+        detector.update(float(row[["low", "high"].index(read)]), read)
     trace = mf.run(detector, gaussian_table(ticks=4000, seed=5))
     assert trace.cost[1500:].mean() == pytest.approx(8.0, rel=0.1)
 
 
-def test_a_budget_between_equal_costs_buys_the_better() -> None:
+def test_a_budget_between_equal_costs_buys_the_better_fidelity() -> None:
     equal = [mf.Fidelity("a", 0.3, 2.0), mf.Fidelity("b", 1.0, 2.0)]
     assert mf.run(detector_of(mf.Budget(2.0), equal), gaussian_table(equal, 20)).choice.tolist() == [1] * 20
 
@@ -493,7 +493,7 @@ def test_a_budget_between_equal_costs_buys_the_better() -> None:
 
 
 def worst_window(cost: np.ndarray, ticks: int) -> float:
-    """The dearest of all windows of so many ticks, those at the start that are shorter among them."""
+    """Return the largest cost of a window of so many ticks, including the shorter ones at the start."""
     total = np.concatenate([np.zeros(ticks), np.cumsum(cost)])
     return float((total[ticks:] - total[:-ticks]).max())
 
@@ -504,29 +504,35 @@ def test_worst_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ways", "cap"),
+    ("fidelities", "cap"),
     [
-        (WAYS, (90.0, 7)),
-        (WAYS, (46.0, 7)),  # one dear reading and six cheap ones, exactly
-        (WAYS, (7.0, 7)),  # only cheap ones
-        (WAYS, (41.0, 1)),
-        (WAYS, (39.0, 1)),
-        ([mf.Fidelity("high", 1.0, 20.0), LOW], (45.0, 10)),  # two dear ones leave too little for eight cheap ones
+        (FIDELITIES, (90.0, 7)),
+        (FIDELITIES, (46.0, 7)),  # exactly one expensive reading and six cheap ones
+        (FIDELITIES, (7.0, 7)),  # only cheap ones
+        (FIDELITIES, (41.0, 1)),
+        (FIDELITIES, (39.0, 1)),
+        (
+            [mf.Fidelity("high", 1.0, 20.0), LOW],
+            (45.0, 10),
+        ),  # two expensive ones leave too little for eight cheap ones
         ([HIGH, MID, LOW], (100.0, 10)),
         ([SKIP, LOW, HIGH], (41.0, 25)),
-        ([mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)], (2.3, 10)),  # costs that binary cannot hold
+        (
+            [mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)],
+            (2.3, 10),
+        ),  # costs that are not exact in binary
         ([mf.Fidelity("low", 0.1, 0.1), mf.Fidelity("high", 1.0, 0.7)], (1.0, 10)),
     ],
 )
-def test_no_window_is_ever_dearer_than_the_cap(ways, cap) -> None:  # type: ignore[no-untyped-def]
-    detector = detector_of(mf.Budget(share=0.9, cap=cap), ways, missing="skip")
-    trace = mf.run(detector, gaussian_table(ways, 2000, seed=11))
+def test_no_window_costs_more_than_the_cap(fidelities, cap) -> None:  # type: ignore[no-untyped-def]
+    detector = detector_of(mf.Budget(share=0.9, cap=cap), fidelities, missing="skip")
+    trace = mf.run(detector, gaussian_table(fidelities, 2000, seed=11))
     assert worst_window(trace.cost, cap[1]) <= cap[0] * (1 + 1e-12)
-    dear = max(f.cost for f in ways)
-    if dear <= cap[0] - (cap[1] - 1) * min(f.cost for f in ways):
-        # the cap is used: what is left in the dearest window would not buy a dear reading more
-        assert worst_window(trace.cost, cap[1]) > cap[0] - dear
-        assert trace.cost.max() > min(f.cost for f in ways)
+    largest = max(f.cost for f in fidelities)
+    if largest <= cap[0] - (cap[1] - 1) * min(f.cost for f in fidelities):
+        # the cap is used: the most expensive window has no money left for another expensive reading
+        assert worst_window(trace.cost, cap[1]) > cap[0] - largest
+        assert trace.cost.max() > min(f.cost for f in fidelities)
 
 
 def test_a_cap_that_never_binds_changes_nothing() -> None:
@@ -535,8 +541,8 @@ def test_a_cap_that_never_binds_changes_nothing() -> None:
     np.testing.assert_array_equal(free.choice, capped.choice)
 
 
-def test_a_cap_with_costs_that_are_functions() -> None:
-    """With something of fixed cost to fall back on no window overspends, whatever the functions say."""
+def test_a_cap_with_cost_functions() -> None:
+    """With a fidelity of fixed cost as a fallback no window overspends, whatever the functions return."""
     rng = np.random.default_rng(0)
     raws = rng.choice([3.0, 11.0, 60.0], 1500).tolist()
     cases = {
@@ -545,19 +551,19 @@ def test_a_cap_with_costs_that_are_functions() -> None:
         "sometimes cheaper": [mf.Fidelity("mid", 0.5, lambda raw: raw / 6), mf.Fidelity("low", 0.1, 2.0), HIGH],
         "with a skip": [mf.Fidelity("low", 0.1, lambda raw: raw / 5), mf.Fidelity("high", 1.0, float), SKIP],
     }
-    for name, ways in cases.items():
-        detector = detector_of(mf.Budget(12.0, cap=(70.0, 6)), ways, missing="skip")
-        trace = mf.run(detector, gaussian_table(ways, 1500, seed=1), raws=raws)
+    for name, fidelities in cases.items():
+        detector = detector_of(mf.Budget(12.0, cap=(70.0, 6)), fidelities, missing="skip")
+        trace = mf.run(detector, gaussian_table(fidelities, 1500, seed=1), raws=raws)
         assert worst_window(trace.cost, 6) <= 70.0, name
         assert worst_window(trace.cost, 6) > 50.0, name
-        expected = [ways[j].cost_of(raw) for j, raw in zip(trace.choice.tolist(), raws, strict=True)]
+        expected = [fidelities[j].cost_of(raw) for j, raw in zip(trace.choice.tolist(), raws, strict=True)]
         assert trace.cost.tolist() == expected
 
 
-def test_a_broken_cap_is_mended_by_the_cheapest() -> None:
-    """Told to read the dear one again and again, it offers the cheapest until the window is sound again."""
-    for ways in ([LOW, HIGH], [HIGH, LOW]):
-        detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), ways)
+def test_an_exceeded_cap_is_restored_by_the_cheapest() -> None:
+    """After forced expensive readings it chooses the cheapest until the window is within the cap again."""
+    for fidelities in ([LOW, HIGH], [HIGH, LOW]):
+        detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), fidelities)
         for _ in range(8):
             detector.update(0.1, "high")
         chosen = []
@@ -568,11 +574,11 @@ def test_a_broken_cap_is_mended_by_the_cheapest() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_cap_of_a_fleet_is_one_for_all(order: int) -> None:
+def test_a_cap_of_a_fleet_applies_to_all_streams_together(order: int) -> None:
     n, cap = 6, (200.0, 5)
-    ways = [LOW, MID, HIGH][::order]
-    fleet = mf.Fleet(n, GAUSSIAN, ways, 1 / 40, policy=mf.Budget(share=0.8, cap=cap), threads=1)
-    tables = np.stack([gaussian_table(ways, 300, seed=i) for i in range(n)], axis=1)
+    fidelities = [LOW, MID, HIGH][::order]
+    fleet = mf.Fleet(n, GAUSSIAN, fidelities, 1 / 40, policy=mf.Budget(share=0.8, cap=cap), threads=1)
+    tables = np.stack([gaussian_table(fidelities, 300, seed=i) for i in range(n)], axis=1)
     costs = []
     for rows in tables:
         choice = fleet.choose()
@@ -582,8 +588,8 @@ def test_a_cap_of_a_fleet_is_one_for_all(order: int) -> None:
     assert worst_window(np.array(costs), cap[1]) > cap[0] - 40.0
 
 
-def test_what_a_cap_leaves_goes_where_it_helps_most() -> None:
-    policy = mf.Budget(50.0, cap=(44.0, 1)).bind(WAYS, 4)
+def test_the_rest_of_a_cap_goes_to_the_largest_gain() -> None:
+    policy = mf.Budget(50.0, cap=(44.0, 1)).bind(FIDELITIES, 4)
     policy.log_price = math.log(1e-3)
     gains = np.array([[0.01, 0.3], [0.01, 0.9], [0.01, 0.5], [0.01, 0.02]])
     costs = np.tile([1.0, 40.0], (4, 1))
@@ -591,7 +597,7 @@ def test_what_a_cap_leaves_goes_where_it_helps_most() -> None:
     three = mf.Budget(50.0, cap=(48.0, 1)).bind([LOW, MID, HIGH], 4)
     three.log_price = math.log(1e-3)
     gains = np.array([[0.0, 0.2, 0.3], [0.0, 0.2, 0.9], [0.0, 0.4, 0.6], [0.0, 0.0, 0.02]])
-    # 43 go to one dear and three cheap; of the 7 - 1 a middle one needs beyond that only 5 are left
+    # 43 pay for one expensive and three cheap; a middle one needs 7 - 1 more, and only 5 are left
     assert three.pick(gains, np.tile([1.0, 7.0, 40.0], (4, 1)), np.zeros(4)).tolist() == [0, 2, 0, 0]
     three.cap = (56.0, 1)
     assert three.pick(gains, np.tile([1.0, 7.0, 40.0], (4, 1)), np.zeros(4)).tolist() == [1, 2, 1, 0]
@@ -638,7 +644,7 @@ def test_a_fleet_has_one_price_and_meets_one_budget() -> None:
     n, ticks = 20, 1500
     busy = [gaussian_table(ticks=ticks, seed=i, hazard=1 / 25) for i in range(n // 2)]
     quiet = [np.random.default_rng(i).normal(0.0, [math.sqrt(10), 1.0], (ticks, 2)) for i in range(n // 2)]
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, 1 / 40, policy=mf.Budget(8.0 * n), threads=2)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=mf.Budget(8.0 * n), threads=2)
     choices, costs = fleet_run(fleet, np.stack(busy + quiet, axis=1))
     assert costs.sum(axis=1).mean() == pytest.approx(8.0 * n, rel=0.02)
     assert fleet.spent == pytest.approx(costs.sum())
@@ -650,30 +656,30 @@ def test_a_fleet_has_one_price_and_meets_one_budget() -> None:
 
 def test_a_share_of_a_fleet_is_a_share_of_each_stream() -> None:
     n = 8
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, 1 / 40, policy=mf.Budget(share=0.25), threads=1)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=mf.Budget(share=0.25), threads=1)
     _, costs = fleet_run(fleet, np.stack([gaussian_table(ticks=1500, seed=i) for i in range(n)], axis=1))
     assert costs.mean() == pytest.approx(1 + 0.25 * 39, rel=0.02)
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at least 8, what the cheapest fidelity costs"):
-        mf.Fleet(n, GAUSSIAN, WAYS, policy=mf.Budget(7.9))
+        mf.Fleet(n, GAUSSIAN, FIDELITIES, policy=mf.Budget(7.9))
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_fleets_choice_is_each_streams_pick(name: str) -> None:
     n = 5
     if name in ("budget-cap",):
-        fleet = mf.Fleet(n, GAUSSIAN, WAYS, 1 / 40, policy=mf.Budget(8.0 * n, cap=(1e6, 7)), seed=3, threads=1)
+        fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=mf.Budget(8.0 * n, cap=(1e6, 7)), seed=3, threads=1)
     else:
         policy = POLICIES[name]()
         if isinstance(policy, mf.Budget) and policy.per_tick is not None:
             policy = mf.Budget(8.0 * n, gain=policy.gain)
-        fleet = mf.Fleet(n, GAUSSIAN, WAYS, 1 / 40, policy=policy, seed=3, threads=1)
+        fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=policy, seed=3, threads=1)
     tables = np.stack([gaussian_table(ticks=80, seed=i) for i in range(n)], axis=1)
     different = 0
     for table in tables:
         choice = fleet.choose()
         assert fleet.choose().tolist() == choice.tolist()
         single = [fleet.extract(i) for i in range(n)]
-        assert choice.tolist() == [WAYS.index(d.choose()) for d in single]
+        assert choice.tolist() == [FIDELITIES.index(d.choose()) for d in single]
         if isinstance(fleet.policy, mf.Budget):
             assert {d.policy.price for d in single} == {fleet.policy.price}
         different += len(set(choice.tolist())) > 1
@@ -684,13 +690,13 @@ def test_a_fleets_choice_is_each_streams_pick(name: str) -> None:
 @pytest.mark.parametrize("model", [GAUSSIAN, mf.Bernoulli(0.5, 0.5)], ids=repr)
 def test_net_in_a_fleet_equals_detectors(model) -> None:  # type: ignore[no-untyped-def]
     n, ticks = 12, 150
-    ways = [SKIP, LOW, HIGH]
+    fidelities = [SKIP, LOW, HIGH]
     policy = mf.Net(0.004)
-    fleet = mf.Fleet(n, model, ways, 1 / 40, policy=policy, missing="skip", threads=2)
-    tables = np.stack([drawn(model, ways, 1 / 40, ticks, i) for i in range(n)], axis=1)
+    fleet = mf.Fleet(n, model, fidelities, 1 / 40, policy=policy, missing="skip", threads=2)
+    tables = np.stack([drawn(model, fidelities, 1 / 40, ticks, i) for i in range(n)], axis=1)
     choices, costs = fleet_run(fleet, tables)
     for i in range(n):
-        alone = mf.Detector(model, ways, 1 / 40, policy=policy, seed=i, missing="skip")
+        alone = mf.Detector(model, fidelities, 1 / 40, policy=policy, seed=i, missing="skip")
         trace = mf.run(alone, tables[:, i])
         np.testing.assert_array_equal(choices[:, i], trace.choice)
         np.testing.assert_array_equal(costs[:, i], trace.cost)
@@ -698,9 +704,9 @@ def test_net_in_a_fleet_equals_detectors(model) -> None:  # type: ignore[no-unty
     assert len(set(choices.ravel().tolist())) > 1
 
 
-def test_a_fleet_asks_each_raw_what_it_costs() -> None:
-    ways = [LOW, mf.Fidelity("high", 1.0, lambda raw: 10.0 * raw)]
-    fleet = mf.Fleet(3, GAUSSIAN, ways, policy=mf.Net(0.02), threads=1)
+def test_a_fleet_uses_the_cost_of_each_raw_input() -> None:
+    fidelities = [LOW, mf.Fidelity("high", 1.0, lambda raw: 10.0 * raw)]
+    fleet = mf.Fleet(3, GAUSSIAN, fidelities, policy=mf.Net(0.02), threads=1)
     raws = [1.0, 50.0, 2.0]
     assert fleet.choose(raws).tolist() == [1, 0, 1]
     step = fleet.update([0.1, 0.2, 0.3], raws=raws)
@@ -715,9 +721,9 @@ def test_a_fleet_asks_each_raw_what_it_costs() -> None:
     assert set(fleet.ticks.tolist()) == {1}
 
 
-def test_a_stream_taken_out_of_a_fleet_goes_on_with_its_part_of_the_budget() -> None:
+def test_a_stream_extracted_from_a_fleet_keeps_its_part_of_the_budget() -> None:
     n = 6
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, 1 / 40, policy=mf.Budget(8.0 * n, cap=(150.0 * n, 7)), threads=1)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, 1 / 40, policy=mf.Budget(8.0 * n, cap=(150.0 * n, 7)), threads=1)
     fleet_run(fleet, np.stack([gaussian_table(ticks=200, seed=i) for i in range(n)], axis=1))
     one = fleet.extract(2)
     assert one.policy.price == fleet.policy.price
@@ -737,12 +743,12 @@ def frame_cost(raw: float) -> float:
 FRAMES = [LOW, mf.Fidelity("network", 1.0, frame_cost)]
 
 
-def test_choose_asks_the_raw_what_it_costs_and_update_pays_it() -> None:
+def test_choose_computes_the_cost_of_the_raw_input_and_update_pays_it() -> None:
     detector = detector_of(mf.Net(0.02), FRAMES)
-    told = {g.name: g.joint for g in detector.gains(1.0)}
-    dear = (told["network"] - told["low"]) / 0.02 + 1.0  # at this cost both are equally good
-    assert detector.choose(0.99 * dear / 4).name == "network"
-    assert detector.choose(1.01 * dear / 4).name == "low"
+    gains = {g.name: g.joint for g in detector.gains(1.0)}
+    break_even = (gains["network"] - gains["low"]) / 0.02 + 1.0  # at this cost both are equally good
+    assert detector.choose(0.99 * break_even / 4).name == "network"
+    assert detector.choose(1.01 * break_even / 4).name == "low"
     step = detector.update(0.3, detector.choose(2.0), raw=2.0)
     assert (step.fidelity, step.cost, detector.spent) == ("network", 8.0, 8.0)
     assert detector.update(0.3, "low", raw=2.0).cost == 1.0
@@ -750,7 +756,7 @@ def test_choose_asks_the_raw_what_it_costs_and_update_pays_it() -> None:
     assert detector.spent == 29.0
 
 
-def test_run_asks_the_raws() -> None:
+def test_run_uses_the_costs_of_the_raw_inputs() -> None:
     rng = np.random.default_rng(2)
     raws = rng.choice([1.0, 30.0], 200).tolist()
     table = gaussian_table(FRAMES, 200)
@@ -766,16 +772,16 @@ def test_run_asks_the_raws() -> None:
     assert trace.choice[cheap].mean() > trace.choice[~cheap].mean() + 0.3
 
 
-def test_the_budget_is_met_where_costs_are_functions() -> None:
+def test_the_budget_is_met_with_cost_functions() -> None:
     raws = np.random.default_rng(3).uniform(1.0, 20.0, 5000).tolist()
     detector = mf.Detector(GAUSSIAN, FRAMES, 1 / 100, policy=mf.Budget(8.0))
     trace = mf.run(detector, drawn(GAUSSIAN, FRAMES, 1 / 100, 5000, 0), raws=raws)
     assert trace.cost.mean() == pytest.approx(8.0, rel=0.02)
     high = trace.choice == 1
-    assert np.mean(np.array(raws)[high]) < 0.8 * np.mean(raws)  # it waits for cheap ones
+    assert np.mean(np.array(raws)[high]) < 0.8 * np.mean(raws)  # it waits for cheap inputs
 
 
-def test_saving_with_costs_that_are_functions() -> None:
+def test_saving_with_cost_functions() -> None:
     table, raws = gaussian_table(FRAMES, 80), np.random.default_rng(1).uniform(0.5, 9.0, 80).tolist()
     detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), FRAMES)
     mf.run(detector, table[:40], raws=raws[:40])
@@ -792,9 +798,9 @@ def test_saving_with_costs_that_are_functions() -> None:
 
 
 @pytest.mark.parametrize("cost", [-1.0, 0.0, math.nan, "x"])
-def test_a_function_that_gives_no_cost_is_named_and_changes_nothing(cost) -> None:  # type: ignore[no-untyped-def]
-    ways = [LOW, mf.Fidelity("network", 1.0, lambda raw: raw)]
-    detector = detector_of(mf.Net(0.02), ways)
+def test_a_cost_function_that_returns_no_cost_is_named_and_changes_nothing(cost) -> None:  # type: ignore[no-untyped-def]
+    fidelities = [LOW, mf.Fidelity("network", 1.0, lambda raw: raw)]
+    detector = detector_of(mf.Net(0.02), fidelities)
     detector.update(0.1, detector.choose(3.0), raw=3.0)
     before = detector.to_bytes()
     for call in (lambda: detector.choose(cost), lambda: detector.update(0.2, "network", raw=cost)):
@@ -804,17 +810,17 @@ def test_a_function_that_gives_no_cost_is_named_and_changes_nothing(cost) -> Non
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
-def test_every_model_can_be_bought_readings_for(case: Case) -> None:
+def test_every_model_works_with_a_budget(case: Case) -> None:
     """Each gain under a budget, alone and in a fleet: the same choices, at a finite price."""
     rng = np.random.default_rng(0)
     table = np.array([[case.draw(rng), case.draw(rng)] for _ in range(3 if "family" in case.name else 20)])
     for gain in GAINS:
-        detector = mf.Detector(case.model(), WAYS, 1 / 40, policy=mf.Budget(8.0, gain=gain))
-        fleet = mf.Fleet(2, case.model(), WAYS, 1 / 40, policy=mf.Budget(16.0, gain=gain), threads=1)
+        detector = mf.Detector(case.model(), FIDELITIES, 1 / 40, policy=mf.Budget(8.0, gain=gain))
+        fleet = mf.Fleet(2, case.model(), FIDELITIES, 1 / 40, policy=mf.Budget(16.0, gain=gain), threads=1)
         assert fleet.policy.price == pytest.approx(detector.policy.price)
         for row in table:
             assert 0.0 < detector.policy.price < math.inf
-            chosen = WAYS.index(detector.choose())
+            chosen = FIDELITIES.index(detector.choose())
             assert fleet.choose().tolist() == [chosen, chosen]
             x = row[chosen] if np.ndim(row[chosen]) else float(row[chosen])
             step = detector.update(x)

@@ -1,4 +1,4 @@
-"""One meaning of a budget that streams share: a round is one reading of each stream, and per_tick is its cost."""
+"""A budget shared by streams: a round is one reading of each stream, and per_tick is its cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mfbocd.policy import SharedBudget
 from mfbocd.policy.shared import MOST_ROUNDS
 
 GAUSSIAN = mf.Gaussian(0, 9, 1)
-WAYS = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
+FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 40.0)]
 HAZARD = 1 / 40
-LIKE = mf.Detector(GAUSSIAN, WAYS, HAZARD)
+LIKE = mf.Detector(GAUSSIAN, FIDELITIES, HAZARD)
 
 
 def group(budget: mf.Budget, streams: int, **options: Any) -> SharedBudget:
@@ -30,7 +30,7 @@ def plain(budget: mf.Budget, streams: int) -> mf.Budget:
     return policy
 
 
-def learnt(shared: SharedBudget) -> dict[str, Any]:
+def price_state(shared: SharedBudget) -> dict[str, Any]:
     return {name: value for name, value in shared.state().items() if name not in ("spent", "readings", "streams")}
 
 
@@ -61,7 +61,7 @@ def test_a_round_is_one_reading_of_each_stream() -> None:
         assert (shared.spent, shared.readings) == (costs[0] + costs[1], 2)
         shared.record(costs[2])
         whole.record_cost((costs[0] + costs[1] + costs[2],))
-        assert learnt(shared) == whole.state()
+        assert price_state(shared) == whole.state()
         assert shared.price == whole.price
         assert (shared.spent, shared.readings) == (0.0, 0)
     assert whole.ticks == 200
@@ -69,37 +69,37 @@ def test_a_round_is_one_reading_of_each_stream() -> None:
 
 @pytest.mark.parametrize("rounds", [1, 2, 5, MOST_ROUNDS, MOST_ROUNDS + 7])
 def test_several_rounds_at_once_count_with_their_average(rounds: int) -> None:
-    """As many as MOST_ROUNDS of them: they were all decided at one price."""
+    """Up to MOST_ROUNDS of them: they were all decided at one price."""
     shared, whole = group(mf.Budget(24.0), 3), plain(mf.Budget(24.0), 3)
     cost = 30.0 * rounds
     shared.record(cost, readings=3 * rounds)
     for _ in range(min(rounds, MOST_ROUNDS)):
         whole.record_cost((30.0,))
-    assert learnt(shared) == whole.state()
+    assert price_state(shared) == whole.state()
     assert (shared.spent, shared.readings) == (0.0, 0)
 
 
-def test_what_is_left_of_several_rounds_begins_the_next() -> None:
+def test_the_rest_of_several_rounds_begins_the_next() -> None:
     shared, whole = group(mf.Budget(24.0), 3), plain(mf.Budget(24.0), 3)
     shared.record(2.0)
-    shared.record(30.0, readings=7)  # with the one before: 8 readings that cost 32, so 12 a round
+    shared.record(30.0, readings=7)  # with the one before: 8 readings that cost 32, so 12 per round
     whole.record_cost((12.0,))
     whole.record_cost((12.0,))
-    assert learnt(shared) == whole.state()
+    assert price_state(shared) == whole.state()
     assert (shared.spent, shared.readings) == (8.0, 2)
     shared.record(5.0)
     whole.record_cost((13.0,))
-    assert learnt(shared) == whole.state()
+    assert price_state(shared) == whole.state()
     shared.record(0.0, readings=0)
     assert (shared.spent, shared.readings) == (0.0, 0)
 
 
-def test_the_target_is_of_the_whole_group() -> None:
+def test_the_target_is_that_of_the_whole_group() -> None:
     assert group(mf.Budget(24.0), 3).target == 24.0
     assert group(mf.Budget(share=0.5), 3).target == 3 * 20.5
-    assert mf.Detector(GAUSSIAN, WAYS, policy=mf.Budget(share=0.5)).policy.target == 20.5
-    assert mf.Detector(GAUSSIAN, WAYS, policy=mf.Budget(7.0)).policy.target == 7.0
-    assert mf.Fleet(5, GAUSSIAN, WAYS, policy=mf.Budget(share=0.5)).policy.target == 5 * 20.5
+    assert mf.Detector(GAUSSIAN, FIDELITIES, policy=mf.Budget(share=0.5)).policy.target == 20.5
+    assert mf.Detector(GAUSSIAN, FIDELITIES, policy=mf.Budget(7.0)).policy.target == 7.0
+    assert mf.Fleet(5, GAUSSIAN, FIDELITIES, policy=mf.Budget(share=0.5)).policy.target == 5 * 20.5
     assert math.isnan(mf.Budget(7.0).target)
 
 
@@ -150,7 +150,7 @@ def test_fewer_streams_spend_what_they_can() -> None:
 # --- saving -------------------------------------------------------------------------------------------------------
 
 
-def test_a_saved_budget_goes_on_in_the_midst_of_a_round() -> None:
+def test_a_saved_budget_continues_in_the_middle_of_a_round() -> None:
     one = group(mf.Budget(24.0), 3)
     for cost in (40.0, 1.0, 1.0, 40.0):
         one.record(cost)
@@ -171,7 +171,7 @@ def test_a_saved_budget_of_another_number_of_streams() -> None:
             shared.record(90.0, readings=3)
     other.restore(one.state())
     direct.streams = 8
-    assert learnt(other) == learnt(direct)
+    assert price_state(other) == price_state(direct)
     assert other.streams == 8
 
 
@@ -189,7 +189,7 @@ def test_a_saved_budget_of_another_number_of_streams() -> None:
     ],
     ids=str,
 )
-def test_a_state_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
+def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
     shared = group(mf.Budget(24.0), 3)
     shared.record(90.0, readings=3)
     before = shared.state()
@@ -220,22 +220,22 @@ def test_a_cap_needs_streams_that_choose_together() -> None:
     assert fleet.to_bytes() == before
 
 
-def test_only_a_budget_can_be_shared_so() -> None:
+def test_only_a_budget_can_be_shared() -> None:
     with pytest.raises(TypeError, match="must be a Budget, not Net"):
         group(mf.Net(0.1), 3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at least 3"):
         group(mf.Budget(2.0), 3)
     with pytest.raises(ValueError, match="share_policy=False contradicts"):
-        mf.Fleet(3, GAUSSIAN, WAYS, policy=group(mf.Budget(24.0), 3), share_policy=False)
+        mf.Fleet(3, GAUSSIAN, FIDELITIES, policy=group(mf.Budget(24.0), 3), share_policy=False)
 
 
 # --- the same total in a fleet, stream by stream, and in rounds ---------------------------------------------------
 
 
-def test_a_fleet_updated_whole_decides_and_learns_as_one_budget() -> None:
+def test_a_fleet_updated_as_a_whole_decides_and_learns_as_one_budget() -> None:
     """Bit for bit `Budget.pick` and `record_cost` for all streams."""
     n = 4
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, HAZARD, policy=mf.Budget(12.0 * n), threads=1)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(12.0 * n), threads=1)
     policy = plain(mf.Budget(12.0 * n), n)
     costs = np.tile([1.0, 40.0], (n, 1))
     seen = set()
@@ -250,7 +250,7 @@ def test_a_fleet_updated_whole_decides_and_learns_as_one_budget() -> None:
 
 
 def whole(n: int, budget: mf.Budget, data: np.ndarray) -> float:
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, HAZARD, policy=budget, threads=1)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=budget, threads=1)
     for readings in data:
         choice = fleet.choose()
         fleet.update(readings[np.arange(n), choice], choice)
@@ -258,8 +258,8 @@ def whole(n: int, budget: mf.Budget, data: np.ndarray) -> float:
 
 
 def one_by_one(n: int, budget: mf.Budget, data: np.ndarray) -> float:
-    """Streams that choose ahead of one another, each when its last reading has come."""
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, HAZARD, policy=budget, threads=1)
+    """Streams that choose at different times, each when its last reading has arrived."""
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=budget, threads=1)
     chosen = fleet.choose()
     for readings in data:
         for i in np.random.default_rng(len(readings)).permutation(n).tolist():
@@ -270,7 +270,7 @@ def one_by_one(n: int, budget: mf.Budget, data: np.ndarray) -> float:
 
 def unequal_parts(n: int, budget: mf.Budget, data: np.ndarray) -> float:
     """Some streams now, the others later; together one reading of each per row."""
-    fleet = mf.Fleet(n, GAUSSIAN, WAYS, HAZARD, policy=budget, threads=1)
+    fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=budget, threads=1)
     for readings in data:
         for some in (np.arange(1), np.arange(1, n)):
             choice = fleet.choose(streams=some)
@@ -281,9 +281,9 @@ def unequal_parts(n: int, budget: mf.Budget, data: np.ndarray) -> float:
 def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
     """Detectors that only know the price of a batch of four rounds, as on a cluster."""
     shared = group(budget, n)
-    streams = [mf.Detector(GAUSSIAN, WAYS, HAZARD, policy=mf.Always(), seed=i) for i in range(n)]
+    streams = [mf.Detector(GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Always(), seed=i) for i in range(n)]
     for start in range(0, len(data), 4):
-        price, spent, readings = mf.Net(shared.price).bind(WAYS), 0.0, 0
+        price, spent, readings = mf.Net(shared.price).bind(FIDELITIES), 0.0, 0
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
                 way = price.choose(detector._filter, i)
@@ -320,9 +320,9 @@ def test_the_same_configuration_spends_the_same_total_everywhere(
 
 
 def test_several_fleets_share_one_budget() -> None:
-    """Its number of streams is the caller's to set; what each fleet's streams pay counts for all."""
+    """The caller sets the number of streams; the spend of each fleet counts for all."""
     shared = group(mf.Budget(50.0), 5)
-    left, right = (mf.Fleet(n, GAUSSIAN, WAYS, HAZARD, policy=shared, threads=1, names=names) for n, names in
+    left, right = (mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=shared, threads=1, names=names) for n, names in
                    ((2, ["a", "b"]), (3, ["c", "d", "e"])))  # fmt: skip
     alone = plain(mf.Budget(50.0), 5)
     for readings in tables(5, 50):
@@ -336,13 +336,13 @@ def test_several_fleets_share_one_budget() -> None:
             assert choice.tolist() == decision.choice.tolist() == nets.argmax(axis=1).tolist()
             paid += float(fleet.update(readings[part][np.arange(len(fleet)), choice], choice).cost.sum())
         alone.record_cost((paid,))
-        assert learnt(shared) == alone.state()
+        assert price_state(shared) == alone.state()
     left.add("f")
     assert shared.streams == 5
 
 
 def test_a_stream_that_comes_or_goes_changes_the_round() -> None:
-    fleet = mf.Fleet(2, GAUSSIAN, WAYS, HAZARD, policy=mf.Budget(share=0.5))
+    fleet = mf.Fleet(2, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(share=0.5))
     assert fleet.policy.target == 2 * 20.5
     fleet.add("c")
     assert fleet.policy.target == 3 * 20.5
@@ -354,7 +354,7 @@ def test_a_stream_that_comes_or_goes_changes_the_round() -> None:
     assert fleet.policy.ticks == 2
     fleet.remove("c")
     assert len(fleet) == 0
-    fixed = mf.Fleet(2, GAUSSIAN, WAYS, HAZARD, policy=mf.Budget(2.5))
+    fixed = mf.Fleet(2, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(2.5))
     with pytest.raises(ValueError, match=r"Budget\.per_tick must be at least 3"):
         fixed.add("c")
     assert fixed.names == ["0", "1"]

@@ -90,7 +90,7 @@ def served(command: str, folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
+def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
     needed("curl")
     port = str(free_port())
     before, seen = "", []
@@ -119,7 +119,7 @@ def test_the_service_can_be_followed_on_its_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md"])
-def test_commands_print_what_the_page_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_the_output_of_the_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.setenv("PATH", ENV["PATH"])
     port = str(free_port())

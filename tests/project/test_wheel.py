@@ -25,11 +25,11 @@ def built(kind: str, folder: Path) -> list[Path]:
     return list(folder.iterdir())
 
 
-def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+def test_the_wheel_contains_every_file_of_the_package(tmp_path: Path) -> None:
     (wheel,) = built("wheel", tmp_path)
     with zipfile.ZipFile(wheel) as packed:
-        held = set(packed.namelist())
-        (entry,) = (name for name in held if name.endswith(".dist-info/entry_points.txt"))
+        packaged = set(packed.namelist())
+        (entry,) = (name for name in packaged if name.endswith(".dist-info/entry_points.txt"))
         assert "mfbocd = mfbocd.cli:main" in packed.read(entry).decode()
     source = ROOT / "src"
     there = {
@@ -37,19 +37,19 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
         for path in (source / "mfbocd").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {name for name in held if ".dist-info/" not in name} == there
-    assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= held
-    assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in held)
-    assert not [name for name in held if name.startswith(("paper/", "tests/", "benchmarks/"))]
+    assert {name for name in packaged if ".dist-info/" not in name} == there
+    assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= packaged
+    assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in packaged)
+    assert not [name for name in packaged if name.startswith(("paper/", "tests/", "benchmarks/"))]
 
 
-def test_the_sdist_holds_every_tracked_file(tmp_path: Path) -> None:
+def test_the_sdist_contains_every_tracked_file(tmp_path: Path) -> None:
     if (ROOT / "PKG-INFO").exists():
         pytest.skip("this is an unpacked sdist: there is no list of tracked files to compare with")
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     (sdist,) = built("sdist", tmp_path)
     with tarfile.open(sdist) as packed:
-        held = {name.partition("/")[2] for name in packed.getnames()}
+        packaged = {name.partition("/")[2] for name in packed.getnames()}
     tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
-    assert tracked - held == set()
-    assert {"paper/__main__.py", "paper/targets/frontier.py", "docs/paper.md"} <= held
+    assert tracked - packaged == set()
+    assert {"paper/__main__.py", "paper/targets/frontier.py", "docs/paper.md"} <= packaged

@@ -17,7 +17,7 @@ from ..detector.detector import Detector
 from ..detector.step import Step, reading
 from .config import Config, model_kinds
 
-WAYS = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
+FIDELITIES = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
 NEEDED: dict[str, dict[str, Any]] = {
     "binomial": {"trials": 10},
     "categorical": {"alpha": [1.0, 1.0, 1.0]},
@@ -44,7 +44,7 @@ def example(kind: str) -> Config:
     """
     if kind not in model_kinds():
         raise ValueError(f"{kind!r} is none of {', '.join(sorted(model_kinds()))}")
-    return Config.parse({"model": {"kind": kind, **NEEDED.get(kind, {})}, "fidelity": WAYS})
+    return Config.parse({"model": {"kind": kind, **NEEDED.get(kind, {})}, "fidelity": FIDELITIES})
 
 
 class Rehearsal(NamedTuple):
