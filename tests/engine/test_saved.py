@@ -228,7 +228,7 @@ def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
 
 def test_detectors_made_alike_share_what_no_tick_changes() -> None:
     def make(policy: mf.Policy, hazard: float = 0.02) -> mf.Detector:
-        detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, hazard, policy=policy, prune=mf.Resample(20))
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
         for x in np.random.default_rng(4).normal(size=30).tolist():
             detector.update(x, detector.choose())
         return detector
@@ -246,6 +246,6 @@ def test_detectors_made_alike_share_what_no_tick_changes() -> None:
         assert steps == [detector.update(x, detector.choose()) for x in (0.4, 3.0, 3.1)]
         assert steps == [other.update(x, other.choose()) for x in (0.4, 3.0, 3.1)]
         assert one.to_bytes() == other.to_bytes() == detector.to_bytes()
-    guarded = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, shadow=5).to_bytes()
+    guarded = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, shadow=5).to_bytes()
     one, other = maker(guarded), maker(guarded)
     assert one.shadow["low"] is not other.shadow["low"]

@@ -608,7 +608,7 @@ WEIGHING = {name: policy for name, policy in POLICIES.items() if policy().gain i
 
 @pytest.mark.parametrize("policy", WEIGHING.values(), ids=WEIGHING)
 def test_the_pick_of_one_is_that_of_many(policy: Callable[[], mf.Policy]) -> None:
-    detector = mf.Detector(mf.Gaussian(0, 9, 1), WAYS, policy=policy())
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=policy())
     bound = detector.policy
     rng = np.random.default_rng(3)
     seen = set()

@@ -20,12 +20,12 @@ LIKE = mf.Detector(GAUSSIAN, FIDELITIES, HAZARD)
 
 
 def group(budget: mf.Budget, streams: int, **options: Any) -> SharedBudget:
-    return SharedBudget(budget, WAYS, LIKE._filter, streams, **options)
+    return SharedBudget(budget, FIDELITIES, LIKE._filter, streams, **options)
 
 
 def plain(budget: mf.Budget, streams: int) -> mf.Budget:
     """The budget of so many streams, as it learns from the cost of whole rounds."""
-    policy = budget.bind(WAYS, streams)
+    policy = budget.bind(FIDELITIES, streams)
     policy.initialize(LIKE._filter)
     return policy
 
@@ -212,7 +212,7 @@ def test_a_cap_needs_streams_that_choose_together() -> None:
     for readings in (1, 2, 4, 6):
         with pytest.raises(ValueError, match=r"Budget\.cap needs a reading of all 3 streams in every call"):
             shared.record(30.0, readings=readings)
-    fleet = mf.Fleet(3, GAUSSIAN, WAYS, HAZARD, policy=capped)
+    fleet = mf.Fleet(3, GAUSSIAN, FIDELITIES, HAZARD, policy=capped)
     fleet.update([0.1, 0.2, 0.3], "low")
     before = fleet.to_bytes()
     with pytest.raises(ValueError, match=r"Budget\.cap needs a reading of all 3 streams"):
@@ -287,7 +287,7 @@ def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
                 way = price.choose(detector._filter, i)
-                spent += detector.update(float(row[i, way]), WAYS[way]).cost
+                spent += detector.update(float(row[i, way]), FIDELITIES[way]).cost
                 readings += 1
         shared.record(spent, readings)
     return sum(detector.spent for detector in streams)
