@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..io.config import Config
 from ..policy import SharedBudget
-from .choice import group_budget
+from .budgets import group_budget
 from .errors import DamagedError, NotReadyError, OwnedElsewhere, RequestError, UnavailableError, not_found
 from .fleets import FleetPool, StreamFleet, parse_stored
 from .records import GroupRow, StreamRow

@@ -12,7 +12,7 @@ from typing import Any
 from ..io.config import Config, ConfigError
 from ..io.config.size import DEPTH, cost, depth
 from ..io.warm import rehearse
-from .choice import budget_of, group_budget
+from .budgets import budget_of, group_budget
 from .engine import Engine
 from .errors import DamagedError, RequestError, not_found
 from .fleets import StreamFleet

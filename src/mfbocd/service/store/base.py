@@ -1,9 +1,9 @@
-"""The interface of a store, and the SQL that both databases share. Values are always passed as parameters."""
+"""The interface of a store, and the statements that both databases share. Values are always passed as parameters."""
 
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -13,23 +13,7 @@ from zlib import crc32
 
 from ..errors import UnavailableError
 from ..records import Event, GroupRow, StreamRow, Token
-
-_COLUMNS = (
-    "id, name, config, observers, budget, created, group_id, "
-    "tick, spent, alarms, alarmed, last_alarm, last, next, updated"
-)
-SELECT_STREAM = f"SELECT {_COLUMNS}, state FROM streams"
-SELECT_GROUP = "SELECT id, name, config, created, version, state FROM stream_groups"
-SELECT_EVENT = "SELECT stream, tick, at, alarm, step, seq FROM events"
-
-SORTS = {
-    "alarm": "alarmed IS NULL, alarmed DESC, name, id",
-    "name": "name, id",
-    "updated": "updated DESC, id",
-    "spent": "spent DESC, id",
-    "created": "created, id",
-}
-"""The ORDER BY clause of each order in which streams can be listed."""
+from .reader import COLUMNS, StoreReader
 
 PROBE_BYTES = 262_144
 """Size of what `Store.probe` writes. It is random, because a database may compress other data."""
@@ -93,7 +77,7 @@ class Ownership(NamedTuple):
     """Parameters of `condition`."""
 
 
-class Store(ABC):
+class Store(StoreReader):
     """A database of streams, groups, events and tokens.
 
     `transaction` is used by one thread at a time, `cursor` by any number. Both raise `UnavailableError` if the
@@ -110,10 +94,6 @@ class Store(ABC):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
         """A cursor in a transaction, which is durable on disk when the block ends."""
-
-    @abstractmethod
-    def cursor(self) -> AbstractContextManager[Any]:
-        """A cursor that reads committed data."""
 
     @abstractmethod
     def close(self) -> None:
@@ -143,16 +123,8 @@ class Store(ABC):
 
     # --- differences between the databases -----------------------------------------------------------------------
 
-    def _sql(self, sql: str) -> str:
-        """SQL with the parameter marks of this database; it is given with ``?``."""
-        return sql
-
     def _ownership(self) -> Ownership:
         return Ownership()
-
-    def _only_settled(self) -> str:
-        """A condition that excludes events which an event of an uncommitted transaction may still precede."""
-        return ""
 
     @abstractmethod
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
@@ -169,17 +141,6 @@ class Store(ABC):
     @abstractmethod
     def _delete_events(self, cursor: Any, stream: str) -> None:
         """Delete all events of a stream."""
-
-    @abstractmethod
-    def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
-        """A query for one event, and its parameters."""
-
-    @abstractmethod
-    def _events_query(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
-        """A query for the events of a stream after a tick, and its parameters.
-
-        It is a single statement, so that its result is consistent.
-        """
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -260,7 +221,7 @@ class Store(ABC):
         """Insert a stream, with its past events."""
         with self.transaction() as cursor:
             cursor.execute(
-                self._sql(f"INSERT INTO streams ({_COLUMNS}, state) VALUES ({', '.join('?' * 16)})"),
+                self._sql(f"INSERT INTO streams ({COLUMNS}, state) VALUES ({', '.join('?' * 16)})"),
                 (
                     *(row.id, row.name, row.config, row.observers, row.budget, row.created, row.group, row.tick),
                     *(row.spent, row.alarms, row.alarmed, row.last_alarm, row.last, row.next, row.updated, row.state),
@@ -315,102 +276,6 @@ class Store(ABC):
         """Why the store will soon be full, where that can be predicted; otherwise empty."""
         return ""
 
-    # --- reading -------------------------------------------------------------------------------------------------
-
-    def stream(self, stream: str) -> StreamRow | None:
-        """A stream as it is stored, whichever worker owns it."""
-        with self.cursor() as cursor:
-            found = cursor.execute(self._sql(f"{SELECT_STREAM} WHERE id = ?"), (stream,)).fetchone()
-        return None if found is None else stream_row(found)
-
-    def streams(
-        self, search: str = "", sort: str = "created", limit: int = 100, offset: int = 0, group: str | None = None
-    ) -> tuple[list[StreamRow], int]:
-        """A page of streams without their states, and the number of all that match.
-
-        Parameters
-        ----------
-        search : str
-            Part of a name or an id, in any case.
-        sort : str
-            A key of `SORTS`.
-        limit, offset : int
-            The page.
-        group : str, optional
-            Only streams of this group.
-        """
-        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").lower()
-        like = f"%{escaped}%"
-        where = "WHERE (lower(name) LIKE ? ESCAPE '\\' OR lower(id) LIKE ? ESCAPE '\\')"
-        values: tuple[Any, ...] = (like, like)
-        if group is not None:
-            where, values = f"{where} AND group_id = ?", (*values, group)
-        with self.cursor() as cursor:
-            total = cursor.execute(self._sql(f"SELECT count(*) FROM streams {where}"), values).fetchone()[0]
-            rows = cursor.execute(
-                self._sql(f"SELECT {_COLUMNS} FROM streams {where} ORDER BY {SORTS[sort]} LIMIT ? OFFSET ?"),
-                (*values, limit, offset),
-            ).fetchall()
-        return [stream_row((*row, b"")) for row in rows], int(total)
-
-    def configs(self) -> list[str]:
-        """The distinct configurations of all streams and groups, as stored."""
-        with self.cursor() as cursor:
-            rows = cursor.execute("SELECT config FROM streams UNION SELECT config FROM stream_groups").fetchall()
-        return [str(row[0]) for row in rows]
-
-    def totals(self) -> dict[str, float]:
-        """Number of streams, and the ticks, spend and alarms of all streams together."""
-        with self.cursor() as cursor:
-            found = cursor.execute(
-                "SELECT count(*), coalesce(sum(tick), 0), coalesce(sum(spent), 0), coalesce(sum(alarms), 0) "
-                "FROM streams"
-            ).fetchone()
-        return dict(zip(("streams", "ticks", "spent", "alarms"), map(float, found), strict=True))
-
-    def group(self, group: str) -> GroupRow | None:
-        """A group as it is stored."""
-        with self.cursor() as cursor:
-            found = cursor.execute(self._sql(f"{SELECT_GROUP} WHERE id = ?"), (group,)).fetchone()
-        return None if found is None else GroupRow(*found)
-
-    def groups(self, limit: int = 1000) -> list[GroupRow]:
-        """Groups, ordered by id."""
-        with self.cursor() as cursor:
-            rows = cursor.execute(self._sql(f"{SELECT_GROUP} ORDER BY id LIMIT ?"), (limit,))
-            return [GroupRow(*row) for row in rows]
-
-    def group_size(self, group: str) -> int:
-        """Number of streams of a group."""
-        with self.cursor() as cursor:
-            found = cursor.execute(self._sql("SELECT count(*) FROM streams WHERE group_id = ?"), (group,)).fetchone()
-        return int(found[0])
-
-    def event(self, stream: str, tick: int) -> Event | None:
-        """The event of one tick of a stream."""
-        with self.cursor() as cursor:
-            found = cursor.execute(*self._event_query(stream, tick)).fetchone()
-        return None if found is None else Event(*found)
-
-    def events(self, stream: str, after: int, limit: int) -> list[Event]:
-        """Events of a stream after a tick, in order."""
-        with self.cursor() as cursor:
-            return [Event(*row) for row in cursor.execute(*self._events_query(stream, after, limit))]
-
-    def events_after(self, seq: int, limit: int) -> list[Event]:
-        """Events of all streams after a sequence number, in order."""
-        with self.cursor() as cursor:
-            rows = cursor.execute(
-                self._sql(f"{SELECT_EVENT} WHERE seq > ?{self._only_settled()} ORDER BY seq LIMIT ?"), (seq, limit)
-            )
-            return [Event(*row) for row in rows]
-
-    def last_seq(self) -> int:
-        """The sequence number of the latest event; 0 if there is none."""
-        with self.cursor() as cursor:
-            found = cursor.execute(f"SELECT max(seq) FROM events WHERE true{self._only_settled()}").fetchone()
-        return int(found[0] or 0)
-
     # --- tokens --------------------------------------------------------------------------------------------------
 
     def add_token(self, token: Token) -> None:
@@ -426,22 +291,6 @@ class Store(ABC):
         with self.transaction() as cursor:
             cursor.execute(self._sql("DELETE FROM tokens WHERE name = ?"), (name,))
             return bool(cursor.rowcount)
-
-    def tokens(self) -> list[Token]:
-        """All tokens, ordered by name."""
-        with self.cursor() as cursor:
-            rows = cursor.execute("SELECT name, hash, scope, created FROM tokens ORDER BY name")
-            return [Token(*row) for row in rows]
-
-
-def stream_row(values: Sequence[Any]) -> StreamRow:
-    """The row of `SELECT_STREAM`. A state that is not bytes becomes empty.
-
-    Such a row is damaged, which is reported when the state is used. It can still be listed and deleted.
-    """
-    state = bytes(values[-1]) if isinstance(values[-1], (bytes, memoryview)) else b""
-    fields: tuple[Any, ...] = (*values[:-1], state)
-    return StreamRow(*fields)
 
 
 def is_due(stream: str, before: int, tick: int, interval: int, stagger: int = 1) -> bool:

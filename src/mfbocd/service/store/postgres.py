@@ -12,7 +12,8 @@ from typing import Any
 
 from ..errors import RequestError, UnavailableError
 from ..records import Event, GroupRow
-from .base import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, Changes, Loaded, Ownership, Store, stream_row
+from .base import Changes, Loaded, Ownership, Store
+from .reader import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, stream_row
 from .schema import upgrade_statements
 
 _UPGRADE_LOCK = 0x6D66626F6364  # advisory lock: one worker creates or migrates the tables

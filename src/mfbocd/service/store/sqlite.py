@@ -16,7 +16,8 @@ from typing import IO, Any
 from ..errors import RequestError, UnavailableError
 from ..records import Event, GroupRow
 from . import sqlite_events
-from .base import SELECT_GROUP, SELECT_STREAM, Changes, Loaded, Store, stream_row
+from .base import Changes, Loaded, Store
+from .reader import SELECT_GROUP, SELECT_STREAM, stream_row
 from .schema import upgrade_statements
 
 MIN_FREE_BYTES = 4 * 2**20

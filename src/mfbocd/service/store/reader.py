@@ -1,0 +1,164 @@
+"""Reading a store: the queries that both databases share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ..records import Event, GroupRow, StreamRow, Token
+
+COLUMNS = (
+    "id, name, config, observers, budget, created, group_id, "
+    "tick, spent, alarms, alarmed, last_alarm, last, next, updated"
+)
+SELECT_STREAM = f"SELECT {COLUMNS}, state FROM streams"
+SELECT_GROUP = "SELECT id, name, config, created, version, state FROM stream_groups"
+SELECT_EVENT = "SELECT stream, tick, at, alarm, step, seq FROM events"
+
+SORTS = {
+    "alarm": "alarmed IS NULL, alarmed DESC, name, id",
+    "name": "name, id",
+    "updated": "updated DESC, id",
+    "spent": "spent DESC, id",
+    "created": "created, id",
+}
+"""The ORDER BY clause of each order in which streams can be listed."""
+
+
+class StoreReader(ABC):
+    """Reads streams, groups, events and tokens as they are committed, whichever worker owns them."""
+
+    @abstractmethod
+    def cursor(self) -> AbstractContextManager[Any]:
+        """A cursor that reads committed data."""
+
+    def _sql(self, sql: str) -> str:
+        """SQL with the parameter marks of this database; it is given with ``?``."""
+        return sql
+
+    def _only_settled(self) -> str:
+        """A condition that excludes events which an event of an uncommitted transaction may still precede."""
+        return ""
+
+    @abstractmethod
+    def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
+        """A query for one event, and its parameters."""
+
+    @abstractmethod
+    def _events_query(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        """A query for the events of a stream after a tick, and its parameters.
+
+        It is a single statement, so that its result is consistent.
+        """
+
+    def stream(self, stream: str) -> StreamRow | None:
+        """A stream as it is stored, whichever worker owns it."""
+        with self.cursor() as cursor:
+            found = cursor.execute(self._sql(f"{SELECT_STREAM} WHERE id = ?"), (stream,)).fetchone()
+        return None if found is None else stream_row(found)
+
+    def streams(
+        self, search: str = "", sort: str = "created", limit: int = 100, offset: int = 0, group: str | None = None
+    ) -> tuple[list[StreamRow], int]:
+        """A page of streams without their states, and the number of all that match.
+
+        Parameters
+        ----------
+        search : str
+            Part of a name or an id, in any case.
+        sort : str
+            A key of `SORTS`.
+        limit, offset : int
+            The page.
+        group : str, optional
+            Only streams of this group.
+        """
+        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").lower()
+        like = f"%{escaped}%"
+        where = "WHERE (lower(name) LIKE ? ESCAPE '\\' OR lower(id) LIKE ? ESCAPE '\\')"
+        values: tuple[Any, ...] = (like, like)
+        if group is not None:
+            where, values = f"{where} AND group_id = ?", (*values, group)
+        with self.cursor() as cursor:
+            total = cursor.execute(self._sql(f"SELECT count(*) FROM streams {where}"), values).fetchone()[0]
+            rows = cursor.execute(
+                self._sql(f"SELECT {COLUMNS} FROM streams {where} ORDER BY {SORTS[sort]} LIMIT ? OFFSET ?"),
+                (*values, limit, offset),
+            ).fetchall()
+        return [stream_row((*row, b"")) for row in rows], int(total)
+
+    def configs(self) -> list[str]:
+        """The distinct configurations of all streams and groups, as stored."""
+        with self.cursor() as cursor:
+            rows = cursor.execute("SELECT config FROM streams UNION SELECT config FROM stream_groups").fetchall()
+        return [str(row[0]) for row in rows]
+
+    def totals(self) -> dict[str, float]:
+        """Number of streams, and the ticks, spend and alarms of all streams together."""
+        with self.cursor() as cursor:
+            found = cursor.execute(
+                "SELECT count(*), coalesce(sum(tick), 0), coalesce(sum(spent), 0), coalesce(sum(alarms), 0) "
+                "FROM streams"
+            ).fetchone()
+        return dict(zip(("streams", "ticks", "spent", "alarms"), map(float, found), strict=True))
+
+    def group(self, group: str) -> GroupRow | None:
+        """A group as it is stored."""
+        with self.cursor() as cursor:
+            found = cursor.execute(self._sql(f"{SELECT_GROUP} WHERE id = ?"), (group,)).fetchone()
+        return None if found is None else GroupRow(*found)
+
+    def groups(self, limit: int = 1000) -> list[GroupRow]:
+        """Groups, ordered by id."""
+        with self.cursor() as cursor:
+            rows = cursor.execute(self._sql(f"{SELECT_GROUP} ORDER BY id LIMIT ?"), (limit,))
+            return [GroupRow(*row) for row in rows]
+
+    def group_size(self, group: str) -> int:
+        """Number of streams of a group."""
+        with self.cursor() as cursor:
+            found = cursor.execute(self._sql("SELECT count(*) FROM streams WHERE group_id = ?"), (group,)).fetchone()
+        return int(found[0])
+
+    def event(self, stream: str, tick: int) -> Event | None:
+        """The event of one tick of a stream."""
+        with self.cursor() as cursor:
+            found = cursor.execute(*self._event_query(stream, tick)).fetchone()
+        return None if found is None else Event(*found)
+
+    def events(self, stream: str, after: int, limit: int) -> list[Event]:
+        """Events of a stream after a tick, in order."""
+        with self.cursor() as cursor:
+            return [Event(*row) for row in cursor.execute(*self._events_query(stream, after, limit))]
+
+    def events_after(self, seq: int, limit: int) -> list[Event]:
+        """Events of all streams after a sequence number, in order."""
+        with self.cursor() as cursor:
+            rows = cursor.execute(
+                self._sql(f"{SELECT_EVENT} WHERE seq > ?{self._only_settled()} ORDER BY seq LIMIT ?"), (seq, limit)
+            )
+            return [Event(*row) for row in rows]
+
+    def last_seq(self) -> int:
+        """The sequence number of the latest event; 0 if there is none."""
+        with self.cursor() as cursor:
+            found = cursor.execute(f"SELECT max(seq) FROM events WHERE true{self._only_settled()}").fetchone()
+        return int(found[0] or 0)
+
+    def tokens(self) -> list[Token]:
+        """All tokens, ordered by name."""
+        with self.cursor() as cursor:
+            rows = cursor.execute("SELECT name, hash, scope, created FROM tokens ORDER BY name")
+            return [Token(*row) for row in rows]
+
+
+def stream_row(values: Sequence[Any]) -> StreamRow:
+    """The row of `SELECT_STREAM`. A state that is not bytes becomes empty.
+
+    Such a row is damaged, which is reported when the state is used. It can still be listed and deleted.
+    """
+    state = bytes(values[-1]) if isinstance(values[-1], (bytes, memoryview)) else b""
+    fields: tuple[Any, ...] = (*values[:-1], state)
+    return StreamRow(*fields)
