@@ -103,6 +103,17 @@ def test_the_target_is_that_of_the_whole_group() -> None:
     assert math.isnan(mf.Budget(7.0).target)
 
 
+def test_a_whole_fleet_is_bought_one_expensive_reading_and_some_streams_decide_for_themselves() -> None:
+    """The cost of all streams is known only at the start of a round; else each takes the largest net gain."""
+    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 1e4)]
+    shared = SharedBudget(mf.Budget(share=0.001), ways, LIKE._filter, 3)
+    gains, costs = np.array([[0.0, 1e6], [0.0, 3e6], [0.0, 2e6]]), np.tile([1.0, 1e4], (3, 1))
+    assert shared.pick(gains, costs, np.zeros(3)).tolist() == [0, 1, 0]
+    assert shared.pick(gains[:2], costs[:2], np.zeros(2)).tolist() == [1, 1]
+    shared.record(1.0)
+    assert shared.pick(gains, costs, np.zeros(3)).tolist() == [1, 1, 1]
+
+
 # --- the number of streams ----------------------------------------------------------------------------------------
 
 
