@@ -201,6 +201,17 @@ def test_a_stream_of_a_family_without_kernels_is_a_detector(
     follow(case, prune, policy, missing, False, seed, 3, actions)
 
 
+def test_what_a_policy_has_learnt_moves_with_its_stream() -> None:
+    """Also where it is more than numbers: a cap remembers what the last ticks cost."""
+    ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    fleet = mf.Fleet(3, mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(3.0, cap=(14.0, 4)), share_policy=False)
+    fleet.update([0.1, 0.2, 0.3], ["low", "low", "high"])
+    last = fleet.to_bytes("2")
+    fleet.remove("0")
+    assert fleet.names == ["2", "1"]
+    assert fleet.to_bytes("2") == last
+
+
 def test_many_streams_and_long_ones() -> None:
     """Memory for streams and hypotheses doubles several times, and is given back."""
     rng = np.random.default_rng(3)
