@@ -135,7 +135,8 @@ def reading(rng: Random, config: Settings, tick: int) -> float | None:
 
 def expected_choice(detector: Detector, price: float | None) -> dict[str, Any]:
     """The choice for the next tick, from the detector alone; at the price of a group if there is one."""
-    policy, gain = detector.policy, detector._gain
+    policy = detector.policy
+    gain = policy.gain if len(detector.fidelities) > 1 else None
     gains = [] if gain is None else expected_gains(detector._filter, policy.zeta, gain).tolist()
     chosen = detector.choose()
     if price is not None and gains:
