@@ -1,4 +1,4 @@
-"""What a Spark worker does with rows, without Spark: plain functions on rows and records."""
+"""The Spark worker without Spark: plain functions on rows and records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
 def run(
     job: Job, tables: dict[str, list[list[float]]], keys: list[str], partitions: int, start: dict[str, bytes]
 ) -> tuple[dict[str, list[OutputRow]], dict[str, bytes]]:
-    """Three micro-batches; each partition has a worker of its own, and a micro-batch has a price if it is shared."""
+    """Three micro-batches; each partition has its own worker, and a micro-batch has a price if it is shared."""
     workers = [Worker(job) for _ in range(partitions)]
     records = dict(start)
     results: dict[str, list[OutputRow]] = {key: [] for key in keys}
@@ -81,7 +81,7 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
     tables = streams(20, 25, seed=seed)
     keys = list(tables)
     start = {}
-    for key in keys[::4]:  # detectors that came from elsewhere, each with a seed and a past of its own
+    for key in keys[::4]:  # detectors from elsewhere, each with its own seed and history
         detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=len(start) + 50)
         for raw in tables[key][:7]:
             detector.step(raw)
@@ -330,7 +330,7 @@ def test_an_invalid_reading_is_reported_per_row_with_and_without_a_cache(tmp_pat
     again, _ = cached.process("s", rows, None)
     assert again == results
     paid = [raw for _, raw in asked]
-    assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # what is a reading was kept
+    assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # valid readings were cached
 
 
 # --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
@@ -345,7 +345,7 @@ def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:
 
 
 def test_a_value_missing_in_the_bytes_is_not_taken_from_another_stream() -> None:
-    """As if the budget had not known its debt."""
+    """The saved state of the budget has no debt."""
     fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
     detector = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))
     for x in (0.1, 5.0, 5.1):

@@ -1,4 +1,4 @@
-"""The page, as text and in a real browser."""
+"""The report page, as text and in a real browser."""
 
 from __future__ import annotations
 

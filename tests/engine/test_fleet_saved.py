@@ -39,7 +39,7 @@ def test_what_another_fleet_would_have_made_is_refused_by_name() -> None:
     assert len(fleet) == 2
     sharing = mf.Fleet(1, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05)
     before = sharing.policy.state()
-    sharing.insert(mf.Detector(**(good | others["policy"])))  # its policy is left out
+    sharing.insert(mf.Detector(**(good | others["policy"])))  # its policy is dropped
     assert sharing.policy.state() == before
 
 

@@ -157,7 +157,7 @@ def test_clips_go_through_two_trained_networks_to_the_table(tmp_path):
             "|"
         )
         assert min(float(cells[4]), float(cells[5])) > 0.8  # AUC: both networks detect the damage
-        # 2 * 640 * 4 and 2 * (640 * 128 + 128 * 128 + 128 * 8) multiply-adds a window, 2 flops each, 200 ticks
+        # 2 * 640 * 4 and 2 * (640 * 128 + 128 * 128 + 128 * 8) multiply-adds per window, 2 flops each, 200 ticks
         ticks = 200 * 2 * (1 + (RATE - FFT) // HOP - 4) / 1e6
         assert known[machine, "LF", "Ops (million)"].value == pytest.approx(ticks * 5120)
         assert known[machine, "HF", "Ops (million)"].value == pytest.approx(ticks * 198_656)

@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Pa
     for name in names:
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
         assert (one / name).read_bytes() != (three / name).read_bytes(), name
-    # finished parts are read, not made: one that is spoilt shows
+    # finished parts are loaded, not computed: a modified one shows
     part = one / ".parts" / "as-published-5.json"
     part.write_text(part.read_text().replace('"MSE": 0.', '"MSE": 9.', 1))
     again = paper(*command, "--seed", "5", "--out", "one", cwd=tmp_path)

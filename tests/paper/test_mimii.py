@@ -1,4 +1,4 @@
-"""Machine sounds: the ToyCar protocol against naive twins, and the words of the page."""
+"""Machine sounds: the ToyCar protocol against naive twins, and the text of the page."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ def test_fidelities_refuse_a_low_fidelity_that_never_agrees():
 
 
 def made_up(shift, trials=50, published=0):
-    """A machine whose information run errs by `shift` more than random choice."""
+    """A machine on which the information rule errs by `shift` more than random choice."""
     rng = np.random.default_rng(1)
     base = 1.0 + 0.1 * rng.random(trials)
     noise = 0.01 * rng.standard_normal(trials)
