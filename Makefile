@@ -64,7 +64,7 @@ check-minimum: ## the fast tests with the oldest numpy, numba and click that pyp
 	$(MAKE) VENV=.venv-minimum check
 
 $(VENV)/.minimum: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet -e ".[test,lint]" "numpy==1.26.*" "numba==0.60.*" "click==8.1.*"
+	$(BIN)/pip install --quiet -e ".[test]" numpy==1.26.4 numba==0.60.0 click==8.1.8
 	@touch $@ $(VENV)/.test
 
 test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests

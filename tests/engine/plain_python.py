@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import mfbocd as mf
-from mfbocd.fleet.together import Mover, Seat
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
@@ -47,11 +46,10 @@ def results() -> dict[str, Any]:
             "fleet": np.asarray(step.mean).tolist(),
             "evidence": detector.log_evidence,
         }
-    seats = [Seat(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.1, prune=mf.TopK(4))) for _ in range(2)]
-    full = seats[0].detector.fidelities[0]
-    moved = Mover(least=0.01, rows=4).move(seats, [-0.5, 0.7], [full, full])
-    assert [m.saved for m in moved] == [seat.detector.to_bytes() for seat in seats]
-    out["together"] = [m.likely for m in moved]
+    fleet = mf.Fleet(2, mf.Gaussian(0, 9, 1), hazard=0.1, prune=mf.TopK(4))
+    fleet.update([-0.5, 0.7])
+    assert fleet.to_bytes_each() == [fleet.extract(i).to_bytes() for i in range(2)]
+    out["likely"] = fleet.likely(0.01, 4)
     return out
 
 

@@ -76,6 +76,7 @@ def test_fleets_in_several_threads_at_once() -> None:
 def test_fidelities_by_name_by_object_and_a_stream() -> None:
     def names(fidelity) -> list[str]:  # type: ignore[no-untyped-def]
         fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES, policy=mf.Always())
+        fleet.choose()
         return [FIDELITIES[j].name for j in fleet.update([0.0, 1.0, 2.0], fidelity).choice]
 
     assert names("low") == ["low"] * 3
@@ -110,7 +111,7 @@ def test_missing_readings() -> None:
 )
 def test_bad_input_is_named_and_changes_nothing(x, fidelity, message: str) -> None:  # type: ignore[no-untyped-def]
     fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES)
-    fleet.update([0.0, 0.1, 0.2])
+    fleet.update([0.0, 0.1, 0.2], "low")
     before = [fleet.extract(i).to_bytes() for i in range(3)]
     with pytest.raises((ValueError, TypeError)) as error:
         fleet.update(x, fidelity)

@@ -63,7 +63,7 @@ def test_a_saved_fleet_goes_on(policy: str) -> None:
     fleet = mf.Fleet(3, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, policy=(POLICIES | CAPPED)[policy]())
     rng = np.random.default_rng(5)
     for _ in range(10):
-        fleet.update(rng.normal(size=3))
+        fleet.update(rng.normal(size=3), fleet.choose())
     other = mf.Fleet.from_bytes(fleet.to_bytes())
     for _ in range(10):
         x = rng.normal(size=3)
@@ -76,7 +76,7 @@ def test_a_saved_fleet_goes_on(policy: str) -> None:
 
 def test_damaged_bytes_of_a_fleet_are_refused() -> None:
     fleet = mf.Fleet(2, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, share_policy=False)
-    fleet.update([0.1, 0.2])
+    fleet.update([0.1, 0.2], "high")
     saved = fleet.to_bytes()
     for data in (saved[:-1], saved[:40], b"", saved[:-9] + bytes([saved[-9] ^ 1]) + saved[-8:]):
         with pytest.raises(ValueError, match=r"saved detector|begin with its mark"):

@@ -224,3 +224,28 @@ def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
     for bad in ({"eps": -1.0}, {"most": -1}, {"most": 2.5}, {"slack": 300}, {"slack": -1}):
         with pytest.raises((TypeError, ValueError), match="Pruning"):
             Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)
+
+
+def test_detectors_made_alike_share_what_no_tick_changes() -> None:
+    def make(policy: mf.Policy, hazard: float = 0.02) -> mf.Detector:
+        detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
+        for x in np.random.default_rng(4).normal(size=30).tolist():
+            detector.update(x, detector.choose())
+        return detector
+
+    maker = Loader(mf.Detector.from_bytes, most=3)
+    capped = make(mf.Budget(3.0, cap=(12.0, 5)))
+    for detector in (make(mf.Budget(share=0.3)), capped, make(mf.Net(0.01)), make(mf.Net(0.01), hazard=0.1)):
+        saved = detector.to_bytes()
+        one, other = maker(saved), maker(saved)
+        assert one.model is other.model
+        assert one._by_name is other._by_name
+        assert one.to_bytes() == other.to_bytes() == saved
+        steps = [one.update(x, one.choose()) for x in (0.4, 3.0, 3.1)]
+        assert other.to_bytes() == saved
+        assert steps == [detector.update(x, detector.choose()) for x in (0.4, 3.0, 3.1)]
+        assert steps == [other.update(x, other.choose()) for x in (0.4, 3.0, 3.1)]
+        assert one.to_bytes() == other.to_bytes() == detector.to_bytes()
+    guarded = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, shadow=5).to_bytes()
+    one, other = maker(guarded), maker(guarded)
+    assert one.shadow["low"] is not other.shadow["low"]

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mfbocd._kernels.told import crc_tables, gather, tell
+from mfbocd.fleet.together import Moved, Mover, Seat, kind_of
 
 import mfbocd as mf
 from mfbocd._kernels import layout
-from mfbocd._kernels.told import crc_tables, gather, tell
 from mfbocd.belief.filter import RunLength
 from mfbocd.belief.gains import expected_gains
 from mfbocd.belief.serialization import plain, seal
 from mfbocd.belief.state import table
 from mfbocd.detector.serialization import Loader
-from mfbocd.fleet.together import Moved, Mover, Seat, kind_of
 from mfbocd.policy import Policy, draw_uniform
 from mfbocd.policy.base import largest_net
 

@@ -362,6 +362,7 @@ def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
         raise
     for row in raws:
         if n > 1:
+            fleet.choose(row)
             costs.append(float(fleet.update([raw[2] for raw in row], raws=row).cost.sum()))
         else:
             costs.append(detector.step(row[0]).cost)

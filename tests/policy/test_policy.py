@@ -16,6 +16,7 @@ import mfbocd as mf
 from mfbocd.belief.gains import GAINS, expected_gains
 from mfbocd.policy import POLICIES as KINDS
 from mfbocd.policy import draw_uniform
+from mfbocd.policy.base import largest_net
 from mfbocd.policy.rules import rates
 
 from ..registry import ALL, Case
@@ -600,6 +601,27 @@ def test_the_rest_of_a_cap_goes_to_the_largest_gain() -> None:
     assert three.pick(gains, np.tile([1.0, 7.0, 40.0], (4, 1)), np.zeros(4)).tolist() == [0, 2, 0, 0]
     three.cap = (56.0, 1)
     assert three.pick(gains, np.tile([1.0, 7.0, 40.0], (4, 1)), np.zeros(4)).tolist() == [1, 2, 1, 0]
+
+
+WEIGHING = {name: policy for name, policy in POLICIES.items() if policy().gain is not None}
+
+
+@pytest.mark.parametrize("policy", WEIGHING.values(), ids=WEIGHING)
+def test_the_pick_of_one_is_that_of_many(policy: Callable[[], mf.Policy]) -> None:
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=policy())
+    bound = detector.policy
+    rng = np.random.default_rng(3)
+    seen = set()
+    for tick in range(200):
+        gains = rng.gamma(1.0, 0.05, size=2) * [0.3, 1.0]
+        many = bound.pick(gains[None], bound.cost[None], draw_uniform([7], tick))
+        assert bound.pick_one(gains.tolist(), 7, tick) == many[0]
+        seen.add(int(many[0]))
+    assert len(seen) > 1
+
+
+def test_of_equal_net_gains_the_first_is_picked() -> None:
+    assert largest_net([0.5, 0.5, 0.2], [2.0, 2.0, 0.0], 0.1) == 0
 
 
 # --- a fleet ----------------------------------------------------------------------------------------------------

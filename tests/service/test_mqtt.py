@@ -202,7 +202,8 @@ def test_a_bridge_that_fails_begins_again_and_shows_in_health(
         until(lambda: client.get("/healthz").json()["status"] == "ok", lambda: client.get("/healthz").text)
         broker.stop()
         until(
-            lambda: client.get("/healthz").json()["mqtt"] == "the broker is away", lambda: client.get("/healthz").text
+            lambda: client.get("/healthz").json()["mqtt"] == "the broker is not available",
+            lambda: client.get("/healthz").text,
         )
         answer = client.get("/healthz")
         assert (answer.status_code, answer.json()["status"]) == (200, "degraded")  # HTTP goes on

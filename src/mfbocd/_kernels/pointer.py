@@ -7,7 +7,6 @@ alive: take one only of an array that the caller of the kernel keeps.
 
 from __future__ import annotations
 
-import ctypes
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     def shift(base: Pointer, offset: int) -> Pointer:
         """The address of base[offset]."""
 
-    def pointer_to(address: int) -> Pointer:
-        """An address that was told as a number."""
-
 elif not COMPILED:  # views in place of pointers
 
     def pointer(array, offset):
@@ -43,10 +39,6 @@ elif not COMPILED:  # views in place of pointers
     def shift(base, offset):
         """What follows base[offset]."""
         return base[offset:]
-
-    def pointer_to(address):
-        """What lies at an address, of unknown length."""
-        return np.ctypeslib.as_array((ctypes.c_double * (1 << 27)).from_address(int(address)))
 
 else:
 
@@ -68,13 +60,3 @@ else:
             return cgutils.gep_inbounds(builder, args[0], args[1])
 
         return types.CPointer(types.float64)(base, types.intp), codegen
-
-    @intrinsic
-    def pointer_to(typingctx: Any, address: Any) -> Any:
-        """An address that was told as a number."""
-        kind = types.CPointer(types.float64)
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.inttoptr(args[0], context.get_value_type(kind))
-
-        return kind(types.int64), codegen

@@ -188,24 +188,14 @@ class Filter:
     @state.setter
     def state(self, state: Array) -> None:
         self._state = state
-        self._address = 0
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy has its own memory, and finds its kernel in the model's class.
-        return {**self.__dict__, "_address": 0, "_compiled": None}
+        return {**self.__dict__, "_compiled": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._compiled = self.model.observe
-
-    @property
-    def address(self) -> int:
-        """Where the state lies in memory, for a kernel that goes from one to the next while this filter is held."""
-        if self._address == 0:
-            if not self._state.flags.carray or self._state.dtype != np.float64:
-                raise ValueError("a state is one contiguous array of numbers")
-            self._address = self._state.ctypes.data
-        return self._address
 
     @property
     def ticks(self) -> int:

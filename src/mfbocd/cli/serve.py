@@ -15,6 +15,7 @@ DB = click.option(
     default="mfbocd.db",
     show_default=True,
     envvar="MFBOCD_DB",
+    show_envvar=True,
     help="SQLite file, or postgresql://... Use the environment variable if the address contains a password.",
 )
 
@@ -36,6 +37,7 @@ DB = click.option(
 @click.option(
     "--mqtt",
     envvar="MFBOCD_MQTT",
+    show_envvar=True,
     help="Also serve this MQTT broker: mqtt://host[:port], or mqtts://user:password@host[:port] for TLS. Use the "
     "environment variable if the address contains a password.",
 )

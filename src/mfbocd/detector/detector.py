@@ -304,19 +304,16 @@ class Detector(Lifecycle):
         cost: float,
         failed: tuple[str, ...] = (),
         warning: str | None = None,
-        *,
-        learn: bool = True,
     ) -> Step:
-        """Move the belief by one tick, with a checked reading, and pay for it.
-
-        With `learn=False` the policy does not learn from the cost.
-        """
+        """Move the belief by one tick, with a checked reading, and pay for it."""
         if value is None or known is None:
             report = self._filter.observe(self._no_reading, 0.0)
         else:
             report = self._filter.observe(value, known.zeta)
-        tick = self._count_tick(cost)
-        if learn and self.policy.learns:
+        self.spent += cost
+        self._tick += 1
+        tick = self._tick
+        if self.policy.learns:
             self.policy.record_cost((cost,))
         mean: Any
         mean, run, change, alarm, changed_at, confidence = report
@@ -328,12 +325,6 @@ class Detector(Lifecycle):
             return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning)
         at = int(changed_at)
         return Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning)
-
-    def _count_tick(self, cost: float) -> int:
-        """Count a tick by which the belief has moved, and its cost; return its index."""
-        self.spent += cost
-        self._tick += 1
-        return self._tick
 
     def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
         """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels import layout
 from ..belief.filter import Array, Filter, RunLength, Start
-from ..belief.gains import GAINS, FidelityGain, Gain, Gains, expected_gains
+from ..belief.gains import GAINS, FidelityGain, Gains, expected_gains
 from ..belief.hazard import Hazard
 from ..inputs.arguments import probability
 from ..models import Model
@@ -235,11 +235,6 @@ class Posterior(OneThread):
             FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, f is chosen)
             for f, run_length, joint, variance in zip(self.fidelities, *each, strict=True)
         )
-
-    @property
-    def _gain(self) -> Gain | None:
-        """The gain that the policy compares with the cost; None if there is only one fidelity."""
-        return self.policy.gain if len(self.fidelities) > 1 else None
 
     def _choose(self, raw: Any) -> Fidelity:
         """Return the fidelity that the policy chooses for the coming tick."""

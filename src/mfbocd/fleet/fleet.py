@@ -209,6 +209,12 @@ class Fleet(StreamSet):
         return Decision(rows, choice, gains, self._prices(rows))
 
     def _decide(self, rows: Choices, quoted: Array | None) -> tuple[Choices, Array]:
+        """Choices and the gains that led to them; an update without a fidelity takes the choice of the same tick."""
+        choice, gains = self._weighed(rows, quoted)
+        self._rows.chosen[rows], self._rows.chosen_at[rows] = choice, self._rows.tick[rows]
+        return choice, gains
+
+    def _weighed(self, rows: Choices, quoted: Array | None) -> tuple[Choices, Array]:
         none = np.empty((len(rows), 0))
         if len(self.fidelities) == 1:
             return np.zeros(len(rows), dtype=np.int64), none
@@ -275,8 +281,8 @@ class Fleet(StreamSet):
         x : array_like
             One reading per stream, shape (m,) or (m, d); NaN or None where it is missing, with ``missing="skip"``.
         fidelity : str, Fidelity or sequence, optional
-            The fidelity of the readings: one for all streams, or a name or index for each. By default that of
-            `choose`, which is computed again; pass it where there are several fidelities.
+            The fidelity of the readings: one for all streams, or a name or index for each. Where there are several
+            fidelities it may be omitted only after `choose`: it is then what that returned.
         streams : sequence of str or int, optional
             Names or indices of the streams that were read, all different; all streams by default.
         raws : sequence, optional
@@ -297,7 +303,7 @@ class Fleet(StreamSet):
         rows = self._ready(streams)
         values = readings_of(self, x, rows)
         quoted = self._quoted(raws, len(rows))
-        choice = self._decide(rows, quoted)[0] if fidelity is None else choices_of(self, fidelity, rows)
+        choice = choices_of(self, fidelity, rows)
         return self._advance(rows, values, choice, self._paid(quoted, choice))
 
     @alone

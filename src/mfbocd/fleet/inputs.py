@@ -37,6 +37,8 @@ def readings_of(fleet: StreamSet, x: Any, rows: Choices) -> Array:
 def choices_of(fleet: StreamSet, fidelity: Any, rows: Choices) -> Choices:
     """Return the index of the fidelity of each stream, (m,), from one for all or one name or index per stream."""
     m, ways = len(rows), len(fleet.fidelities)
+    if fidelity is None:
+        return np.zeros(m, dtype=np.int64) if ways == 1 else _chosen(fleet, rows)
     if isinstance(fidelity, (str, Fidelity)):
         return np.full(m, _index(fleet, fidelity), dtype=np.int64)
     given = np.asarray(fidelity) if m else np.empty(0, dtype=np.int64)
@@ -49,6 +51,18 @@ def choices_of(fleet: StreamSet, fidelity: Any, rows: Choices) -> Choices:
             raise ValueError(f"stream {name}: fidelity index must lie in [0, {ways}), not {given[bad[0]]}")
         return given.astype(np.int64)
     return np.array([_index(fleet, f) for f in given.tolist()], dtype=np.int64)
+
+
+def _chosen(fleet: StreamSet, rows: Choices) -> Choices:
+    own = fleet._rows
+    bad = np.flatnonzero(own.chosen_at[rows] != own.tick[rows])
+    if bad.size:
+        name, names = fleet._names.of(int(rows[bad[0]])), ", ".join(f.name for f in fleet.fidelities)
+        raise ValueError(
+            f"stream {name}: fidelity must be one of {names}: with several fidelities, give the one that was read, "
+            "or call choose() first and read what it chose"
+        )
+    return np.asarray(own.chosen[rows])
 
 
 def _index(fleet: StreamSet, fidelity: Any) -> int:

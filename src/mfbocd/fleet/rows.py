@@ -43,13 +43,17 @@ class Rows:
         self.states[:, layout.SEED] = self.seed
         self.tick = np.zeros(n, dtype=np.int64)
         """Ticks of each stream so far; also in its state, which is far away in memory."""
+        self.chosen = np.zeros(n, dtype=np.int64)
+        """Index of the fidelity that was chosen last,"""
+        self.chosen_at = np.full(n, -1)
+        """and for which tick; -1 if none was."""
         self.spent = np.zeros(self.n)
         self.offset = np.zeros(self.n)
         self.scale = np.ones(self.n)
         self.has_units = False
         """Whether some row has another offset than 0 or another scale than 1."""
 
-    _COLUMNS = ("states", "seed", "tick", "spent", "offset", "scale")
+    _COLUMNS = ("states", "seed", "tick", "chosen", "chosen_at", "spent", "offset", "scale")
 
     @property
     def capacity(self) -> int:
@@ -87,6 +91,7 @@ class Rows:
         self.states[row] = state
         self.states[row, layout.SEED] = seed
         self.seed[row], self.tick[row], self.spent[row] = seed, int(state[layout.TICK]) + 1, spent
+        self.chosen_at[row] = -1
         self.offset[row], self.scale[row] = units
         self.has_units = self.has_units or units != (0.0, 1.0)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from numba.core import event
 from .._kernels import weights
 from ..detector.detector import Detector
 from ..detector.step import Step, reading
-from ..fleet.together import Mover, Seat, decided
 from .config import Config, model_kinds
 
 FIDELITIES = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
@@ -68,15 +66,12 @@ def rehearse(config: Config) -> Rehearsal:
         The last tick, at which nothing is read.
     """
     detector = config.detector(missing="skip", shared=True)
-    seats = [Seat(copy.copy(detector)), Seat(copy.copy(detector))]
-    decided(detector)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
     fleet = config.fleet(2, shared=True, share_policy=False, fidelities=cheap, missing="skip", threads=1)
     x = _typical(detector)
     for some in ([0, 1], [0]):
         for j in range(len(cheap)):
             fleet.update([x] * len(some), [j] * len(some), streams=some)
-    Mover(least=0.01, rows=16).move(seats, [x, x], cheap[:1] * 2)
     detector.update(x, detector.fidelities[-1])
     detector.update(None)
     last = fleet.update([None], cheap[-1].name, streams=[0])
