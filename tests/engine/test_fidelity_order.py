@@ -194,7 +194,7 @@ def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: st
         lambda: mf.Fleet(3, model, fidelities),
         lambda: mf.Detector(mf.Product(model, mf.Gaussian()), fidelities),
     ):
-        with pytest.raises(ValueError, match=r"would tell more of the parameter.*Exponential or Gamma.*or Grid"):
+        with pytest.raises(ValueError, match=r"would say more about the parameter.*Exponential or Gamma.*or Grid"):
             make()
     one = mf.Detector(model, [fidelities[1], mf.Fidelity("skip", 0.0, 0.0)])
     one.update(1.5, "high")

@@ -294,7 +294,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
         ),
         (
             lambda: mf.GaussianProcess(length=1e-200),
-            "GaussianProcess.length = 1e-200 is nothing beside the noise, 1",
+            "GaussianProcess.length = 1e-200 is negligible compared with the noise, 1",
         ),
     ],
 )

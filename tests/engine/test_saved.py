@@ -112,7 +112,7 @@ def test_numbers_that_are_not_finite_are_not_saved() -> None:
     detector.spent = 1e308
     assert mf.Detector.from_bytes(detector.to_bytes()).spent == 1e308
     detector.policy.debt = np.nan  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="a policy that has learnt"):
+    with pytest.raises(ValueError, match="a policy that has learned"):
         detector.to_bytes()
     detector.policy.debt = None  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="'debt' must be a number or a list of numbers"):

@@ -193,7 +193,7 @@ def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
     shared = group(mf.Budget(24.0), 3)
     shared.record(90.0, readings=3)
     before = shared.state()
-    with pytest.raises(ValueError, match=r"cannot be|must be|has learnt no"):
+    with pytest.raises(ValueError, match=r"cannot be|must be|has learned no"):
         shared.restore(before | wrong)
     assert shared.state() == before
     with pytest.raises(ValueError, match="has no 'readings'"):

@@ -224,7 +224,7 @@ def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind
 
     The paper's 465,291 flops for 171 frames of CamVid are 32 t + 1 summed over t = 0 .. 170 for ONE fidelity. Its two
     fidelities cost twice that, and the first tick has one run length to sum over, not none (t = 1 .. 171: 470,763 per
-    fidelity). All of this is negligible beside 19.48e9 per frame.
+    fidelity). All of this is negligible compared with 19.48e9 per frame.
 
     Parameters
     ----------

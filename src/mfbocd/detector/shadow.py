@@ -63,7 +63,7 @@ class ShadowGuard:
     over alternatives a worse than declared and the pair k from which the low fidelity got worse,
     w_k = 1 / (k (k + 1)). If zeta is as declared or better, E is a non-negative supermartingale that starts at 1, so
     by Ville's inequality P(it ever reaches 1 / (1 - level)) <= 1 - level: that bounds false warnings over the whole
-    stream, however long it is and whenever one looks. The sum over k detects a sensor that ages: without it,
+    stream, however long it is and whenever it is checked. The sum over k detects a sensor that ages: without it,
     a thousand good pairs would have to be outweighed first. It costs one number per alternative.
 
     Parameters
