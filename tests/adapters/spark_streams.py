@@ -53,10 +53,10 @@ def write(folder: Path, number: int, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write JSON lines atomically: a file source must not see an incomplete file. It reads the oldest first."""
     path = folder / f"{number:03d}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}")
-    beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    os.utime(beside, (1_700_000_000 + number, 1_700_000_000 + number))
-    beside.rename(path)
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(temporary, (1_700_000_000 + number, 1_700_000_000 + number))
+    temporary.rename(path)
 
 
 def alone(key: str, table: list[list[float]], config: Config = CONFIG, seed: int | None = None) -> list[Step]:

@@ -436,8 +436,8 @@ def test_a_gap_longer_than_the_warm_up_resets_the_state():
         wrapped.feed(raw)
     assert wrapped.missed == 5
     assert wrapped.cost_of(raws[49]) == 6.0
-    want = [fresh(raw) for raw in raws[44:]][-1]
-    assert wrapped(raws[49]) == want
+    expected = [fresh(raw) for raw in raws[44:]][-1]
+    assert wrapped(raws[49]) == expected
     assert memory.seen == 6 + 6
 
 

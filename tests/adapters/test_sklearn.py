@@ -162,7 +162,7 @@ def test_it_can_be_cloned_configured_and_used_in_a_pipeline(x: Any) -> None:
         (np.zeros(3), ValueError, "Reshape your data"),
         (pd.Series([1.0, 2.0]), ValueError, "Expected a 2-dimensional container"),
         (np.zeros((2, 2, 2)), ValueError, "dim 3"),
-        ([["a"], ["b"]], TypeError, "X must hold numbers: "),
+        ([["a"], ["b"]], TypeError, "X must contain numbers: "),
         ([[1.0], [2.0j]], ValueError, "Complex data not supported"),
         ([[0.0], [np.inf]], ValueError, "X must be finite, not inf in row 1, column 0"),
         ([[1.0, np.nan], [2.0, np.nan]], ValueError, "but column 1 has none"),

@@ -101,9 +101,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
+def eventually(condition: Callable[[], bool]) -> bool:
     for _ in range(int(10 * PATIENCE)):
-        if holds():
+        if condition():
             return True
         time.sleep(0.1)
     return False

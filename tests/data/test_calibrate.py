@@ -51,8 +51,8 @@ def test_incomplete_functions_equal_scipy(a, b):
 
 def test_wilson_equals_scipy():
     for k, n in [(0, 10), (3, 10), (10, 10), (370, 400)]:
-        want = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
-        assert wilson(k, n, 0.9) == pytest.approx((want.low, want.high), abs=1e-12)
+        expected = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
+        assert wilson(k, n, 0.9) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 # --- Gaussian zeta ---------------------------------------------------------------------------------------------
@@ -576,8 +576,8 @@ def test_threshold_between_neighbouring_floats_still_separates():
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),
     [
-        ([1, 2], [1, 1], "labels must hold both classes, not 2 ones and 0 zeros"),
-        ([1, 2], [0, 0], "labels must hold both classes, not 0 ones and 2 zeros"),
+        ([1, 2], [1, 1], "labels must contain both classes, not 2 ones and 0 zeros"),
+        ([1, 2], [0, 0], "labels must contain both classes, not 0 ones and 2 zeros"),
         ([1, 2, 3], [0, 1], "scores and labels must have the same length, not 3 and 2"),
         ([1, math.nan], [0, 1], "scores must be finite"),
         ([1, 2], [0, 2], "labels must be zeros and ones, not 2"),
@@ -642,7 +642,7 @@ def test_a_real_clock_runs():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"raws": []}, "raws must hold at least one input"),
+        ({"raws": []}, "raws must contain at least one input"),
         ({"repeats": 5}, "repeats must be at least 6 for an interval of level 0.95, not 5"),
         ({"repeats": 7, "level": 0.99}, "repeats must be at least 8 for an interval of level 0.99, not 7"),
         ({"warmup": -1}, "warmup must be a whole number of at least 0, not -1"),

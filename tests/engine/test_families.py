@@ -476,8 +476,8 @@ def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: fl
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-8, abs=1e-8 * scale)
     for gain in GAINS:
         levels = np.array([0.01, 0.3, 1.0])
-        want, got = (expected_gains(d._filter, levels, gain) for d in (plain, moved))
-        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+        expected, got = (expected_gains(d._filter, levels, gain) for d in (plain, moved))
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
 
 
 # --- far out --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Every stream of a fleet is what a detector of its own would be, whatever happens to the others."""
+"""Every stream of a fleet equals a separate detector, whatever happens to the others."""
 
 from __future__ import annotations
 

@@ -414,7 +414,7 @@ def test_guards_by_name() -> None:
         (lambda: Rig(None, shadow="often"), "ShadowGuard.every must be a whole number of at least 1, not 'often'"),
         (lambda: Rig(None, shadow={"sonar": 3}), "shadow names 'sonar'; below 'high' there is low, mid"),
         (lambda: Rig(None, shadow={"high": 3}), "shadow names 'high'; below 'high' there is low, mid"),
-        (lambda: Rig(None, shadow={"low": 3}), "shadow must hold ShadowGuard objects, not 3"),
+        (lambda: Rig(None, shadow={"low": 3}), "shadow must contain ShadowGuard objects, not 3"),
         (lambda: Rig(None, "high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
         (lambda: Rig(None, "skip high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
     ],

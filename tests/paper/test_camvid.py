@@ -159,9 +159,9 @@ def test_random_choice_is_beaten_where_hardly_any_of_its_runs_is_as_good():
     random = np.arange(1.0, 101.0)
     assert runs.Against.of(2.0, random).beats
     assert not runs.Against.of(3.0, random).beats
-    beside = runs.Against.of(60.0, random)
-    assert beside.as_good == 0.6
-    assert beside.deviations == pytest.approx((60.0 - random.mean()) / random.std(ddof=1))
+    against = runs.Against.of(60.0, random)
+    assert against.as_good == 0.6
+    assert against.deviations == pytest.approx((60.0 - random.mean()) / random.std(ddof=1))
 
 
 def runs_with(mse, l1):

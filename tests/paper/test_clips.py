@@ -116,8 +116,8 @@ def synthesise(root, machines=2, clips=16, seconds=1.0, seed=1):
     [
         (b"", "00000003.wav is not a readable WAV file"),
         (b"not a sound at all, only words", "00000003.wav is not a readable WAV file"),
-        ("short", f"00000003.wav must hold at least {SHORTEST} samples"),
-        ("empty", f"00000003.wav must hold at least {SHORTEST} samples"),
+        ("short", f"00000003.wav must contain at least {SHORTEST} samples"),
+        ("empty", f"00000003.wav must contain at least {SHORTEST} samples"),
         ("slow", "00000003.wav has 8000 samples per second, the clips before it 16000"),
     ],
 )
@@ -135,10 +135,10 @@ def test_a_bad_clip_is_named(tmp_path, content, message):
 
 
 def test_a_bad_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match="holds no folder MACHINE/ID"):
+    with pytest.raises(ValueError, match="contains no folder MACHINE/ID"):
         folders(tmp_path, (4, 2))
     (tmp_path / "fan" / "id_00" / "normal").mkdir(parents=True)
-    with pytest.raises(ValueError, match="normal must hold at least 4 WAV clips, not 0"):
+    with pytest.raises(ValueError, match="normal must contain at least 4 WAV clips, not 0"):
         folders(tmp_path, (4, 2))
     with pytest.raises(ValueError, match="id_00 has no folder 'abnormal'"):
         folders(tmp_path, (0, 2))

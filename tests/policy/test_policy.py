@@ -464,8 +464,8 @@ def test_a_learned_price_is_the_price_of_net() -> None:
     assert len(set(prices)) > 250  # it is learned
 
 
-@pytest.mark.parametrize(("read", "way"), [("high", 1), ("low", -1)])
-def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int) -> None:
+@pytest.mark.parametrize(("read", "direction"), [("high", 1), ("low", -1)])
+def test_the_price_stays_finite_and_positive_and_comes_back(read: str, direction: int) -> None:
     """Reading one fidelity forever, against every choice of the policy, breaks nothing."""
     policy = mf.Budget(8.0).bind(FIDELITIES)
     policy.initialize(detector_of(mf.Always())._filter)
@@ -474,7 +474,7 @@ def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int)
     for _ in range(60_000):
         policy.record_cost(cost)
     assert 0.0 < policy.price < math.inf
-    assert (policy.price - first) * way > 0
+    assert (policy.price - first) * direction > 0
     extreme = policy.pick(np.array([[0.0, 5.0]]), np.array([[1.0, 40.0]]), np.zeros(1))
     assert extreme.tolist() == [0 if read == "high" else 1]
     detector = detector_of(mf.Budget(8.0))
@@ -546,7 +546,7 @@ def test_a_cap_with_cost_functions() -> None:
     rng = np.random.default_rng(0)
     raws = rng.choice([3.0, 11.0, 60.0], 1500).tolist()
     cases = {
-        "beside a fixed one": [LOW, mf.Fidelity("high", 1.0, float)],
+        "with a fixed one": [LOW, mf.Fidelity("high", 1.0, float)],
         "function first": [mf.Fidelity("high", 1.0, float), LOW],
         "sometimes cheaper": [mf.Fidelity("mid", 0.5, lambda raw: raw / 6), mf.Fidelity("low", 0.1, 2.0), HIGH],
         "with a skip": [mf.Fidelity("low", 0.1, lambda raw: raw / 5), mf.Fidelity("high", 1.0, float), SKIP],

@@ -286,8 +286,8 @@ def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
         price, spent, readings = mf.Net(shared.price).bind(FIDELITIES), 0.0, 0
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
-                way = price.choose(detector._filter, i)
-                spent += detector.update(float(row[i, way]), FIDELITIES[way]).cost
+                choice = price.choose(detector._filter, i)
+                spent += detector.update(float(row[i, choice]), FIDELITIES[choice]).cost
                 readings += 1
         shared.record(spent, readings)
     return sum(detector.spent for detector in streams)

@@ -129,7 +129,7 @@ def measured_time(
     """
     inputs = list(raws)
     if not inputs:
-        raise ValueError("raws must hold at least one input, not none")
+        raise ValueError("raws must contain at least one input, not none")
     rank = _rank(whole("", "repeats", repeats, 1), probability("", "level", level))
     for _ in range(whole("", "warmup", warmup, 0)):
         for raw in inputs:

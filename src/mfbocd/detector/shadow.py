@@ -300,7 +300,7 @@ def guards_of(
             if name not in lower:
                 raise ValueError(f"shadow names {name!r}; below {best.name!r} there is {', '.join(lower) or 'none'}")
             if not isinstance(guard, ShadowGuard):
-                raise TypeError(f"shadow must hold ShadowGuard objects, not {guard!r}")
+                raise TypeError(f"shadow must contain ShadowGuard objects, not {guard!r}")
         return {name: copy.copy(guard) for name, guard in shadow.items()}  # each detector has its own pairs
     if not lower:
         raise ValueError(f"shadow={shadow!r}: there is no fidelity below {best.name!r} to watch")
