@@ -170,7 +170,7 @@ def test_a_dynamic_batch_and_integers():
     assert observe(np.ones((5, 3))) == pytest.approx(float((np.ones((5, 3)) @ w + b).sum()), rel=1e-5)
 
 
-def test_an_input_of_bytes_takes_no_floats():
+def test_an_input_of_bytes_refuses_floats():
     made = model(
         [node("Cast", "x", "f", to=FLOAT), node("ReduceSum", "f", "y")],
         {"x": [1, 2]},

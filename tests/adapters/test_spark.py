@@ -226,7 +226,7 @@ def number(text: Any) -> Any:
     return float(text)
 
 
-def test_a_poisoned_row_goes_to_the_side_output_and_the_stream_goes_on(spark: Any, tmp_path: Path) -> None:
+def test_a_bad_row_goes_to_the_side_output_and_the_stream_continues(spark: Any, tmp_path: Path) -> None:
     config = Config.parse({"model": {"kind": "gaussian", "var": 9}, "hazard": 0.02, "missing": "raise"})
     place = Place(spark, tmp_path, "stream STRING, at LONG, x STRING")
     table = streams(1, 8, seed=5)["s0"]
@@ -446,7 +446,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     assert group.price(8) == prices[8]
 
 
-def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> None:
+def test_a_checkpoint_of_another_config_is_refused(place: Place) -> None:
     from pyspark.errors import StreamingQueryException
 
     tables = streams(2, 4, seed=10)

@@ -301,7 +301,7 @@ def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
     assert len(asked) == 1
 
 
-def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -333,7 +333,7 @@ def test_an_invalid_reading_is_reported_per_row_with_and_without_a_cache(tmp_pat
     assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # valid readings were cached
 
 
-# --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
+# --- loading: nothing of one stream remains in the detector of the next -------------------------------------------
 
 
 def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:

@@ -116,7 +116,7 @@ def test_every_format_and_out_and_alarms(folder: Path, stream: mf.simulate.Strea
     assert (folder / "a.jsonl").read_text().splitlines() == alarms
 
 
-def test_an_answer_comes_before_the_next_reading(folder: Path) -> None:
+def test_a_step_is_printed_before_the_next_reading(folder: Path) -> None:
     """Line by line through a pipe: the test would hang if either side buffered a line."""
     lines = (folder / "walk.csv").read_text().splitlines(keepends=True)
     with subprocess.Popen(
@@ -275,7 +275,7 @@ def test_bad_data_exits_1_and_names_the_place(text: str, message: str, folder: P
     assert "Traceback" not in done.stderr
 
 
-def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
     script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(

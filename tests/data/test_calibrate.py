@@ -439,7 +439,7 @@ def test_a_low_fidelity_that_is_or_gets_worse_is_found(method, good):
     assert np.median(delays) < 150
 
 
-def test_the_warning_comes_once_and_stays():
+def test_the_warning_is_given_once_and_stays():
     guard = guard_of("accuracy", 0.9)
     warnings = [guard.observe(1, 0) for _ in range(20)]
     (warning,) = [w for w in warnings if w is not None]

@@ -124,7 +124,7 @@ def brute_threshold(score, positive):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_threshold_is_the_one_of_exhaustive_search(seed):
+def test_threshold_equals_exhaustive_search(seed):
     rng = np.random.default_rng(seed)
     positive = rng.random(31) < 0.4
     score = (rng.normal(size=31) + positive).round(1)  # rounded: ties between scores

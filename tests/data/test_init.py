@@ -193,7 +193,7 @@ def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> 
 
 
 @pytest.mark.parametrize("overlap", [0, 10])
-def test_calibrate_refuses_what_init_can_only_guess(overlap: int) -> None:
+def test_calibrate_refuses_too_few_pairs(overlap: int) -> None:
     cells = apart(overlap)
     found = classify_columns([seen(cells)], list(cells))
     config, _ = guess_config(found)
@@ -225,7 +225,7 @@ def test_the_example_runs_unchanged(tmp_path: Path) -> None:
     assert all(key in path.read_text() for key in ("[model]", "[[fidelity]]", "[policy]", "[alarm]"))
 
 
-# --- as whole programs ---------------------------------------------------------------------------------------------
+# --- as programs --------------------------------------------------------------------------------------------------
 
 
 def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:

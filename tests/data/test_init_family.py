@@ -228,7 +228,7 @@ def test_an_unknown_noise_has_a_prior_at_the_observed_noise() -> None:
     assert set(guess.reasons) == {"kind", "mean", "count", "shape", "scale"}
 
 
-# --- what it finds -------------------------------------------------------------------------------------------------
+# --- detected changes ---------------------------------------------------------------------------------------------
 
 
 def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:

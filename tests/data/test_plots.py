@@ -382,7 +382,7 @@ def test_names_are_shown_verbatim() -> None:
     assert picture.axes[0].get_window_extent().width > 0.6 * picture.bbox.width
 
 
-# --- manners -------------------------------------------------------------------------------------------------------
+# --- global state -------------------------------------------------------------------------------------------------
 
 
 def test_drawing_leaves_no_global_state_and_needs_the_extra() -> None:

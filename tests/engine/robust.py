@@ -34,7 +34,7 @@ def student_mean(readings: Readings) -> float:
     return float(integrate.trapezoid(density * _LEVELS, _LEVELS) / total)
 
 
-# --- a classifier that misses more than it imagines ---------------------------------------------------------------
+# --- a classifier with more misses than false alarms --------------------------------------------------------------
 RATES = np.linspace(0.01, 0.99, 50)
 BELIEF = RATES * (1 - RATES) ** 2
 

@@ -427,7 +427,7 @@ def test_saved_bytes_are_small() -> None:
 # --- gaps, reset, other fidelities ------------------------------------------------------------------
 
 
-def test_waiting_is_ticks_with_no_reading() -> None:
+def test_waiting_equals_ticks_without_a_reading() -> None:
     a, b = (mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, missing="skip") for _ in range(2))
     for x in (0.1, 0.3, -0.2):
         a.update(x)

@@ -162,7 +162,7 @@ def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, ze
     assert float(model.predictive(stats_, zeta)[0]) == float(model.predictive(stats_)[0])
 
 
-def test_a_reading_of_zero_does_no_harm_at_a_low_fidelity() -> None:
+def test_a_reading_of_zero_is_valid_at_a_low_fidelity() -> None:
     fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 5.0)]
     detector = mf.Detector(mf.Exponential(2, 1), fidelities, hazard=0.02)
     rng = np.random.default_rng(2)

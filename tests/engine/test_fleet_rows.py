@@ -376,7 +376,7 @@ def test_step_reads_the_chosen_fidelity_and_no_other() -> None:
     assert fleet.to_bytes_each() == [d.to_bytes() for d in alone]
 
 
-def test_an_observer_that_fails_or_remembers_changes_nothing() -> None:
+def test_an_observer_that_fails_or_has_memory_changes_nothing() -> None:
     def broken(raw: float) -> float:
         if raw > 1.0:
             raise OSError("no answer")

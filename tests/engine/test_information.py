@@ -492,7 +492,7 @@ def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_
     assert len(set(expected.tolist())) > 1
 
 
-# --- what a user sees -------------------------------------------------------------------------------------------
+# --- what users see -----------------------------------------------------------------------------------------------
 
 
 def test_gains_of_a_detector() -> None:

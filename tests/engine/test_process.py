@@ -113,7 +113,7 @@ def test_unknown_noise_against_one_multivariate_t() -> None:
     assert total == pytest.approx(scipy.stats.multivariate_t(np.full(29, 0.5), shape, df=4.6).logpdf(x[1:]), rel=1e-9)
 
 
-# --- lags in doubt --------------------------------------------------------------------------------------------------
+# --- uncertain lags -----------------------------------------------------------------------------------------------
 
 
 def test_a_reading_at_an_unknown_input_informs_only_about_the_average_of_f() -> None:
@@ -193,7 +193,7 @@ def test_after_a_long_gap_the_lags_are_unknown(order: int) -> None:
     np.testing.assert_array_equal(model.new_regime(live), model.prior())
 
 
-# --- what it is for -------------------------------------------------------------------------------------------------
+# --- changes that it detects --------------------------------------------------------------------------------------
 
 
 def alarms(detector: mf.Detector, xs: list[float], missed: float = 0.0) -> list[int]:
@@ -249,7 +249,7 @@ def test_two_lags_where_one_is_uninformative() -> None:
     assert two.log_evidence > one.log_evidence + 30.0
 
 
-# --- saving, bad arguments-------------------------------------------------------------------------------------------
+# --- saving, bad arguments ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", [1, 2])

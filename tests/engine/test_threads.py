@@ -207,7 +207,7 @@ class Fails:
 
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
-def test_a_thread_that_dies_is_an_error_and_no_hang(who: str) -> None:
+def test_a_thread_that_dies_raises_an_error_and_does_not_hang(who: str) -> None:
     workers = Workers()
     job = (np.zeros((64, 1)), np.zeros(2, dtype=np.int64))
     with pytest.raises(MemoryError, match="no room"):

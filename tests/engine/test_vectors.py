@@ -117,7 +117,7 @@ def test_few_degrees_have_no_variance() -> None:
     np.testing.assert_allclose(low, -high)
 
 
-# --- what the families are in special cases -------------------------------------------------------------------------
+# --- special cases ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("predictive", ["normalized", "paper"])

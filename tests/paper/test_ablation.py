@@ -124,7 +124,7 @@ def column(engine, better, worse):
     return engine, Column(engine, GAUSSIAN, random, pairs)
 
 
-def test_the_headline_says_first_that_random_was_not_beaten_and_where_it_won():
+def test_the_headline_begins_with_where_random_choice_was_not_beaten():
     text = headline([column(LIBRARY, 0.5, 0.4)])
     first = "Information-based switching does not always beat the random baseline at equal spend."
     assert text.startswith(first)
@@ -229,7 +229,7 @@ def test_the_verdict_on_the_mistake_follows_the_numbers(made, without, words):
     assert f"with the mistake at 2 and 0 (own share), {wins[0]} and {wins[1]} (one share)" in text
 
 
-def test_an_interrupted_run_goes_on_from_its_parts(tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_from_its_parts(tmp_path, monkeypatch):
     asked = options(tmp_path, as_published=True)
     whole = ablation.compare(GAUSSIAN, asked)
     kept = {p: p.stat().st_mtime_ns for p in (tmp_path / ".parts").glob("*.json")}
@@ -241,7 +241,7 @@ def test_an_interrupted_run_goes_on_from_its_parts(tmp_path, monkeypatch):
     assert gone.exists()
 
 
-def test_the_bernoulli_page_holds_every_engine(tmp_path, monkeypatch):
+def test_the_bernoulli_page_has_every_engine(tmp_path, monkeypatch):
     monkeypatch.setattr(ablation_bernoulli, "SETTING", BERNOULLI)
     monkeypatch.setattr(ablation_bernoulli, "SHORT", replace(BERNOULLI, ticks=20, engines=(PUBLISHED,)))
     result = BERNOULLI_TARGET.run(options(tmp_path))

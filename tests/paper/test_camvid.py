@@ -155,7 +155,7 @@ def test_the_papers_count_of_deciding_is_of_one_fidelity():
     assert both.ours.value == 2 * sum(32 * t + 1 for t in range(1, 172))
 
 
-def test_random_choice_is_beaten_where_hardly_any_of_its_runs_is_as_good():
+def test_random_choice_is_beaten_if_few_of_its_runs_are_as_good():
     random = np.arange(1.0, 101.0)
     assert runs.Against.of(2.0, random).beats
     assert not runs.Against.of(3.0, random).beats
@@ -172,7 +172,7 @@ def runs_with(mse, l1):
     return runs.Runs({}, {}, scores, {runs.FAIR: random, runs.EQUAL: random}, tuned=None)
 
 
-def test_the_headline_says_first_what_is_lost():
+def test_the_headline_begins_with_what_is_worse():
     worse, better = [2.0, 3.0, 4.0], [0.1, 0.2, 0.3]
     assert "does not beat" not in headline(runs_with(worse, worse))
     lost = headline(runs_with(better, better))
@@ -201,7 +201,7 @@ def test_the_same_seed_gives_the_same_files(made, tmp_path):
     assert (tmp_path / "camvid.pdf").stat().st_size > 10_000
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_resumes_where_it_stopped(tmp_path):
     scene, options, shares = shipped_scene(), few(tmp_path, trials=103), {runs.FAIR: 0.5, runs.EQUAL: 0.9}
     first = runs.random_runs(scene, options, "library", shares)
     parts = sorted((tmp_path / ".parts").glob("random-*.json"))

@@ -227,7 +227,7 @@ def test_a_given_networks_error_is_that_of_its_answer(tmp_path):
     np.testing.assert_allclose(rebuild(clip), one_by_one, rtol=1e-4, atol=1e-4)
 
 
-def test_a_file_that_is_no_autoencoder_is_named(tmp_path):
+def test_a_file_that_is_not_an_autoencoder_is_named(tmp_path):
     other = tmp_path / "weights.bin"
     other.write_bytes(b"")
     with pytest.raises(ValueError, match=r"weights.bin must be a network"):

@@ -45,9 +45,7 @@ def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
         (["costs", "--seed", "-1"], "-1 is not in the range x>=0"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
+def test_a_wrong_call_is_explained_and_writes_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = paper(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())

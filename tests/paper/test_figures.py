@@ -192,7 +192,7 @@ def test_the_sentence_about_random_choice_is_made_from_paired_differences(
     assert ("in MSE only" in sentence) == (won == 1)
 
 
-def test_where_choosing_does_not_win_the_headline_says_so_first() -> None:
+def test_the_headline_begins_with_where_choosing_does_not_win() -> None:
     winning, losing = _scores([0.5, 0.6, 0.5, 0.5], [50, 60, 50, 60]), _scores([1.5, 1.6, 1.5, 1.5], [150] * 4)
     for found in ({"library": winning, "as published": losing}, {"as published": losing, "library": winning}):
         assert mi_illustration.headline(found).startswith("As published: information-based switching does not beat")
@@ -351,7 +351,7 @@ def test_times_are_measured_for_every_number_of_hypotheses() -> None:
     assert all(f"\n| {k} | " in text for k in operations.HYPOTHESES)
 
 
-def test_the_timed_gain_weighs_as_many_hypotheses_as_it_says() -> None:
+def test_the_timed_gain_uses_the_stated_number_of_hypotheses() -> None:
     for hypotheses in (1, 4, 20):
         for model in (mf.Bernoulli(1, 1), mf.Gaussian(1, 3, 1)):
             call = operations.gain_of(model, hypotheses, seed=1)

@@ -168,7 +168,7 @@ def test_the_first_third_tunes_and_is_not_scored(folder):
         ({"low-model": "readme.txt"}, "'readme.txt' must end in .tflite or .onnx"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(folder, change, message):
+def test_errors_of_a_folder_are_named(folder, change, message):
     (folder / "readme.txt").write_text("")
     own = given(folder, **{key: folder / v if isinstance(v, str) else v for key, v in change.items()})
     with pytest.raises(ValueError, match=message):
@@ -187,7 +187,7 @@ def test_a_colour_label_is_refused(folder):
         given_scene(few(folder / "out", given=given(folder)))
 
 
-def test_frames_alone_are_not_enough_and_the_command_says_so(folder):
+def test_frames_without_labels_or_networks_are_refused(folder):
     done = CliRunner().invoke(main, ["camvid", "--out", str(folder / "out"), "--frames", str(folder / "frames")])
     assert done.exit_code == 1
     assert "Error: --labels is missing" in done.output

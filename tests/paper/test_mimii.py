@@ -177,7 +177,7 @@ def made_up(shift, trials=50, published=0):
         ((0.2, -0.2), "does not beat {} in MSE and L1 on machine 1, and is worse in MSE and L1 on"),
     ],
 )
-def test_the_headline_says_first_where_information_does_not_win(shifts, begins):
+def test_the_headline_begins_with_where_information_does_not_win(shifts, begins):
     played = [made_up(shift, published=i) for i, shift in enumerate(shifts)]
     text = headline(played, False, True)
     baseline = "the random baseline at equal spend"
@@ -185,7 +185,7 @@ def test_the_headline_says_first_where_information_does_not_win(shifts, begins):
     assert text.endswith(f"The library's default beats {baseline} in MSE and L1 on all 2 machines.")
 
 
-def test_what_carries_over_counts_the_orders():
+def test_the_comparison_with_the_paper_counts_the_orders():
     played = [made_up(-0.2), made_up(0.2, published=1)]
     text = carries_over(played)
     assert "IG < RN < LF in MSE on 1 of 2 machines (published means: 2 of 2) and in L1 on 1 of 2" in text

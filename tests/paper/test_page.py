@@ -137,7 +137,7 @@ PICTURE = Picture("picture", "A caption", Figure())
 RESULT = Result("Random wins.", ["Ten streams."], ROWS, [PICTURE], [("More", "Words.")])
 
 
-def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
+def test_the_page_begins_with_the_results(tmp_path: Path) -> None:
     options = Options(tmp_path / "out", trials=7, seed=3, quick=True, as_published=True)
     page = write(_target(), RESULT, options)
     assert page == tmp_path / "out" / "costs.md"
@@ -188,7 +188,7 @@ def _split(page: str, name: str) -> list[str]:
     return [f"{head}| [{name}]({row}", f"{between}{title}{before}", after]
 
 
-def test_a_target_may_have_a_page_of_its_own(tmp_path: Path) -> None:
+def test_a_target_may_have_a_separate_page(tmp_path: Path) -> None:
     options, target = Options(tmp_path / "out"), replace(_target("frontier"), page="frontier")
     write(target, RESULT, options)
     page = publish(tmp_path / "docs", target, RESULT, options, [])
@@ -202,7 +202,7 @@ def test_every_name_is_a_target_of_that_name() -> None:
         load("table-9")
 
 
-def test_trials_are_those_asked_for(tmp_path: Path) -> None:
+def test_the_requested_trials_are_run(tmp_path: Path) -> None:
     assert Options(tmp_path).count(200, 20) == 200
     assert Options(tmp_path, quick=True).count(200, 20) == 20
     assert Options(tmp_path, trials=5, quick=True).count(200, 20) == 5

@@ -250,7 +250,7 @@ def test_near_zero_the_published_gain_is_the_exact_one_of_the_next_point(model):
         assert (exact > 1e-3).all()
 
 
-def test_what_the_code_does_not_know_is_refused():
+def test_unsupported_options_are_refused():
     with pytest.raises(ValueError, match="margin is for a Gaussian and two fidelities"):
         published.run(COUNTS, ZETA, HAZARD, np.zeros((3, 2)), margin=0.1)
     with pytest.raises(ValueError, match="rates must be 2 numbers, one per fidelity"):

@@ -465,7 +465,7 @@ def test_a_learned_price_is_the_price_of_net() -> None:
 
 
 @pytest.mark.parametrize(("read", "direction"), [("high", 1), ("low", -1)])
-def test_the_price_stays_finite_and_positive_and_comes_back(read: str, direction: int) -> None:
+def test_the_price_stays_finite_and_positive_and_recovers(read: str, direction: int) -> None:
     """Reading one fidelity forever, against every choice of the policy, breaks nothing."""
     policy = mf.Budget(8.0).bind(FIDELITIES)
     policy.initialize(detector_of(mf.Always())._filter)
@@ -733,7 +733,7 @@ def test_a_stream_extracted_from_a_fleet_keeps_its_part_of_the_budget() -> None:
     assert worst_window(trace.cost, 7) <= 150.0
 
 
-# --- costs that are functions of the raw input --------------------------------------------------------------------
+# --- cost functions -----------------------------------------------------------------------------------------------
 
 
 def frame_cost(raw: float) -> float:

@@ -200,7 +200,7 @@ def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
         shared.restore({name: value for name, value in before.items() if name != "readings"})
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 def test_a_cap_needs_streams_that_choose_together() -> None:
