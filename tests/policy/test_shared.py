@@ -204,14 +204,14 @@ def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
     shared = group(mf.Budget(24.0), 3)
     shared.record(90.0, readings=3)
     before = shared.state()
-    with pytest.raises(ValueError, match=r"cannot be|must be|has learnt no"):
+    with pytest.raises(ValueError, match=r"cannot be|must be|has learned no"):
         shared.restore(before | wrong)
     assert shared.state() == before
     with pytest.raises(ValueError, match="has no 'readings'"):
         shared.restore({name: value for name, value in before.items() if name != "readings"})
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 def test_a_cap_needs_streams_that_choose_together() -> None:
@@ -297,8 +297,8 @@ def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
         price, spent, readings = mf.Net(shared.price).bind(FIDELITIES), 0.0, 0
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
-                way = price.choose(detector._filter, i)
-                spent += detector.update(float(row[i, way]), FIDELITIES[way]).cost
+                choice = price.choose(detector._filter, i)
+                spent += detector.update(float(row[i, choice]), FIDELITIES[choice]).cost
                 readings += 1
         shared.record(spent, readings)
     return sum(detector.spent for detector in streams)
