@@ -51,12 +51,12 @@ def folders(root: Path, least: tuple[int, int]) -> list[Folder]:
                     raise ValueError(f"clips: {each} has no folder {kind!r}")
                 paths = sorted(p for p in (each / kind).iterdir() if p.suffix.lower() == ".wav")
                 if len(paths) < few:
-                    raise ValueError(f"clips: {each / kind} must hold at least {few} WAV clips, not {len(paths)}")
+                    raise ValueError(f"clips: {each / kind} must contain at least {few} WAV clips, not {len(paths)}")
                 kinds.append(paths)
             labels = [False] * len(kinds[0]) + [True] * len(kinds[1])
             found.append(Folder(f"{machine.name}/{each.name}", (*kinds[0], *kinds[1]), tuple(labels)))
     if not found:
-        raise ValueError(f"clips: {root} holds no folder MACHINE/ID with the folders normal and abnormal")
+        raise ValueError(f"clips: {root} contains no folder MACHINE/ID with the folders normal and abnormal")
     return found
 
 
@@ -72,7 +72,7 @@ def read(path: Path) -> tuple[int, Array]:
         raise ValueError(f"{path} is not a readable WAV file: {error}") from error
     first = samples[:, 0] if samples.ndim == 2 else samples
     if first.size < SHORTEST:
-        raise ValueError(f"{path} must hold at least {SHORTEST} samples, {SCORES} windows, not {first.size}")
+        raise ValueError(f"{path} must contain at least {SHORTEST} samples, {SCORES} windows, not {first.size}")
     if first.dtype.kind == "f":
         return int(rate), first.astype(np.float64)
     half = 2.0 ** (8 * first.dtype.itemsize - 1)

@@ -253,7 +253,7 @@ def protocol(trials: int, tuning: int, options: Options) -> list[str]:
         f"with the weight of high fidelity tuned on {tuning} further streams of the same clips to the published "
         "share of low fidelity. RN reads low exactly as often as IG did on the same stream, at random ticks: the "
         "published operations of the two differ by those of deciding only. Budget is the library's default (joint "
-        "gain, price learnt while running) with the average spend of IG on that stream as its budget; its Ops show "
+        "gain, price learned while running) with the average spend of IG on that stream as its budget; its Ops show "
         "what it spent.",
         "MSE is of the predicted mean to that of the run at high fidelity throughout; L1 compares the whole "
         "run-length matrices in the paper's shifted convention, which is 1 - hazard times that of the filtered "

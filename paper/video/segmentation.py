@@ -58,7 +58,7 @@ def paired(frames: Path, labels: Path) -> tuple[list[Path], list[Path]]:
     found = _images(frames)
     by_stem = {path.stem: path for path in _images(labels)}
     if not found:
-        raise ValueError(f"frames: {str(frames)!r} holds no PNG or JPG")
+        raise ValueError(f"frames: {str(frames)!r} contains no PNG or JPG")
     missing = [path.name for path in found if path.stem not in by_stem]
     if missing:
         raise ValueError(f"labels: {str(labels)!r} has no label for {missing[0]!r} ({len(missing)} are missing)")

@@ -1,4 +1,4 @@
-"""What the tests of Spark share: streams, messages on disk, and what detectors in this process make of them."""
+"""Shared by the tests of Spark: streams, messages on disk, and the results of detectors in this process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Tables = dict[str, list[list[float]]]
 
 
 def streams(count: int, ticks: int, seed: int) -> Tables:
-    """Readings of so many streams at both fidelities, each with one change of level."""
+    """Return readings of `count` streams at both fidelities, each with one change of level."""
     rng = np.random.default_rng(seed)
     tables = {}
     for i in range(count):
@@ -41,7 +41,7 @@ def streams(count: int, ticks: int, seed: int) -> Tables:
 
 
 def messages(tables: Tables, ticks: Iterable[int]) -> list[dict[str, Any]]:
-    """One message a stream and tick, tick by tick."""
+    """One message per stream and tick, tick by tick."""
     return [
         {"stream": key, "at": at, "imu": table[at][0], "gps": table[at][1]}
         for at in ticks
@@ -50,24 +50,24 @@ def messages(tables: Tables, ticks: Iterable[int]) -> list[dict[str, Any]]:
 
 
 def write(folder: Path, number: int, rows: Iterable[Mapping[str, Any]]) -> None:
-    """JSON lines, whole or not at all: a source of files must not see half of one. It reads the oldest first."""
+    """Write JSON lines atomically: a file source must not see an incomplete file. It reads the oldest first."""
     path = folder / f"{number:03d}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}")
-    beside.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    os.utime(beside, (1_700_000_000 + number, 1_700_000_000 + number))
-    beside.rename(path)
+    temporary = path.with_name(f".{path.name}")
+    temporary.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    os.utime(temporary, (1_700_000_000 + number, 1_700_000_000 + number))
+    temporary.rename(path)
 
 
 def alone(key: str, table: list[list[float]], config: Config = CONFIG, seed: int | None = None) -> list[Step]:
-    """The steps of a detector in this process, with the seed of its stream unless another is given."""
+    """The steps of a detector in this process, by default with the seed of its stream."""
     seed = stream_seed(config.seed, key) if seed is None else seed
     detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=seed)
     return [detector.step(raw) for raw in table]
 
 
 def results(rows: Iterable[Any]) -> dict[str, list[tuple[Any, ...]]]:
-    """Rows of an answer by stream, in the order of their times, without key and problem."""
+    """Rows of a result by stream, in the order of their times, without key and problem."""
     found: dict[str, list[Any]] = {}
     for row in rows:
         found.setdefault(row["stream"], []).append(row)

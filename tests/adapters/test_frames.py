@@ -112,17 +112,17 @@ def test_columns_map_fidelities_to_columns(readings: dict[str, Any]) -> None:
         ({"columns": "x"}, ValueError, "columns must map each of low, high to a column, not be 'x'"),
         ({"columns": {"mid": "x"}}, ValueError, "columns must name fidelities, low, high, not 'mid'"),
         ({"columns": {"low": "x"}}, ValueError, "frame has no column 'x' for 'low', only when, low, high"),
-        ({"columns": {"low": "when"}}, TypeError, "column 'when' must hold numbers, not Datetime"),
+        ({"columns": {"low": "when"}}, TypeError, "column 'when' must contain numbers, not Datetime"),
         ({"time": "hour"}, ValueError, "time must name a column of the frame, when, low, high, not 'hour'"),
     ],
 )
 def test_bad_arguments_are_named_and_change_nothing(
     readings: dict[str, Any], arguments: dict[str, Any], error: Any, message: str
 ) -> None:
-    held = detector(fidelities=[LOW, HIGH])
+    fresh = detector(fidelities=[LOW, HIGH])
     with pytest.raises(error, match=message):
-        frames.run(held, pl.DataFrame(readings), **arguments)
-    assert held.ticks == 0
+        frames.run(fresh, pl.DataFrame(readings), **arguments)
+    assert fresh.ticks == 0
 
 
 def test_a_time_that_would_be_lost_is_refused() -> None:

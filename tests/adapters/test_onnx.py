@@ -61,7 +61,7 @@ def test_a_detector_touches_only_the_network_it_chose():
 
     fidelities = [mf.Fidelity("small", 0.3, 1.0, network("small")), mf.Fidelity("large", 1.0, 5.0, network("large"))]
     detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Random([0.5, 0.5]), seed=1)
-    # a list of numbers is no array of the network's shape until `before` has seen it: nobody else may look at it
+    # a list of numbers has the network's shape only after `before`: nothing else may read it
     raws = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     read = [detector.step(raw).fidelity for raw in raws]
     assert seen == read
@@ -170,7 +170,7 @@ def test_a_dynamic_batch_and_integers():
     assert observe(np.ones((5, 3))) == pytest.approx(float((np.ones((5, 3)) @ w + b).sum()), rel=1e-5)
 
 
-def test_an_input_of_bytes_takes_no_floats():
+def test_an_input_of_bytes_refuses_floats():
     made = model(
         [node("Cast", "x", "f", to=FLOAT), node("ReduceSum", "f", "y")],
         {"x": [1, 2]},
@@ -251,7 +251,7 @@ def test_dense_layers():
 
 
 def test_a_known_network():
-    """The MLPerf Tiny anomaly autoencoder's layers: 264,192 multiply-adds, as its authors and our data sheet say."""
+    """The MLPerf Tiny anomaly autoencoder's layers: 264,192 multiply-adds, as in its paper and our data sheet."""
     sizes = [640, 128, 128, 128, 128, 8, 128, 128, 128, 128, 640]
     weights = [tensor(f"w{i}", a, b) for i, (a, b) in enumerate(itertools.pairwise(sizes))]
     nodes = []
@@ -275,7 +275,7 @@ def test_convolutions():
 
 
 def test_transposed_convolution_is_counted_as_its_mirror():
-    """It does what the convolution that goes the other way does, number for number."""
+    """It has exactly the operations of the convolution in the other direction."""
     w = tensor("w", 8, 6, 3, 3)
     up = model([node("ConvTranspose", "x w", "y", strides=[2, 2])], {"x": [1, 8, 4, 5]}, {"y": [1, 6, 9, 11]}, [w])
     down = model([node("Conv", "x w", "y", strides=[2, 2])], {"x": [1, 6, 9, 11]}, {"y": [1, 8, 4, 5]}, [w])
@@ -330,7 +330,7 @@ def test_dynamic_shapes(tmp_path):
     ):
         count(path)
     assert count(path, x=(1, 3, 10, 12)) == 8 * 10 * 4 * 27
-    assert count(made, x=(2, 3, 10, 12)) == 2 * count(made, x=(1, 3, 10, 12))  # the caller's model is left alone
+    assert count(made, x=(2, 3, 10, 12)) == 2 * count(made, x=(1, 3, 10, 12))  # the caller's model is unchanged
     with pytest.raises(
         ValueError, match=r"shapes\['x'\] must fit the input's shape \(n, 3, h, w\), not be \(1, 4, 10, 12\)"
     ):
@@ -375,7 +375,7 @@ def test_a_local_function_is_looked_into():
 
 
 class Gru:
-    """A GRU cell whose state goes in and out of an ONNX model: an observer with memory."""
+    """A GRU cell whose state is an input and output of an ONNX model: an observer with memory."""
 
     hidden = 4
 
@@ -422,7 +422,7 @@ def test_a_recurrent_network_read_intermittently_gives_the_same_readings():
                 assert reading == every[tick]
         else:
             now_and_then.feed(raw)
-    assert memory.seen == 60  # no gap was longer than the warm-up: it saw everything, and that was paid for
+    assert memory.seen == 60  # no gap was longer than the warm-up: it saw every input, and each was paid for
     assert paid == 6 * 5.0 + 54 * 2.0
 
 
@@ -436,8 +436,8 @@ def test_a_gap_longer_than_the_warm_up_resets_the_state():
         wrapped.feed(raw)
     assert wrapped.missed == 5
     assert wrapped.cost_of(raws[49]) == 6.0
-    want = [fresh(raw) for raw in raws[44:]][-1]
-    assert wrapped(raws[49]) == want
+    expected = [fresh(raw) for raw in raws[44:]][-1]
+    assert wrapped(raws[49]) == expected
     assert memory.seen == 6 + 6
 
 

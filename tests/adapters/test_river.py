@@ -1,4 +1,4 @@
-"""river's own checks on both detectors, and what they answer."""
+"""river's checks on both detectors, and their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = tuple[dict[str, float], int]
 
 
 def cards(rows: int, seed: int = 3) -> list[Row]:
-    """Six columns of different scales, of one row in fifty three with numbers far out."""
+    """Six columns of different scales; in one row of fifty, three have outliers."""
     rng = np.random.default_rng(seed)
     scale = 10.0 ** rng.uniform(-2, 3, 6)
     out = []
@@ -39,7 +39,7 @@ def cards(rows: int, seed: int = 3) -> list[Row]:
 
 
 def anomaly_streams(long: bool) -> Iterator[Any]:
-    """river checks anomaly detectors on CreditCard, 150 MB to download: it is used if it is here."""
+    """river checks anomaly detectors on CreditCard, a download of 150 MB: it is used if it is present."""
     if datasets.CreditCard().is_downloaded:
         yield list(datasets.CreditCard().take(10_000 if long else 1000))
     yield cards(1000 if long else 200)
@@ -243,7 +243,7 @@ def test_the_rare_value_of_binary_data_has_the_high_score() -> None:
     for _ in range(98):
         detector.learn_one({"x": 0})
     assert detector.score_one({"x": 0}) == 0.0
-    # P(x = 1) is about 1 / 100, and twice that is the two tails'
+    # P(x = 1) is about 1 / 100; two tails have twice that
     assert detector.score_one({"x": 1}) == pytest.approx(0.98, abs=0.005)
 
 
@@ -254,7 +254,7 @@ def test_an_absent_feature_advances_time() -> None:
             detector.learn_one({"x": x, "y": 1.0})
     for missing in ({"y": 1.0}, {"x": None, "y": 1.0}, {"x": math.nan, "y": 1.0}) * 20:
         silent.learn_one(missing)
-    # after sixty readings unseen a change has most probably come, and 4 is nothing to wonder at
+    # after sixty missing readings a change is probable, and 4 is not surprising
     assert silent.score_one({"x": 4.0}) < 0.95 < updated.score_one({"x": 4.0})
     assert silent.score_one({"x": math.nan}) == silent.score_one({"z": 1.0}) == silent.score_one({}) == 0.0
 

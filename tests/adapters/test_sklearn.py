@@ -1,4 +1,4 @@
-"""Segment starts with scikit-learn's manners."""
+"""The segmenter with the interface of scikit-learn."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_starts_are_those_of_hindsight(x: Any) -> None:
     assert segmenter.labels_.tolist() == [0] * 50 + [1] * 40 + [2] * 30
 
 
-# Every check is run and none may be skipped: the one of array namespaces needs the variable before scipy is imported.
+# No check may be skipped: the one on array namespaces needs this variable before scipy is imported.
 CHECKS = """
 import json
 from sklearn.utils.estimator_checks import check_estimator
@@ -68,7 +68,7 @@ def test_it_passes_every_check_of_scikit_learn() -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert [row for row in found if row[1] != "passed"] == []
-    # what a tag or a missing method would switch off
+    # checks that a tag or a missing method would disable
     names = {name for name, _, _ in found}
     assert {"check_fit1d", "check_n_features_in", "check_complex_data", "check_dtype_object"} <= names
     assert {"check_methods_sample_order_invariance", "check_methods_subset_invariance"} <= names
@@ -77,7 +77,7 @@ def test_it_passes_every_check_of_scikit_learn() -> None:
 
 
 def test_the_one_check_that_its_tags_leave_out_does_not_apply() -> None:
-    """Missing readings are taken, so the check that NaN is refused is not run; infinity is refused all the same."""
+    """Missing readings are accepted, so the check that NaN is refused is not run; infinity is still refused."""
     assert get_tags(Segmenter()).input_tags.allow_nan
     default = get_tags(BaseEstimator())
     tags = get_tags(Segmenter())
@@ -138,7 +138,7 @@ def test_segment_uses_the_fitted_parameters(x: Any) -> None:
     model = segmenter.model_
     faint = 0.01 * levels((20, 0.0), (20, 8.0), seed=5)
     assert Segmenter().fit_predict(faint).tolist() == [0, 20]
-    # next to the noise of x this change is nothing
+    # this change is small compared with the noise of x
     assert segmenter.segment(faint).tolist() == [0]
     assert segmenter.segment(x[30:80]).tolist() == [0, 20]
     assert segmenter.model_ is model
@@ -162,7 +162,7 @@ def test_it_can_be_cloned_configured_and_used_in_a_pipeline(x: Any) -> None:
         (np.zeros(3), ValueError, "Reshape your data"),
         (pd.Series([1.0, 2.0]), ValueError, "Expected a 2-dimensional container"),
         (np.zeros((2, 2, 2)), ValueError, "dim 3"),
-        ([["a"], ["b"]], TypeError, "X must hold numbers: "),
+        ([["a"], ["b"]], TypeError, "X must contain numbers: "),
         ([[1.0], [2.0j]], ValueError, "Complex data not supported"),
         ([[0.0], [np.inf]], ValueError, "X must be finite, not inf in row 1, column 0"),
         ([[1.0, np.nan], [2.0, np.nan]], ValueError, "but column 1 has none"),
@@ -190,7 +190,7 @@ def test_a_ramp_is_one_segment_and_a_kink_begins_another() -> None:
     kink = np.concatenate([ramp[:60], ramp[60] - 0.1 * np.arange(60) + 0.2 * rng.normal(size=60)])
     starts = Segmenter().fit_predict(kink[:, None])
     assert starts.size == 2
-    assert abs(starts[1] - 60) <= 10  # the lines cross there: a few ticks to either side look alike
+    assert abs(starts[1] - 60) <= 10  # the lines cross there: a few ticks on either side are equally likely
 
 
 def test_the_guessed_noise_is_that_of_the_data() -> None:

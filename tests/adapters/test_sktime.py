@@ -1,4 +1,4 @@
-"""sktime's own checks, and what the detector answers."""
+"""sktime's checks, and the results of the detector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The detectors on a real Spark in local mode: the same bits as in process, whatever dies in between."""
+"""The detectors on a real Spark in local mode: the same bits as in process, whichever process is killed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def spark() -> Iterator[Any]:
 
 
 class Place:
-    """A folder with a source of files, an answer and a checkpoint; `go` runs the query until the source is empty."""
+    """A folder with a file source, results and a checkpoint; `go` runs the query until the source is empty."""
 
     def __init__(self, session: Any, folder: Path, schema: str = SCHEMA) -> None:
         self.session, self.folder, self.schema = session, folder, schema
@@ -68,7 +68,7 @@ class Place:
         return self.session.read.schema(self.schema).json(str(self.folder / "in"))
 
     def go(self, answer: Any, each: Callable[[Any], Any] = lambda write: write) -> list[Any]:
-        """All rows of the answer so far; a micro-batch done again replaces what it wrote before."""
+        """All rows written so far; a repeated micro-batch replaces its rows."""
 
         def write_batch(frame: Any, batch: int) -> None:
             frame.write.mode("overwrite").parquet(str(self.folder / "out" / f"batch={batch}"))
@@ -82,7 +82,7 @@ class Place:
         return found
 
     def forget_last_commit(self) -> int:
-        """As if the process had died after the last micro-batch's answer was written, before it was committed."""
+        """Simulate a crash after the last micro-batch was written and before it was committed."""
         commits = self.folder / "checkpoint" / "commits"
         last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
         (commits / str(last)).unlink()
@@ -136,11 +136,11 @@ def test_results_depend_neither_on_partitions_nor_on_the_order_of_rows(place: Pl
         history = on_spark.detect_batch(place.finished(), "stream", "at", None, config)
         assert results(history.collect()) == streamed
     read = {tuple(row[FIELDS.index("fidelity") + 1] for row in rows) for rows in streamed.values()}
-    assert len(read) == 20  # each stream draws for itself
+    assert len(read) == 20  # each stream draws independently
 
 
 def group_of(process: subprocess.Popen[bytes]) -> list[int]:
-    """The process and all its descendants: Spark's Python workers make a process group of their own."""
+    """Kill the process and its descendants: Spark's Python workers have a separate process group."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -179,10 +179,10 @@ def test_every_stream_is_right_after_two_kills_and_resumes(spark: Any, tmp_path:
             except ProcessLookupError:
                 continue
         assert process.wait() == -signal.SIGKILL
-    assert committed() < 4  # it did die in the middle
+    assert committed() < 4  # it was killed in the middle
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    # a file the source had noted when it was killed goes with the next one: then there is a batch less
+    # a file that the source had listed when it was killed joins the next batch: then there is one batch less
     assert committed() in (3, 4)
     assert wrong(results(spark.read.parquet(str(tmp_path / "out" / "steps")).collect()), expected(tables)) == []
     assert spark.read.parquet(str(tmp_path / "out" / "problems")).count() == 0
@@ -226,7 +226,7 @@ def number(text: Any) -> Any:
     return float(text)
 
 
-def test_a_poisoned_row_goes_to_the_side_output_and_the_stream_goes_on(spark: Any, tmp_path: Path) -> None:
+def test_a_bad_row_goes_to_the_side_output_and_the_stream_continues(spark: Any, tmp_path: Path) -> None:
     config = Config.parse({"model": {"kind": "gaussian", "var": 9}, "hazard": 0.02, "missing": "raise"})
     place = Place(spark, tmp_path, "stream STRING, at LONG, x STRING")
     table = streams(1, 8, seed=5)["s0"]
@@ -277,7 +277,7 @@ def test_a_nan_is_a_missing_reading_where_the_config_says_skip(place: Place) -> 
 
 
 class Paid:
-    """Observers that read a payload and note in a file that they did, and when they were loaded."""
+    """Observers that read a payload and log to a file when they are loaded and called."""
 
     def __init__(self, ledger: Path) -> None:
         self.ledger = str(ledger)
@@ -330,7 +330,7 @@ def test_a_replay_chooses_the_same_and_pays_twice_only_without_a_cache(
             (step.fidelity, step.x, step.mean) for step in alone(key, table)
         ]
         assert mine[3]["at"].minute == 3
-    # two queries were made, and each loads once a worker process, however many micro-batches and streams
+    # two queries ran, and each loads once per worker process, however many micro-batches and streams
     loads = [pid for what, pid in paid.noted() if what == "loaded"]
     assert max(loads.count(pid) for pid in loads) <= 2
     if cached:
@@ -357,7 +357,7 @@ def test_a_cache_that_fails_stops_the_query(spark: Any, tmp_path: Path) -> None:
 
 
 def test_naive_times_unparsed_records_and_a_row_of_the_far_future(spark: Any, tmp_path: Path) -> None:
-    """An hour that the session's zone leaves out is two ticks; what is no number is no missing reading."""
+    """An hour that the session's time zone skips is two ticks; an unparsed value is not a missing reading."""
     place = Place(spark, tmp_path, "stream STRING, at TIMESTAMP_NTZ, imu INT, gps DOUBLE, _corrupt_record STRING")
     table = [[float(i % 3), 0.5 * i] for i in range(5)]
     times = [f"2024-03-31T0{1 + i // 2}:{30 * (i % 2):02d}:00" for i in range(5)]
@@ -422,7 +422,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     rows = place.go(answer(), group.each)
     prices = [group.price(batch) for batch in range(9)]
     assert len(set(prices)) == 9
-    # what the driver must have learned, from the rows alone
+    # the prices that the driver must have learned, from the rows
     one = config.detector(shared=True)
     assert isinstance(one.policy, Budget)
     budget = SharedBudget(one.policy, one.fidelities, one._filter, 40)
@@ -431,7 +431,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
         costs = [row["cost"] for row in rows if row["batch"] == batch]
         assert len(costs) == 200
         budget.record(sum(costs), 200)
-    # and each stream was decided at those prices
+    # and each stream decided at those prices
     for key, table in tables.items():
         mine = sorted((row for row in rows if row["stream"] == key), key=lambda row: row["at"])
         observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
@@ -446,7 +446,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     assert group.price(8) == prices[8]
 
 
-def test_another_config_does_not_go_on_from_this_checkpoint(place: Place) -> None:
+def test_a_checkpoint_of_another_config_is_refused(place: Place) -> None:
     from pyspark.errors import StreamingQueryException
 
     tables = streams(2, 4, seed=10)

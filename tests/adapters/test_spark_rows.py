@@ -1,4 +1,4 @@
-"""What a Spark worker does with rows, without Spark: plain functions on rows and records."""
+"""The Spark worker without Spark: plain functions on rows and records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
 def run(
     job: Job, tables: dict[str, list[list[float]]], keys: list[str], partitions: int, start: dict[str, bytes]
 ) -> tuple[dict[str, list[OutputRow]], dict[str, bytes]]:
-    """Three micro-batches; each partition has a worker of its own, and a micro-batch has a price if it is shared."""
+    """Three micro-batches; each partition has its own worker, and a micro-batch has a price if it is shared."""
     workers = [Worker(job) for _ in range(partitions)]
     records = dict(start)
     results: dict[str, list[OutputRow]] = {key: [] for key in keys}
@@ -66,10 +66,10 @@ def run(
         price = 0.003 * (batch + 1) if job.shared else None
         for i, key in enumerate(keys):
             worker = workers[i % partitions]
-            rows, held = worker.process(key, rows_of(tables[key], ticks), records.get(key), price)
+            rows, saved = worker.process(key, rows_of(tables[key], ticks), records.get(key), price)
             results[key] += rows
-            assert held is not None
-            records[key] = held
+            assert saved is not None
+            records[key] = saved
     return results, records
 
 
@@ -81,7 +81,7 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
     tables = streams(20, 25, seed=seed)
     keys = list(tables)
     start = {}
-    for key in keys[::4]:  # detectors that came from elsewhere, each with a seed and a past of its own
+    for key in keys[::4]:  # detectors from elsewhere, each with its own seed and history
         detector = config.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}, seed=len(start) + 50)
         for raw in tables[key][:7]:
             detector.step(raw)
@@ -93,8 +93,8 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
         shuffled = [keys[i] for i in rng.permutation(len(keys))]
         assert run(job, tables, shuffled, partitions, start) == wanted
     for key in keys:  # and each stream by itself is the same
-        alone, held = run(job, tables, [key], 1, start)
-        assert (alone[key], held[key]) == (wanted[0][key], wanted[1][key])
+        alone, saved = run(job, tables, [key], 1, start)
+        assert (alone[key], saved[key]) == (wanted[0][key], wanted[1][key])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -113,21 +113,21 @@ def test_a_stream_equals_a_detector_in_process_with_its_seed(policy: str) -> Non
 def test_a_record_with_a_shared_budget_is_refused_without_one_and_vice_versa(before: bool, after: bool) -> None:
     table = streams(1, 4, seed=2)["s0"]
     prices = {True: 0.01, False: None}
-    _, held = Worker(job_of(CONFIG, shared=before)).process("s0", rows_of(table, range(2)), None, prices[before])
-    assert held is not None
-    kept = record.unpack(held)
+    _, saved = Worker(job_of(CONFIG, shared=before)).process("s0", rows_of(table, range(2)), None, prices[before])
+    assert saved is not None
+    kept = record.unpack(saved)
     assert (kept.shared, kept.policy) == (before, "Net" if before else "Budget")
     was, now = ("with", "without") if before else ("without", "with")
     with pytest.raises(ValueError, match=f"was written {was} a group's budget and cannot be continued {now} one"):
-        Worker(job_of(CONFIG, shared=after)).process("s0", rows_of(table, range(2, 4)), held, prices[after])
+        Worker(job_of(CONFIG, shared=after)).process("s0", rows_of(table, range(2, 4)), saved, prices[after])
 
 
 def test_a_record_decided_by_another_policy_is_refused() -> None:
     table = streams(1, 4, seed=2)["s0"]
     worker = Worker(job_of(CONFIG))
-    _, held = worker.process("s0", rows_of(table, range(2)), None)
-    assert held is not None
-    kept = record.unpack(held)
+    _, saved = worker.process("s0", rows_of(table, range(2)), None)
+    assert saved is not None
+    kept = record.unpack(saved)
     assert kept.config is not None
     other = record.pack(kept.config, False, "Random", kept.times, kept.checksums, kept.state)
     with pytest.raises(ValueError, match="was written with the policy Random, not Budget"):
@@ -135,20 +135,20 @@ def test_a_record_decided_by_another_policy_is_refused() -> None:
 
 
 def test_a_record_of_another_version_or_cut_short_is_refused() -> None:
-    held = record.pack(CONFIG.digest(), False, "Budget", range(100), range(100), CONFIG.detector().to_bytes())
-    found = record.unpack(held)
+    saved = record.pack(CONFIG.digest(), False, "Budget", range(100), range(100), CONFIG.detector().to_bytes())
+    found = record.unpack(saved)
     assert found.config == CONFIG.digest()
     assert found.times == found.checksums == tuple(range(100 - record.REMEMBERED, 100))
     assert Detector.from_bytes(found.state).ticks == 0
     with pytest.raises(ValueError, match="neither a record of a stream nor a saved detector"):
         record.unpack(b"pickle")
     for version in (2, 9):
-        other = held[:4] + bytes([version]) + held[5:]
+        other = saved[:4] + bytes([version]) + saved[5:]
         with pytest.raises(ValueError, match=f"the state has version {version}; this mfbocd reads version 1"):
             record.unpack(other)
     for size in (5, 30, 200):
         with pytest.raises(ValueError, match=f"the state is truncated: only {size} bytes"):
-            record.unpack(held[:size])
+            record.unpack(saved[:size])
 
 
 def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> None:
@@ -156,11 +156,11 @@ def test_a_detector_from_elsewhere_keeps_its_own_seed_in_every_micro_batch() -> 
     table = streams(1, 40, seed=3)["s0"]
     observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
     detector = config.detector(observers, seed=1234)
-    held: bytes | None = detector.to_bytes()
+    saved: bytes | None = detector.to_bytes()
     worker = Worker(job_of(config))
     results: list[OutputRow] = []
     for first in range(0, 40, 8):
-        rows, held = worker.process("s0", rows_of(table, range(first, first + 8)), held)
+        rows, saved = worker.process("s0", rows_of(table, range(first, first + 8)), saved)
         results += rows
     assert [row.step for row in results] == [detector.step(raw) for raw in table]
 
@@ -203,7 +203,7 @@ def test_streams_draw_independently_and_the_seed_is_the_same_everywhere() -> Non
 
 def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> None:
     worker = Worker(job_of(CONFIG))
-    results, held = worker.process(
+    results, saved = worker.process(
         "s", [InputRow(0, (0.5, 0.0)), InputRow(0, (0.5, -0.0)), InputRow(0, (9.0, 9.0))], None
     )
     assert [(row.time, row.problem) for row in results] == [
@@ -212,9 +212,9 @@ def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> 
     ]
     assert results[0].step is not None
     later = [InputRow(t, (0.1 * t, None)) for t in range(1, 6)]
-    results, held = worker.process("s", later, held)
+    results, saved = worker.process("s", later, saved)
     again = [InputRow(0, (0.5, 0.0)), InputRow(3, (0.1 * 3, float("nan"))), InputRow(4, (0.1 * 4, 1.0))]
-    results, same = worker.process("s", [*again, InputRow(-1, (0.0, 0.0))], held)
+    results, same = worker.process("s", [*again, InputRow(-1, (0.0, 0.0))], saved)
     assert same is None
     assert [(row.time, row.problem) for row in results] == [
         (-1, "late: 5 was seen before it"),
@@ -224,9 +224,9 @@ def test_another_row_of_a_time_is_reported_and_the_same_row_is_passed_over() -> 
 
 def test_the_same_numbers_in_another_form_are_the_same_row() -> None:
     worker = Worker(job_of(CONFIG))
-    _, held = worker.process("s", [InputRow(0, (0.5, 0.25))], None)
+    _, saved = worker.process("s", [InputRow(0, (0.5, 0.25))], None)
     for kind in (np.float64, np.longdouble, np.float32, np.array):
-        assert worker.process("s", [InputRow(0, (kind(0.5), kind(0.25)))], held) == ([], None)
+        assert worker.process("s", [InputRow(0, (kind(0.5), kind(0.25)))], saved) == ([], None)
 
 
 def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
@@ -237,14 +237,14 @@ def test_a_row_too_far_ahead_is_reported_and_later_rows_are_not_late() -> None:
         InputRow(10**15, (0.3, 0.1)),
         InputRow(NO_TIME, (0.3, 0.1)),
     ]
-    results, held = worker.process("s", rows, None)
+    results, saved = worker.process("s", rows, None)
     assert [(row.time, row.problem) for row in results] == [
         (None, "the time is empty"),
         (0, None),
         (1, None),
         (10**15, "ahead: 999999999999999 after 1, more than max_ahead = 100"),
     ]
-    results, _ = worker.process("s", [InputRow(t, (0.1, 0.1)) for t in (2, 102, 203)], held)
+    results, _ = worker.process("s", [InputRow(t, (0.1, 0.1)) for t in (2, 102, 203)], saved)
     assert [(row.time, row.problem) for row in results] == [
         (2, None),
         (102, None),
@@ -296,12 +296,12 @@ def test_a_damaged_file_stops_the_query(tmp_path: Path, text: str) -> None:
     assert len(asked) == 1
     (path,) = (tmp_path / "cache").rglob("*.json")
     path.write_text(text)
-    with pytest.raises(CacheError, match=r"does not hold the reading of .*; delete it to read again"):
+    with pytest.raises(CacheError, match=r"does not contain the reading of .*; delete it to read again"):
         worker.process("s", [InputRow(0, 0.5)], None)
     assert len(asked) == 1
 
 
-def test_a_write_that_fails_leaves_no_half_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -330,10 +330,10 @@ def test_an_invalid_reading_is_reported_per_row_with_and_without_a_cache(tmp_pat
     again, _ = cached.process("s", rows, None)
     assert again == results
     paid = [raw for _, raw in asked]
-    assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # what is a reading was kept
+    assert [paid.count(row.raw) for row in rows] == [1, 2, 2, 2, 1, 1]  # valid readings were cached
 
 
-# --- the parts beneath: nothing of one stream is left in the detector of the next -------------------------------
+# --- loading: nothing of one stream remains in the detector of the next -------------------------------------------
 
 
 def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:
@@ -345,7 +345,7 @@ def test_a_state_is_restored_only_into_a_policy_of_its_kind() -> None:
 
 
 def test_a_value_missing_in_the_bytes_is_not_taken_from_another_stream() -> None:
-    """As if the budget had not known its debt."""
+    """The saved state of the budget has no debt."""
     fidelities = [mf.Fidelity("imu", 0.1, 1.0), mf.Fidelity("gps", 1.0, 40.0)]
     detector = Detector(mf.Gaussian(0, 9, 1), fidelities, policy=mf.Budget(8.0))
     for x in (0.1, 5.0, 5.1):

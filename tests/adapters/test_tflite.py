@@ -33,7 +33,7 @@ def autoencoder():
 
 @pytest.fixture
 def segmenter():
-    """A quantised DeepLab: 513 x 513 x 3 bytes in, a class a pixel out."""
+    """A quantised DeepLab: 513 x 513 x 3 bytes in, one class per pixel out."""
     return found("deeplabv3_mnv2_dm05_pascal_quant.tflite")
 
 

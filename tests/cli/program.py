@@ -1,4 +1,4 @@
-"""Run `mfbocd` as a user would: in this process, which is fast, or as a process of its own."""
+"""Run `mfbocd` as a user would: in this process, which is fast, or as a separate process."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def mfbocd(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedP
 
 
 def process(*arguments: str, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command as a process of its own."""
+    """Run a command as a separate process."""
     return subprocess.run(
         [*COMMAND, *arguments], cwd=cwd, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
     )

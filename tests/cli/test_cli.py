@@ -39,7 +39,7 @@ def test_demo_finds_the_annotated_changes_of_a_real_run(tmp_path: Path) -> None:
     assert all(min(abs(a - c) for a in alarms) <= 3 for c in marked)
     assert f"Missed of {len(marked)} known changes: none." in done.stdout
     assert always < chosen < random
-    # what is printed is what the trace says: the mean against the pace a tick later, after the warm-up
+    # the printed error is that of the trace: the mean against the next pace, after the warm-up
     errors = [(float(row["mean"]) - float(row["target"])) ** 2 for row in rows if row["target"]]
     assert len(errors) == 376 - 60 - 1
     assert sum(errors) / len(errors) == pytest.approx(chosen, abs=1e-3)

@@ -116,7 +116,7 @@ def test_every_format_and_out_and_alarms(folder: Path, stream: mf.simulate.Strea
     assert (folder / "a.jsonl").read_text().splitlines() == alarms
 
 
-def test_an_answer_comes_before_the_next_reading(folder: Path) -> None:
+def test_a_step_is_printed_before_the_next_reading(folder: Path) -> None:
     """Line by line through a pipe: the test would hang if either side buffered a line."""
     lines = (folder / "walk.csv").read_text().splitlines(keepends=True)
     with subprocess.Popen(
@@ -176,14 +176,14 @@ def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stre
     true = stream.changes.tolist()
     assert len(alarms) >= 2
     assert all(min(abs(at - change) for change in true) <= 3 for _, at in alarms)
-    # another unit and another zero are the same stream
+    # unit and offset do not matter
     moved = "".join(f"{1000 * x + 5!r}\n" for x in stream.table[:, 1].tolist())
     again = steps(mfbocd("detect", "-", "-q", cwd=folder, stdin=moved))
-    assert len(again) == 400  # with fewer looked at, of a pipe: alarms are compared below, of files
+    assert len(again) == 400  # from a pipe fewer rows are examined: alarms are compared below, for files
     (folder / "moved.txt").write_text(moved)
     again = steps(mfbocd("detect", "moved.txt", "-q", cwd=folder))
     assert [(s["tick"], s["changed_at"]) for s in again if s["alarm"]] == alarms
-    # a rarer change needs more evidence: the option is heard
+    # a rarer change needs more evidence: the option has an effect
     rare = steps(mfbocd("detect", "one.txt", "-q", "--hazard", "1e-9", cwd=folder))
     assert rare[0]["mean"] != found[0]["mean"]
 
@@ -275,7 +275,7 @@ def test_bad_data_exits_1_and_names_the_place(text: str, message: str, folder: P
     assert "Traceback" not in done.stderr
 
 
-def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 20)
     script = f"{sys.executable} -m mfbocd.cli detect long.txt | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
@@ -308,7 +308,7 @@ def test_a_plot_of_a_long_stream_shows_its_beginning(folder: Path, monkeypatch: 
 
 
 def on_a_terminal(command: list[str], cwd: Path) -> str:
-    """What a program writes to stderr if that is a terminal of 80 columns."""
+    """Return what a program writes to stderr if that is a terminal of 80 columns."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=slave) as child:
@@ -317,7 +317,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
         while True:
             try:
                 output += os.read(master, 4096)
-            except OSError:  # how a terminal ends
+            except OSError:  # the end of a terminal
                 break
         assert child.wait(PATIENCE) == 0
     os.close(master)
@@ -343,7 +343,7 @@ def test_help_has_a_purpose_and_an_example(folder: Path) -> None:
         assert f"mfbocd {command} " in done.stdout
     code = "import sys, mfbocd.cli; print([m for m in ('numpy', 'numba', 'pyarrow', 'tqdm') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"  # what --help waits for
+    assert done.stdout.strip() == "[]"  # the imports of --help
 
 
 # A separate process: a forked child counts the memory of its parent, and the tests use much.
@@ -375,4 +375,4 @@ def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
         peaks.append(int(done.stdout))
         with (folder / "steps.jsonl").open("rb") as out:
             assert sum(1 for _ in out) == rows
-    assert peaks[1] - peaks[0] < 30  # MB; the steps of the 600 000 rows more are over 100 on disk
+    assert peaks[1] - peaks[0] < 30  # MB; the steps of the additional 600 000 rows take over 100 on disk

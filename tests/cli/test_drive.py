@@ -94,16 +94,16 @@ def running(*arguments: str, cwd: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and was not fetched does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
 
 
-def eventually(holds: Callable[[], bool]) -> bool:
+def eventually(condition: Callable[[], bool]) -> bool:
     for _ in range(int(10 * PATIENCE)):
-        if holds():
+        if condition():
             return True
         time.sleep(0.1)
     return False
@@ -163,7 +163,7 @@ def test_kill_9_in_the_middle_and_resume(folder: Path) -> None:
     after = drive("--state", "s", *sensor(60), cwd=folder)
     assert after.returncode == 0, after.stderr
     resumed = steps(after.stdout)
-    assert 0 <= len(before) - resumed[0]["tick"] <= 1  # at most the tick between its printing and its saving again
+    assert 0 <= len(before) - resumed[0]["tick"] <= 1  # at most one tick, printed and not yet saved, is repeated
     for step in resumed:
         same = whole[step["tick"]]
         assert {k: v for k, v in step.items() if k != "changed_at_time"} == {
@@ -193,7 +193,9 @@ def test_a_signal_saves_and_terminates_the_sensor(number: signal.Signals, code: 
     assert "Stopped. The state after 12 ticks is saved in s." in stderr
     assert "Traceback" not in stderr
     assert eventually(lambda: not alive(int((folder / "asked").read_text())))
-    assert before + steps(drive("--state", "s", *sensor(30), cwd=folder).stdout) == whole  # tick 12 was asked again
+    assert (
+        before + steps(drive("--state", "s", *sensor(30), cwd=folder).stdout) == whole
+    )  # tick 12 was requested again
 
 
 PYTHON = [sys.executable, "-c"]
@@ -243,7 +245,7 @@ def test_missing_and_impossible_answers(folder: Path) -> None:
     done = drive("--", "sh", "-c", answers, cwd=folder)
     assert [step["x"] for step in steps(done.stdout)] == [None, 1.0]
     assert steps(done.stdout)[0]["cost"] > 0  # it was asked
-    assert done.returncode == 0  # asked a third time it ended instead, and well
+    assert done.returncode == 0  # at the third request it exited successfully
     assert "1 reading missing." in done.stderr
     (folder / "mf.toml").write_text('missing = "raise"\n' + WALK)
     done = drive("--", "sh", "-c", answers, cwd=folder)
@@ -263,7 +265,7 @@ def test_readings_of_several_numbers(folder: Path) -> None:
     assert step["x"] == [1, 2]
     assert step["mean"] == pytest.approx(
         [0.5, 1.0], rel=0.01
-    )  # half way from the prior, less what a change would undo
+    )  # half way from the prior, less the effect of a possible change
     done = drive("--", "sh", "-c", "read x; echo '{\"x\": [1]}'; cat", cwd=folder)
     assert done.returncode == 1
     assert "invalid reading at tick 0: " in done.stderr
@@ -293,7 +295,7 @@ def test_states_that_do_not_fit_are_refused(folder: Path) -> None:
     done = drive("--state", "s", *sensor(9), cwd=folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert "s was saved with another configuration, and its 3 ticks are only valid with" in done.stderr
-    (folder / "mf.toml").write_text(WALK + '[data]\nunit = "m"\n')  # which bears on no decision
+    (folder / "mf.toml").write_text(WALK + '[data]\nunit = "m"\n')  # which affects no decision
     assert drive("--state", "s", "--ticks", "1", *sensor(9), cwd=folder).returncode == 0
     for data, message in ((b"rubbish", "is not a state"), (saved[:-5], "truncated"), (b"", "is not a state")):
         (folder / "s").write_bytes(data)
@@ -317,7 +319,7 @@ def test_usage(folder: Path) -> None:
 
 
 def test_no_step_is_lost_when_the_pipe_is_closed(folder: Path) -> None:
-    """The step nobody took is made again by the next run."""
+    """The step that was not read is repeated by the next run."""
     waits = "while asked['tick'] == 3 and not os.path.exists('gone'): time.sleep(0.01)"
     (folder / "waiting.py").write_text("import os\n" + SENSOR.replace("time.sleep(pause)", waits))
     with running("--state", "s", "--", sys.executable, "waiting.py", "9", cwd=folder) as child:

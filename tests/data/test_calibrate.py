@@ -51,8 +51,8 @@ def test_incomplete_functions_equal_scipy(a, b):
 
 def test_wilson_equals_scipy():
     for k, n in [(0, 10), (3, 10), (10, 10), (370, 400)]:
-        want = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
-        assert wilson(k, n, 0.9) == pytest.approx((want.low, want.high), abs=1e-12)
+        expected = stats.binomtest(k, n).proportion_ci(0.9, method="wilson")
+        assert wilson(k, n, 0.9) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 # --- Gaussian zeta ---------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_gaussian_interval_covers_whatever_the_correlation(how, correlation):
         high, low, signal, label = pairs(rng, 60, 0.3, correlation)
         found = gaussian_zeta(high, low, level=0.9, **{"truth": signal} if how == "truth" else {"regimes": label})
         hit += found.low <= 0.3 <= found.high
-    # Never less than promised; the guard against heavy tails may widen it a little.
+    # At least the nominal coverage; the correction for heavy tails may widen it a little.
     assert hit / trials >= 0.9 - 4.0 * math.sqrt(0.09 / trials)
     assert hit / trials <= 0.95
 
@@ -114,7 +114,7 @@ def test_gaussian_interval_covers_with_heavy_tails():
         high, low, signal, _ = pairs(rng, 200, 0.3, tails=5)
         found = gaussian_zeta(high, low, truth=signal)
         hit += found.low <= 0.3 <= found.high
-    assert hit / trials > 0.88  # Pitman and Morgan's alone covers 0.76
+    assert hit / trials > 0.88  # Pitman and Morgan's interval alone covers 0.76
 
 
 def test_difference_interval_covers():
@@ -234,7 +234,7 @@ def test_bernoulli_zeta_and_its_interval(method):
 
 
 def test_information_is_the_fisher_information_kept():
-    """By numbers: Fisher information of a flipped label over a clean one's, at theta = 1/2."""
+    """Fisher information of a flipped label over that of a correct one, at theta = 1/2, numerically."""
     q, theta, step = 0.8, 0.5, 1e-5
 
     def fisher(p):
@@ -256,7 +256,7 @@ def test_zeta_of_simulated_binary_streams_is_recovered(low):
         assert found.low < 0.49 < found.high
         assert found.high - found.low < 0.1
     else:
-        # x ~ Bernoulli(zeta theta) is drawn apart from the high fidelity's, so the pair agrees less often than zeta:
+        # x ~ Bernoulli(zeta theta) is independent of the high fidelity, so the pair agrees less often than zeta:
         # the true-positive rate is E[zeta theta^2] / E[theta] = zeta 2/3 under a uniform prior.
         theta = stream.theta
         found = bernoulli_zeta(stream.table[:, 1], stream.table[:, 0], "tpr")
@@ -284,13 +284,13 @@ def test_chance_is_refused(method):
 
 @pytest.mark.parametrize("method", TO_ZETA)
 def test_always_zero_is_refused_however_accurate(method):
-    high = np.arange(1000) % 20 == 0  # 5 % are 1: saying 0 is right 95 times of 100
+    high = np.arange(1000) % 20 == 0  # 5 % are 1: always 0 is right 95 times in 100
     with pytest.raises(CalibrationError, match="no better than chance"):
         bernoulli_zeta(high, np.zeros(1000), method)
 
 
 def test_the_difference_of_rates_is_that_of_newcombe():
-    """His example (1998), 56 of 70 against 48 of 80, method 10: 0.0524 to 0.3339; here upside down."""
+    """His example (1998), 56 of 70 against 48 of 80, method 10: 0.0524 to 0.3339; here with the opposite sign."""
     reference = np.repeat([1, 0], [80, 70])
     low = np.concatenate([np.arange(80) < 48, np.arange(70) < 56])
     with pytest.raises(CalibrationError, match=r"difference -0\.2, 95 % interval from -0\.334\)"):
@@ -326,7 +326,7 @@ def test_bernoulli_refusals():
         bernoulli_zeta(few, few, "tpr")
     with pytest.raises(CalibrationError, match="the high fidelity is 0 in all 100 readings"):
         bernoulli_zeta(np.zeros(100), high)
-    # informative (it never cries wolf), but right less than half of the time
+    # informative (no false alarms), but right less than half of the time
     often = np.arange(100) < 90
     with pytest.raises(CalibrationError, match="right in 40 of 100 readings"):
         bernoulli_zeta(often, np.arange(100) < 30, "information")
@@ -356,7 +356,7 @@ def guard_of(method, declared, level=0.99):
 
 
 def shadows(rng, method, zeta, n):
-    """n pairs of a low fidelity worth zeta (a number or one a pair)."""
+    """Return n pairs with a low fidelity of the given zeta (one number, or one per pair)."""
     zeta = np.broadcast_to(zeta, n)
     if method == "gaussian":
         signal = 10.0 * rng.normal(size=n)
@@ -383,11 +383,11 @@ def test_false_warnings_are_bounded_over_the_whole_stream(method, declared):
             first_warning(guard_of(method, declared, level=0.9), *shadows(rng, method, declared, 600)) is not None
         )
     assert false / trials <= 0.1 + 3.0 * math.sqrt(0.09 / trials)
-    assert false > 0  # and not by never warning
+    assert false > 0  # and it does warn
 
 
 def outcomes(method, zeta, declared):
-    """Every pair that can come with its probability under zeta; the Gaussian's on a trapezoid as good as exact."""
+    """Every possible pair with its probability under zeta; Gaussian ones on a fine trapezoid grid."""
     if method == "gaussian":
         # in standard deviations of the difference as declared; the widest alternative is four of them wide
         z = np.linspace(-24.0, 24.0, 97)
@@ -399,7 +399,7 @@ def outcomes(method, zeta, declared):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_evidence_is_one_in_expectation_where_zeta_is_as_declared(method):
-    """Summed over everything that can happen: exactly 1 after one pair and two, less if zeta is better, else more."""
+    """The expectation over all outcomes: exactly 1 after one and two pairs, less if zeta is better, more if worse."""
 
     def expected(zeta):
         once = twice = 0.0
@@ -435,11 +435,11 @@ def test_a_low_fidelity_that_is_or_gets_worse_is_found(method, good):
             assert guard.warning is not None
             assert 0.0 <= guard.warning.suggested < 0.6
     assert len(delays) >= 14
-    # the price of the good past is log 500^2 nats: twice to thrice the delay, not 500 pairs more
+    # the good past costs log 500^2 nats: two to three times the delay, not 500 more pairs
     assert np.median(delays) < 150
 
 
-def test_the_warning_comes_once_and_stays():
+def test_the_warning_is_given_once_and_stays():
     guard = guard_of("accuracy", 0.9)
     warnings = [guard.observe(1, 0) for _ in range(20)]
     (warning,) = [w for w in warnings if w is not None]
@@ -552,17 +552,17 @@ def test_threshold_of_two_normals_is_half_way():
 
 
 def test_threshold_ties():
-    # separable: any cut in the gap is right, the middle is taken
+    # separable: any threshold in the gap is right, the middle is used
     found = threshold_fnr_fpr([0, 1, 4, 6], [0, 0, 1, 1])
     assert (found.value, found.fnr, found.fpr, found.auc, found.eer) == (2.5, 0, 0, 1, 0)
-    # all scores alike: reading all as 1 or all as 0 is as unequal; a false alarm before a miss
+    # all scores equal: all 1 and all 0 are equally unbalanced; false alarms are preferred to misses
     found = threshold_fnr_fpr([5, 5], [0, 1])
     assert (found.value, found.fnr, found.fpr, found.auc, found.eer) == (5, 0, 1, 0.5, 0.5)
-    # the score 1 holds a zero and two ones: reading it 0 misses 2 of 3, reading it 1 alarms 1 of 2
+    # score 1 has a zero and two ones: as 0 it misses 2 of 3, as 1 it gives 1 false alarm of 2
     found = threshold_fnr_fpr([0, 1, 1, 1, 2], [0, 0, 1, 1, 1])
     assert (found.value, found.fnr, found.fpr) == (1, 0, 0.5)
     assert found.eer == pytest.approx(2 / 7)  # (0, 1/2) to (2/3, 0): 2/3 s = 1/2 (1 - s) at s = 3/7
-    # upside down: every one scores below every zero
+    # reversed: every one scores below every zero
     found = threshold_fnr_fpr([0, 1, 2, 3], [1, 1, 0, 0])
     assert (found.value, found.fnr, found.fpr, found.auc) == (1.5, 1, 1, 0)
 
@@ -576,8 +576,8 @@ def test_threshold_between_neighbouring_floats_still_separates():
 @pytest.mark.parametrize(
     ("scores", "labels", "message"),
     [
-        ([1, 2], [1, 1], "labels must hold both classes, not 2 ones and 0 zeros"),
-        ([1, 2], [0, 0], "labels must hold both classes, not 0 ones and 2 zeros"),
+        ([1, 2], [1, 1], "labels must contain both classes, not 2 ones and 0 zeros"),
+        ([1, 2], [0, 0], "labels must contain both classes, not 0 ones and 2 zeros"),
         ([1, 2, 3], [0, 1], "scores and labels must have the same length, not 3 and 2"),
         ([1, math.nan], [0, 1], "scores must be finite"),
         ([1, 2], [0, 2], "labels must be zeros and ones, not 2"),
@@ -592,7 +592,7 @@ def test_threshold_arguments(scores, labels, message):
 
 
 class Clock:
-    """A clock that only an observer moves."""
+    """A clock that only an observer advances."""
 
     def __init__(self):
         self.now = 0.0
@@ -613,7 +613,7 @@ def test_measured_time_is_the_median_pass_over_the_mean_raw():
 
     found = measured_time(observe, [1, 3], warmup=1, repeats=9, clock=clock)
     assert len(calls) == 20
-    # passes 1 .. 9 less the disturbed 3: the median of nine is the fifth of 1, 2, 4, 5, 6, 7, 8, 9, disturbed
+    # passes 1 .. 9, with 3 disturbed: the median of nine is the fifth of 1, 2, 4, 5, 6, 7, 8, 9, disturbed
     assert found.value == pytest.approx(2.0 * 1.06)
     # 1 - 2 P(Binomial(9, 1/2) < 2) = .961: from the second fastest to the second slowest
     assert (found.low, found.high) == pytest.approx((2.0 * 1.02, 2.0 * 1.09))
@@ -642,7 +642,7 @@ def test_a_real_clock_runs():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"raws": []}, "raws must hold at least one input"),
+        ({"raws": []}, "raws must contain at least one input"),
         ({"repeats": 5}, "repeats must be at least 6 for an interval of level 0.95, not 5"),
         ({"repeats": 7, "level": 0.99}, "repeats must be at least 8 for an interval of level 0.99, not 7"),
         ({"warmup": -1}, "warmup must be a whole number of at least 0, not -1"),
@@ -679,7 +679,7 @@ def test_timing_a_decision_leaves_the_detector_alone():
 
 
 class Counted:
-    """A number that counts the operations done with it."""
+    """A number that counts its operations."""
 
     done = 0
 

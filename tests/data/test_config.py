@@ -1,4 +1,4 @@
-"""A config is checked strictly, and is the same after any trip through TOML or JSON."""
+"""A config is validated strictly, and survives a round trip through TOML or JSON."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_config_and_its_parts_make_the_same_detector() -> None:
 
 
 def test_every_model_and_policy_has_a_kind() -> None:
-    """Whatever is exported and can be saved can be written down; functions cannot."""
+    """Every exported model that can be saved can be configured; functions cannot."""
     words = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): name for name in mf.models.__all__ if name != "Model"}
     for functions in ("exponential_family", "grid"):
         del words[functions]

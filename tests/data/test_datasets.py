@@ -16,7 +16,7 @@ from mfbocd.datasets._labelled import draw
 
 pytestmark = pytest.mark.slow
 
-# the functions have the names a module would have, so the modules are fetched by name
+# the functions hide the modules of the same name, so the modules are imported by name
 CAMVID = import_module("mfbocd.datasets._camvid_fence")
 TOYCAR = import_module("mfbocd.datasets._toycar")
 DIGITS = import_module("mfbocd.datasets._digits")
@@ -68,7 +68,7 @@ def test_every_stream_can_be_run_without_options(stream):
 
 def test_the_most_expensive_reading_is_closer_to_the_truth_than_the_cheapest(stream):
     if isinstance(stream.model, mf.Gaussian):
-        assert stream.truth is None  # nobody knows the runner's true pace
+        assert stream.truth is None  # the true pace is unknown
         return
     error = (stream.table != stream.truth[:, None]).mean(axis=0)
     assert error[-1] < error[0]
@@ -112,7 +112,7 @@ def test_only_the_five_names_are_public():
 
 
 def brute_threshold(score, positive):
-    """Every midpoint tried, as the docstring says it."""
+    """Try every midpoint, as the docstring defines it."""
     values = sorted(set(score.tolist()))
     found = []
     for a, b in pairwise(values):
@@ -124,7 +124,7 @@ def brute_threshold(score, positive):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_threshold_is_the_one_of_exhaustive_search(seed):
+def test_threshold_equals_exhaustive_search(seed):
     rng = np.random.default_rng(seed)
     positive = rng.random(31) < 0.4
     score = (rng.normal(size=31) + positive).round(1)  # rounded: ties between scores
@@ -221,7 +221,7 @@ def test_camvid_floor_counts_only_larger_fences():
 @pytest.mark.parametrize("zeta", ["accuracy", "information", "tpr"])
 def test_camvid_learns_nothing_from_the_stream(monkeypatch, zeta):
     frames, before = CAMVID._read(), camvid_fence(zeta)
-    # frames of the stream replaced one half at a time: the other half must read as before
+    # replace one half of the frames at a time: the other half must not change
     rng = np.random.default_rng(0)
     half = np.flatnonzero(frames.stream)[::2]
     human, network = frames.human.copy(), frames.network.copy()
@@ -261,7 +261,7 @@ def test_toycar_counts():
     assert clips.score.shape == (821, 196)
     assert np.bincount(clips.machine).tolist() == [0, 82, 62, 62, 615]
     assert clips.anomalous.sum() == 356
-    assert len(np.unique(clips.score, axis=0)) == 821  # no clip is in both halves twice over
+    assert len(np.unique(clips.score, axis=0)) == 821  # no clip is in both halves
 
 
 def test_toycar_costs_are_the_windows_times_the_autoencoder():
@@ -297,7 +297,7 @@ def test_toycar_learns_nothing_from_the_clips_of_the_stream(monkeypatch, machine
     monkeypatch.setattr(TOYCAR, "_read", lambda: clips._replace(score=score))
     after = toycar(machine, seed=1, zeta=zeta)
     assert after.fidelities == before.fidelities
-    assert (after.table == 1.0).all()  # so the stream plays the clips heard, and only those
+    assert (after.table == 1.0).all()  # so the stream uses those clips only
 
 
 @pytest.mark.parametrize(
@@ -442,6 +442,6 @@ def test_digits_zeta_is_the_validation_splits(sklearn, monkeypatch):
 def test_a_missing_wheel_names_the_extra(monkeypatch, module, make):
     for name in [n for n in sys.modules if n.partition(".")[0] == module]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, module, None)  # what Python does with a module that must not be found
+    monkeypatch.setitem(sys.modules, module, None)  # Python's marker for a module that cannot be imported
     with pytest.raises(ImportError, match=rf"needs {module}: pip install 'mfbocd\[real\]'"):
         make()

@@ -1,4 +1,4 @@
-"""What is guessed from data, and that the guess runs; calibration as a whole program."""
+"""Configurations guessed from data, which must run; calibration as a program."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_model_follows_the_data() -> None:
     assert guess.model["mean"] == np.median(x)
     assert guess.model["var"] == pytest.approx(np.var(x))
     assert set(guess.reasons) == {"kind", "mean", "var", "noise_var"}
-    calm = guess_model(x[:100])  # one regime: others may lie further off than it varies
+    calm = guess_model(x[:100])  # one regime: others may be further off than its variation
     assert calm.model["var"] == pytest.approx(9 * calm.model["noise_var"])
     moved = guess_model(1000 * x + 5).model
     assert moved["noise_var"] == pytest.approx(1e6 * guess.model["noise_var"], rel=1e-9)
@@ -92,7 +92,7 @@ def test_which_columns_are_readings() -> None:
     assert (found.time, set(found.readings)) == ("Time", {"a"})
     assert found.reasons["tick"] == "by its name it is not a reading"
     assert found.reasons["e"] == "it is empty"
-    found = classify_columns([seen({"t": noisy, "a": noisy})], ["t", "a"])  # a time that goes down is none
+    found = classify_columns([seen({"t": noisy, "a": noisy})], ["t", "a"])  # a decreasing column is not a time
     assert (found.time, set(found.readings)) == (None, {"t", "a"})
     found = classify_columns([seen({"when": [f"day {i}" for i in range(30)], "a": noisy})], ["when", "a"])
     assert found.time == "when"
@@ -133,7 +133,7 @@ def test_three_columns_an_offset_and_too_few_rows() -> None:
 
 
 def apart(overlap: int, *, seed: int = 3, ticks: int = 4000) -> Columns:
-    """A cheap sensor of four times the noise; each row holds one reading, but for `overlap` rows that hold both."""
+    """A cheap sensor with four times the noise; each row has one reading, except `overlap` rows that have both."""
     rng = np.random.default_rng(seed)
     level = np.repeat(rng.normal(20, 3, ticks // 200), 200)
     high, low = level + 0.15 * rng.normal(size=ticks), level + 0.6 * rng.normal(size=ticks)
@@ -169,7 +169,7 @@ def test_a_column_whose_noise_cannot_be_estimated_gets_a_placeholder(constant: i
     fine = [str(x) for x in np.random.default_rng(1).normal(7.0, 0.1, 400)]
     cells = {"rough": ["7.0"] * constant + [""] * (400 - constant), "fine": fine}
     config, notes = guess_config(classify_columns([seen(cells)], list(cells)))
-    assert [f.name for f in config.fidelities] == ["rough", "fine"]  # nor is it the best for its placeholder
+    assert [f.name for f in config.fidelities] == ["rough", "fine"]  # and its placeholder does not make it the best
     assert config.fidelities[0].zeta == 0.5
     assert notes["fidelity[0].zeta"].startswith("A PLACEHOLDER, set your own: its readings never vary")
     forced, notes = guess_config(classify_columns([seen(cells)], list(cells)), best="rough")
@@ -193,7 +193,7 @@ def test_labels_that_never_overlap_get_a_placeholder_and_calibrate_refuses() -> 
 
 
 @pytest.mark.parametrize("overlap", [0, 10])
-def test_calibrate_refuses_what_init_can_only_guess(overlap: int) -> None:
+def test_calibrate_refuses_too_few_pairs(overlap: int) -> None:
     cells = apart(overlap)
     found = classify_columns([seen(cells)], list(cells))
     config, _ = guess_config(found)
@@ -225,7 +225,7 @@ def test_the_example_runs_unchanged(tmp_path: Path) -> None:
     assert all(key in path.read_text() for key in ("[model]", "[[fidelity]]", "[policy]", "[alarm]"))
 
 
-# --- as whole programs ---------------------------------------------------------------------------------------------
+# --- as programs --------------------------------------------------------------------------------------------------
 
 
 def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:

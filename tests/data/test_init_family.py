@@ -68,7 +68,7 @@ def test_waiting_times_are_exponential(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_real_numbers_are_gaussian_whatever_their_noise(scale: float) -> None:
-    # one steady stream in a hundred is called unsteady
+    # one constant stream in a hundred is classified as varying
     assert kinds(lambda rng: scale * (levels(rng) + rng.normal(size=TICKS))).count("gaussian") >= 19
     assert kinds(lambda rng: scale * (levels(rng) + rng.standard_t(3, TICKS))).count("gaussian") >= 19
 
@@ -94,11 +94,11 @@ def test_unit_and_offset_do_not_matter() -> None:
             for scale, shift in ((1000.0, 5.0), (-0.3, 1e3), (1e-6, 0.0)):
                 assert guess_model(scale * x + shift).model["kind"] == guess_model(x).model["kind"]
     rng = np.random.default_rng(0)
-    for _ in range(100):  # to a tenth of a degree, so that many differences are equal, and only just louder
+    for _ in range(100):  # rounded to 0.1, so that many differences are equal, and only slightly more noise
         celsius = np.round(20.0 + rng.normal(size=120) * np.repeat([0.2, 0.4], 60), 1)
         assert noise_ratio(1.8 * celsius + 32.0) == pytest.approx(noise_ratio(celsius), rel=1e-3)
     x = np.random.default_rng(0).exponential(size=TICKS)
-    assert guess_model(x + 5.0).model["kind"] == "gaussian"  # what waits for five at least is no exponential
+    assert guess_model(x + 5.0).model["kind"] == "gaussian"  # a waiting time of at least five is not exponential
     assert guess_model(-x).model["kind"] == "gaussian"
 
 
@@ -130,7 +130,9 @@ def test_positive_numbers_that_are_not_waiting_times() -> None:
     assert "exponential" not in kinds(lambda rng: rng.gamma(0.5, rates(rng, 1.0)))
     assert "exponential" not in kinds(lambda rng: rng.geometric(0.3, TICKS) - 1.0)
     rng = np.random.default_rng(0)
-    assert guess_model(rng.choice([0.1, 1.0], TICKS)).model["kind"] == "gaussian"  # varies as much, but not so
+    assert (
+        guess_model(rng.choice([0.1, 1.0], TICKS)).model["kind"] == "gaussian"
+    )  # as variable, with another distribution
 
 
 def test_one_impossible_reading_excludes_a_family() -> None:
@@ -164,7 +166,7 @@ def test_the_scatter_does_not_depend_on_the_levels() -> None:
     assert dispersion(rng.poisson(many).astype(float)) == pytest.approx(1.0, abs=0.05)
     assert dispersion(rng.negative_binomial(10.0 * many, 1.0 / 3.0).astype(float)) == pytest.approx(3.0, abs=0.15)
     assert exponential_distance(rng.exponential(many)) < 0.02
-    # of gammas of shape 2 and 1/2 the distribution functions are (3 v - v^3) / 2 and 2 asin(v) / pi
+    # the distribution functions of gammas of shape 2 and 1/2 are (3 v - v^3) / 2 and 2 asin(v) / pi
     assert exponential_distance(rng.gamma(2.0, many)) == pytest.approx(1.0 / np.sqrt(27.0), abs=0.02)
     assert exponential_distance(rng.gamma(0.5, many)) == pytest.approx(0.2105, abs=0.02)
     assert exponential_distance(np.zeros(5)) == exponential_distance(np.ones(5)) == 1.0
@@ -173,7 +175,7 @@ def test_the_scatter_does_not_depend_on_the_levels() -> None:
 def test_constant_noise_is_rarely_classified_as_varying() -> None:
     rng = np.random.default_rng(6)
     for draw in (rng.normal, rng.laplace, rng.standard_cauchy):
-        assert sum(noise_ratio(draw(size=300)) > 1.0 for _ in range(400)) <= 12  # of 4 to be expected
+        assert sum(noise_ratio(draw(size=300)) > 1.0 for _ in range(400)) <= 12  # 4 are expected
     assert sum(noise_ratio(np.cumsum(rng.normal(size=300))) > 1.0 for _ in range(400)) <= 12
     assert noise_ratio(rng.normal(size=59)) == noise_ratio(np.zeros(200)) == 1.0
 
@@ -182,7 +184,7 @@ def test_large_noise_is_measured() -> None:
     rng = np.random.default_rng(7)
     for times in (3.0, 10.0):
         found = [noise_ratio(rng.normal(size=900) * np.repeat([1.0, times], 450)) for _ in range(20)]
-        assert np.mean(found) == pytest.approx(times, rel=0.35)  # the tenths at either end lie apart by chance too
+        assert np.mean(found) == pytest.approx(times, rel=0.35)  # the first and last tenths also differ by chance
     still = np.concatenate([np.full(90, 2.0), rng.normal(size=200)])
     assert noise_ratio(still) == np.inf
     assert reason(still).endswith("its standard deviation is 0 at times")
@@ -195,7 +197,7 @@ def test_a_poissons_prior_is_wide() -> None:
     x = np.random.default_rng(8).poisson(50.0, 500).astype(float)
     model = guess_model(x).model
     assert model["shape"] / model["rate"] == pytest.approx(x.mean())
-    assert model["shape"] / model["rate"] ** 2 == pytest.approx(9.0 * x.mean())  # one regime: others may be far off
+    assert model["shape"] / model["rate"] ** 2 == pytest.approx(9.0 * x.mean())  # one regime: others may differ much
     x[250:] = np.random.default_rng(9).poisson(900.0, 250)
     model = guess_model(x).model
     assert model["shape"] / model["rate"] ** 2 == pytest.approx(x.var())
@@ -226,7 +228,7 @@ def test_an_unknown_noise_has_a_prior_at_the_observed_noise() -> None:
     assert set(guess.reasons) == {"kind", "mean", "count", "shape", "scale"}
 
 
-# --- what it finds -------------------------------------------------------------------------------------------------
+# --- detected changes ---------------------------------------------------------------------------------------------
 
 
 def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:

@@ -1,4 +1,4 @@
-"""Pictures: what they show is what the trace holds."""
+"""Figures show the contents of the trace."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_reading_is_drawn_at_its_fidelity(axis: Axes, trace: mf.Trace) -> 
 def test_a_prediction_is_drawn_at_the_tick_of_its_reading(axis: Axes, trace: mf.Trace) -> None:
     plots.data(axis, trace)
     x, y = points(axis, "predicted mean")
-    np.testing.assert_array_equal(x, np.arange(TICKS) + 4)  # made after tick t, of t + 1
+    np.testing.assert_array_equal(x, np.arange(TICKS) + 4)  # the prediction after tick t is for t + 1
     np.testing.assert_array_equal(y, trace.mean)
 
 
@@ -269,7 +269,7 @@ def test_it_is_legible_600_pixels_wide_and_nothing_is_cut(trace: mf.Trace, strea
         assert box.x0 >= 0
         assert box.x1 <= width
         assert box.y1 <= height
-        assert box.y0 >= axis.get_window_extent().y1 - 1  # above the data, not over it
+        assert box.y0 >= axis.get_window_extent().y1 - 1  # above the data, not covering it
         assert axis.get_window_extent().width > 0.7 * width
 
 
@@ -382,7 +382,7 @@ def test_names_are_shown_verbatim() -> None:
     assert picture.axes[0].get_window_extent().width > 0.6 * picture.bbox.width
 
 
-# --- manners -------------------------------------------------------------------------------------------------------
+# --- global state -------------------------------------------------------------------------------------------------
 
 
 def test_drawing_leaves_no_global_state_and_needs_the_extra() -> None:

@@ -1,4 +1,4 @@
-"""The page, as text and in a real browser."""
+"""The report page, as text and in a real browser."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 browser, visit = chromium.browser, chromium.visit  # fixtures
 
-EVIL = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=2'>"
+MALICIOUS = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=2'>"
 FIDELITIES = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
 MODEL = mf.Gaussian(0, 9, 1)
 
@@ -119,7 +119,14 @@ def test_a_trace_without_detail_has_the_available_figures() -> None:
 
 
 def test_user_input_is_escaped(trace: mf.Trace) -> None:
-    html = page(traced((EVIL, "b&b")), title=EVIL, config_text=EVIL, unit=EVIL, cost_unit=EVIL, xlabel=EVIL)
+    html = page(
+        traced((MALICIOUS, "b&b")),
+        title=MALICIOUS,
+        config_text=MALICIOUS,
+        unit=MALICIOUS,
+        cost_unit=MALICIOUS,
+        xlabel=MALICIOUS,
+    )
     assert "<script>window.hurt" not in html
     assert "<img" not in html.replace(page(trace), "")
     assert html.count("<script") == page(trace).count("<script")
@@ -228,12 +235,21 @@ def test_it_fits_a_phone(tmp_path: Path, visit: Callable[..., Visit], trace: mf.
 
 
 def test_malicious_names_are_shown_and_not_executed(tmp_path: Path, visit: Callable[..., Visit]) -> None:
-    evil = traced((EVIL, "<b>gps</b>"))
-    seen = visit(write(tmp_path / "evil.html", evil, title=EVIL, config_text=EVIL, unit=EVIL, xlabel=EVIL))
+    malicious = traced((MALICIOUS, "<b>gps</b>"))
+    seen = visit(
+        write(
+            tmp_path / "evil.html",
+            malicious,
+            title=MALICIOUS,
+            config_text=MALICIOUS,
+            unit=MALICIOUS,
+            xlabel=MALICIOUS,
+        )
+    )
     seen.page.wait_for_selector("html[data-ready=yes]")
     assert seen.page.evaluate("window.hurt") is None
-    assert seen.page.inner_text("h1") == EVIL
-    assert seen.page.title() == EVIL
+    assert seen.page.inner_text("h1") == MALICIOUS
+    assert seen.page.title() == MALICIOUS
     for figure in ("data", "gains"):
         read = "id => [...document.querySelectorAll(`#${id} .legendtext`)].map(t => t.textContent)"
         legend = seen.page.evaluate(read, figure)

@@ -1,4 +1,4 @@
-"""Tables of every kind give the same numbers, and name what they cannot read."""
+"""Tables of every format give the same numbers, and errors name what cannot be read."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_every_format_reads_the_same(name: str, tmp_path: Path) -> None:
 def test_the_first_bytes_determine_the_format(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name).rename(tmp_path / "nameless")
     if "gz" in name and "jsonl" in name:
-        assert rows(path, "imu", format="jsonl")[0][1] == 0.5  # what is compressed cannot be seen
+        assert rows(path, "imu", format="jsonl")[0][1] == 0.5  # the format inside a compressed file is not visible
     else:
         assert [row[1] for row in rows(path, "imu")] == IMU
 
@@ -208,7 +208,7 @@ def test_parquet_types(tmp_path: Path) -> None:
 
 
 def test_a_pipe_gives_a_row_as_soon_as_it_is_written(tmp_path: Path) -> None:
-    """Each row is read before the next is written: were anything buffered, this would not end."""
+    """Each row is read before the next is written: with buffering, the test would hang."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
     row_read = threading.Semaphore(0)

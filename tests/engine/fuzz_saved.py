@@ -19,7 +19,22 @@ from mfbocd._kernels import layout
 from mfbocd.belief.pruning import DEFAULT
 from mfbocd.detector.serialization import Loader
 
-NASTY = (math.nan, math.inf, -math.inf, -1.0, 0.0, 1.0, 1e300, -1e300, 2.0**53, 2.0**31, 2.0**63, 5e-324, 0.5, 1e-200)
+EXTREMES = (
+    math.nan,
+    math.inf,
+    -math.inf,
+    -1.0,
+    0.0,
+    1.0,
+    1e300,
+    -1e300,
+    2.0**53,
+    2.0**31,
+    2.0**63,
+    5e-324,
+    0.5,
+    1e-200,
+)
 ODD = (None, True, -1, 0, 2**53, 2**63, 10**400, 1.5, math.nan, math.inf, 1e300, "", "x", [], {}, [1, 2], {"a": 1})
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
@@ -70,10 +85,10 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
     if kind <= 2:  # a number of the header
         where = head + 8 * rng.randrange(layout.HEAD)
         (old,) = struct.unpack_from("<d", body, where)
-        struct.pack_into("<d", body, where, rng.choice((*NASTY, old + 1, old - 1, 2 * old, -old)))
+        struct.pack_into("<d", body, where, rng.choice((*EXTREMES, old + 1, old - 1, 2 * old, -old)))
     elif kind == 3:  # any number
         where = 8 * rng.randrange(len(body) // 8)
-        struct.pack_into("<d", body, where, rng.choice(NASTY))
+        struct.pack_into("<d", body, where, rng.choice(EXTREMES))
     elif kind == 4:  # any fact
         path = facts
         while True:

@@ -34,7 +34,7 @@ def student_mean(readings: Readings) -> float:
     return float(integrate.trapezoid(density * _LEVELS, _LEVELS) / total)
 
 
-# --- a classifier that misses more than it imagines ---------------------------------------------------------------
+# --- a classifier with more misses than false alarms --------------------------------------------------------------
 RATES = np.linspace(0.01, 0.99, 50)
 BELIEF = RATES * (1 - RATES) ** 2
 
@@ -50,9 +50,11 @@ def _rates(readings: Readings) -> np.ndarray:
     joint = BELIEF / BELIEF.sum()
     for x, zeta in readings:
         if zeta > 0:
-            hit, wolf = 0.5 + 0.5 * zeta, 0.1 - 0.1 * zeta
+            hit, false_alarm = 0.5 + 0.5 * zeta, 0.1 - 0.1 * zeta
             joint = joint * (
-                (hit * RATES + wolf * (1 - RATES)) if x else ((1 - hit) * RATES + (1 - wolf) * (1 - RATES))
+                (hit * RATES + false_alarm * (1 - RATES))
+                if x
+                else ((1 - hit) * RATES + (1 - false_alarm) * (1 - RATES))
             )
     return joint
 

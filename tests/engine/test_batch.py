@@ -292,7 +292,7 @@ def test_steps_that_do_not_form_a_trace_are_named() -> None:
     assert mf.Trace.of([], detector).first == 3
 
 
-# --- readings of several numbers ----------------------------------------------------------------------------------
+# --- vector readings ----------------------------------------------------------------------------------------------
 
 
 def test_a_table_of_vectors_equals_its_rows() -> None:

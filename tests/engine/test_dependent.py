@@ -201,7 +201,7 @@ def test_vector_coefficients_against_least_squares() -> None:
     np.testing.assert_allclose(var[2:], np.concatenate([every[:, 1:3].ravel(), every[:, 3:].ravel()]), rtol=1e-6)
 
 
-# --- what they are for ---------------------------------------------------------------------------------------------
+# --- changes that they detect -------------------------------------------------------------------------------------
 
 
 def test_a_ramp_is_one_regime_of_a_trend_and_many_of_a_gaussian() -> None:

@@ -380,7 +380,7 @@ def test_a_model_with_functions_is_passed_again_on_loading() -> None:
     for x in (0.1, 0.4, 3.0):
         detector.update(x)
     data = detector.to_bytes()
-    with pytest.raises(ValueError, match="ExponentialFamily, which holds functions: pass model="):
+    with pytest.raises(ValueError, match="ExponentialFamily, which contains functions: pass model="):
         mf.Detector.from_bytes(data)
     with pytest.raises(ValueError, match="model is ExponentialFamily, not Gaussian"):
         mf.Detector.from_bytes(data, model=mf.Gaussian())
@@ -427,7 +427,7 @@ def test_saved_bytes_are_small() -> None:
 # --- gaps, reset, other fidelities ------------------------------------------------------------------
 
 
-def test_waiting_is_ticks_with_no_reading() -> None:
+def test_waiting_equals_ticks_without_a_reading() -> None:
     a, b = (mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.05, missing="skip") for _ in range(2))
     for x in (0.1, 0.3, -0.2):
         a.update(x)
@@ -449,11 +449,11 @@ def test_a_reset_keeps_only_spend_and_policy() -> None:
     rng = np.random.default_rng(1)
     for x in rng.normal(size=200):
         detector.update(float(x), detector.choose())
-    learnt, spent = detector.policy.state(), detector.spent
+    learned, spent = detector.policy.state(), detector.spent
     detector.reset()
     assert detector.ticks == 0
     assert detector.run_length.weight.size == 0
-    assert (detector.policy.state(), detector.spent) == (learnt, spent)
+    assert (detector.policy.state(), detector.spent) == (learned, spent)
     fresh = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Always("high"), seed=3)
     for x in rng.normal(size=50):
         a, b = detector.update(float(x), "high"), fresh.update(float(x), "high")

@@ -403,7 +403,7 @@ def test_the_parameter_gain_keeps_its_digits_after_a_million_readings() -> None:
     assert got == pytest.approx(1.0 / n, rel=1e-5)
 
 
-# --- one family is another's case -----------------------------------------------------------------------------------
+# --- families as special cases of others --------------------------------------------------------------------------
 
 
 def compare(one: Any, other: Any, readings: list[tuple[float, float]], tolerance: float) -> None:
@@ -476,11 +476,11 @@ def test_units_and_offsets_change_nothing(name: str, shift: float, log_scale: fl
     assert moved.mean == pytest.approx(shift + scale * plain.mean, rel=1e-8, abs=1e-8 * scale)
     for gain in GAINS:
         levels = np.array([0.01, 0.3, 1.0])
-        want, got = (expected_gains(d._filter, levels, gain) for d in (plain, moved))
-        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+        expected, got = (expected_gains(d._filter, levels, gain) for d in (plain, moved))
+        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-7)
 
 
-# --- far out --------------------------------------------------------------------------------------------------------
+# --- extreme readings ---------------------------------------------------------------------------------------------
 
 
 def healthy(detector: mf.Detector) -> None:
@@ -607,7 +607,7 @@ def test_infinite_moments_are_reported_as_infinite() -> None:
     assert [float(v) for v in heavy.predictive(heavy.prior(), 0.3)] == [2.0, math.inf]  # the same mean at any zeta
 
 
-# --- what goes in ---------------------------------------------------------------------------------------------------
+# --- arguments and readings ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

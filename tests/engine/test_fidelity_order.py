@@ -162,7 +162,7 @@ def test_a_reading_of_weight_zeta_is_a_gamma_with_the_same_mean(known: float, ze
     assert float(model.predictive(stats_, zeta)[0]) == float(model.predictive(stats_)[0])
 
 
-def test_a_reading_of_zero_does_no_harm_at_a_low_fidelity() -> None:
+def test_a_reading_of_zero_is_valid_at_a_low_fidelity() -> None:
     fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 5.0)]
     detector = mf.Detector(mf.Exponential(2, 1), fidelities, hazard=0.02)
     rng = np.random.default_rng(2)
@@ -194,7 +194,7 @@ def test_a_family_that_ranks_fidelities_backwards_refuses_several(predictive: st
         lambda: mf.Fleet(3, model, fidelities),
         lambda: mf.Detector(mf.Product(model, mf.Gaussian()), fidelities),
     ):
-        with pytest.raises(ValueError, match=r"would tell more of the parameter.*Exponential or Gamma.*or Grid"):
+        with pytest.raises(ValueError, match=r"would say more about the parameter.*Exponential or Gamma.*or Grid"):
             make()
     one = mf.Detector(model, [fidelities[1], mf.Fidelity("skip", 0.0, 0.0)])
     one.update(1.5, "high")

@@ -1,4 +1,4 @@
-"""Many streams together are what they would be alone."""
+"""Streams of a fleet give the same results as single detectors."""
 
 from __future__ import annotations
 

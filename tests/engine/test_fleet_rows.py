@@ -1,4 +1,4 @@
-"""Every stream of a fleet is what a detector of its own would be, whatever happens to the others."""
+"""Every stream of a fleet equals a separate detector, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ class Twins:
         names = self.fleet.names
         some = self.rng.permutation(len(names))[: self.rng.integers(0, len(names) + 1)].tolist()
         streams: Any = [names[i] for i in some] if self.rng.random() < 0.5 else np.array(some, dtype=np.int64)
-        ways = self.options["fidelities"]
+        fidelities = self.options["fidelities"]
         before = [self.alone[names[i]] for i in some]
         decision = self.fleet.decide(streams=streams)
-        assert decision.choice.tolist() == [ways.index(d.choose()) for d in before]
+        assert decision.choice.tolist() == [fidelities.index(d.choose()) for d in before]
         choice = decision.choice
         if self.rng.random() < 0.3:
-            choice = self.rng.integers(0, len(ways), len(some))
+            choice = self.rng.integers(0, len(fidelities), len(some))
         xs = [self.draw() for _ in some]
         step = self.fleet.update(xs, choice, streams=streams)
-        told = [d.update(x, ways[j]) for d, x, j in zip(before, xs, choice.tolist(), strict=True)]
-        same_steps(step.steps(), told)
+        expected = [d.update(x, fidelities[j]) for d, x, j in zip(before, xs, choice.tolist(), strict=True)]
+        same_steps(step.steps(), expected)
         assert step.streams.tolist() == some
 
     def check(self) -> None:
@@ -201,6 +201,17 @@ def test_a_stream_of_a_family_without_kernels_is_a_detector(
     follow(case, prune, policy, missing, False, seed, 3, actions)
 
 
+def test_what_a_policy_has_learnt_moves_with_its_stream() -> None:
+    """Also where it is more than numbers: a cap remembers what the last ticks cost."""
+    ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
+    fleet = mf.Fleet(3, mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(3.0, cap=(14.0, 4)), share_policy=False)
+    fleet.update([0.1, 0.2, 0.3], ["low", "low", "high"])
+    last = fleet.to_bytes("2")
+    fleet.remove("0")
+    assert fleet.names == ["2", "1"]
+    assert fleet.to_bytes("2") == last
+
+
 def test_many_streams_and_long_ones() -> None:
     """Memory for streams and hypotheses doubles several times, and is given back."""
     rng = np.random.default_rng(3)
@@ -251,7 +262,7 @@ def test_names_stay_with_their_streams() -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "error", "said"),
+    ("act", "error", "message"),
     [
         (
             lambda f: f.update([0.0, 1.0], streams=["b", "b"]),
@@ -290,11 +301,11 @@ def test_names_stay_with_their_streams() -> None:
         (lambda f: f.to_bytes(5), IndexError, "stream must lie in"),
     ],
 )
-def test_bad_input_names_the_stream_and_changes_nothing(act: Any, error: type[Exception], said: str) -> None:
+def test_bad_input_names_the_stream_and_changes_nothing(act: Any, error: type[Exception], message: str) -> None:
     fleet = mf.Fleet(3, mf.Gaussian(), FIDELITIES, names=["a", "b", "c"], policy=mf.Always("low"))
     fleet.update([0.0, 0.1, 0.2], "low")
     before = fleet.to_bytes()
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         act(fleet)
     assert fleet.to_bytes() == before
 
@@ -352,14 +363,14 @@ def test_step_reads_the_chosen_fidelity_and_no_other() -> None:
     def reads(name: str) -> Any:
         return lambda raw: asked.append((name, raw)) or raw + 0.25
 
-    ways = [
+    fidelities = [
         mf.Fidelity("skip", 0.0, 0.0),
         mf.Fidelity("low", 0.1, lambda raw: 1.0 + raw % 0.5, reads("low")),
         mf.Fidelity("high", 1.0, 9.0, reads("high")),
     ]
     options: dict[str, Any] = {"hazard": 0.05, "policy": mf.Soft(0.02, price=0.01, gain="joint")}
-    fleet = mf.Fleet(4, mf.Gaussian(0, 9, 1), ways, **options, share_policy=False)
-    alone = [mf.Detector(mf.Gaussian(0, 9, 1), ways, **options, seed=i) for i in range(4)]
+    fleet = mf.Fleet(4, mf.Gaussian(0, 9, 1), fidelities, **options, share_policy=False)
+    alone = [mf.Detector(mf.Gaussian(0, 9, 1), fidelities, **options, seed=i) for i in range(4)]
     rng = np.random.default_rng(0)
     seen: set[str] = set()
     for t in range(60):
@@ -371,12 +382,12 @@ def test_step_reads_the_chosen_fidelity_and_no_other() -> None:
         asked.clear()
         assert step.steps() == [alone[i].step(raw) for i, raw in zip(some, raws, strict=True)]
         assert mine == asked
-        seen |= {ways[j].name for j in step.choice.tolist()}
+        seen |= {fidelities[j].name for j in step.choice.tolist()}
     assert seen == {"skip", "low", "high"}
     assert fleet.to_bytes_each() == [d.to_bytes() for d in alone]
 
 
-def test_an_observer_that_fails_or_remembers_changes_nothing() -> None:
+def test_an_observer_that_fails_or_has_memory_changes_nothing() -> None:
     def broken(raw: float) -> float:
         if raw > 1.0:
             raise OSError("no answer")

@@ -16,7 +16,7 @@ from ..registry import ALL
 from .test_fleet_rows import FIDELITIES, POLICIES
 
 
-def test_what_another_fleet_would_have_made_is_refused_by_name() -> None:
+def test_streams_of_another_configuration_are_refused_by_name() -> None:
     fleet = mf.Fleet(1, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, share_policy=False)
     good: dict[str, Any] = {"model": mf.Gaussian(0, 9, 1), "fidelities": FIDELITIES, "hazard": 0.05}
     fleet.insert(mf.Detector(**good, seed=3))
@@ -39,7 +39,7 @@ def test_what_another_fleet_would_have_made_is_refused_by_name() -> None:
     assert len(fleet) == 2
     sharing = mf.Fleet(1, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05)
     before = sharing.policy.state()
-    sharing.insert(mf.Detector(**(good | others["policy"])))  # its policy is left out
+    sharing.insert(mf.Detector(**(good | others["policy"])))  # its policy is dropped
     assert sharing.policy.state() == before
 
 
@@ -59,7 +59,7 @@ CAPPED = {"cap": lambda: mf.Budget(share=0.4, cap=(60.0, 4))}  # of three stream
 
 
 @pytest.mark.parametrize("policy", ["default", "net", "soft", "cap"])
-def test_a_saved_fleet_goes_on(policy: str) -> None:
+def test_a_saved_fleet_continues(policy: str) -> None:
     fleet = mf.Fleet(3, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05, policy=(POLICIES | CAPPED)[policy]())
     rng = np.random.default_rng(5)
     for _ in range(10):
@@ -104,7 +104,7 @@ def test_damaged_bytes_of_a_fleet_are_refused() -> None:
     assert mf.Fleet.from_bytes(pack(facts, arrays)).to_bytes() == saved
 
 
-def test_a_spend_that_is_no_number_cannot_be_saved() -> None:
+def test_a_spend_that_is_not_finite_cannot_be_saved() -> None:
     expensive = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 1e308)]
     fleet = mf.Fleet(2, mf.Gaussian(0, 9, 1), expensive, policy=mf.Budget(share=0.5), share_policy=False)
     fleet.update([0.5, 0.5], "high")
@@ -120,7 +120,7 @@ def test_a_spend_that_is_no_number_cannot_be_saved() -> None:
 
 @pytest.mark.parametrize("least", [0.0, 0.01, 0.2])
 @pytest.mark.parametrize("most", [1, 3, 400])
-def test_likely_run_lengths_are_what_plain_numpy_finds(least: float, most: int) -> None:
+def test_likely_run_lengths_equal_plain_numpy(least: float, most: int) -> None:
     rng = np.random.default_rng(2)
     fleet = mf.Fleet(8, mf.Gaussian(0, 9, 1), hazard=0.05, prune=mf.Resample(60))
     for t in range(150):

@@ -20,7 +20,7 @@ SCALABLE = [
 
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in SCALABLE], ids=lambda c: c.name)
 def test_a_stream_in_its_own_units_is_a_detector_of_the_rescaled_model(case: Case) -> None:
-    """And the first stream, in the model's units, is the same bits as without any."""
+    """The first stream, in the model's units, has the same bits as without units."""
     rng = np.random.default_rng(1)
     units = [(0.0, 1.0), (-40.0, 0.01), (1e6, 250.0), (3.0, 2.0)]
     options: dict[str, Any] = {"hazard": 0.05, "prune": mf.TopK(12), "missing": "skip", "policy": mf.Net(0.01)}

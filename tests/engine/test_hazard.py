@@ -87,10 +87,10 @@ def test_a_learned_hazard_is_a_mixture_of_one_filter_per_candidate(case: Case) -
     parts = [mf.Detector(case.model(), fidelities, float(h), prune=None) for h in learned.table]
     rng = np.random.default_rng(4)
     for _ in range(40):
-        x, way = case.draw(rng), fidelities[int(rng.integers(3))].name
-        step = whole.update(x, way)
+        x, name = case.draw(rng), fidelities[int(rng.integers(3))].name
+        step = whole.update(x, name)
         for part in parts:
-            part.update(x, way)
+            part.update(x, name)
         evidence = np.array([part.log_evidence for part in parts])
         share = np.exp(evidence - np.logaddexp.reduce(evidence))
         np.testing.assert_allclose(whole.hazard_posterior[1], share, atol=1e-11)

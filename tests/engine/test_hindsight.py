@@ -298,15 +298,15 @@ def test_changes_are_located_and_the_intervals_cover_them() -> None:
 
 def test_how_the_detector_prunes_does_not_matter() -> None:
     made = mf.simulate.gaussian(mf.Gaussian(0, 9, 1), hazard=0.02, ticks=300, seed=5)
-    backs = [
+    results = [
         hindsight(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.02, prune=prune), made.table[:, 0])
         for prune in (None, mf.TopK(8), mf.Threshold(0.01))
     ]
-    for other in backs[1:]:
-        assert (other.smoothed == backs[0].smoothed).all()
-        assert other.changepoints() == backs[0].changepoints()
-    assert backs[0].trace is not None
-    assert len(backs[0].trace) == 300
+    for other in results[1:]:
+        assert (other.smoothed == results[0].smoothed).all()
+        assert other.changepoints() == results[0].changepoints()
+    assert results[0].trace is not None
+    assert len(results[0].trace) == 300
 
 
 def test_hindsight_refusals() -> None:

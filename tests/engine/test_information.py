@@ -409,21 +409,21 @@ def test_a_family_from_its_normaliser_has_the_gains_of_the_closed_model(closed: 
             weight, stats = detectors[0]._filter.predicted()
             own = detectors[1]._filter.predicted()[1]
             got = [detectors[1].model.run_length_gain(weight, own, z) for z in LEVELS.tolist()]
-            want = [detectors[0].model.run_length_gain(weight, stats, z) for z in LEVELS.tolist()]
-            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
+            expected = [detectors[0].model.run_length_gain(weight, stats, z) for z in LEVELS.tolist()]
+            np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
             continue
         # the published Bernoulli gain uses unnormalised values, the family's uses probabilities
         for gain in () if closed == "bernoulli-paper" else ("run_length", "joint"):
-            want, got = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
-            np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6 if "gaussian" in closed else 1e-9)
+            expected, got = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
+            np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6 if "gaussian" in closed else 1e-9)
         # Its parameter is the natural one: here a Gaussian's mean, not in units of the noise; a Bernoulli's log odds.
         weight, stats = detectors[0]._filter.predicted()
         got = expected_gains(detectors[1]._filter, LEVELS, "variance")
         if closed == "gaussian":
-            want = expected_gains(detectors[0]._filter, LEVELS, "variance") * NOISE
+            expected = expected_gains(detectors[0]._filter, LEVELS, "variance") * NOISE
         else:
-            want = [weight @ log_odds_gain(stats[0], stats[1], z) for z in LEVELS.tolist()]
-        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-7)
+            expected = [weight @ log_odds_gain(stats[0], stats[1], z) for z in LEVELS.tolist()]
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-7)
 
 
 def log_odds_gain(a: np.ndarray, b: np.ndarray, zeta: float) -> np.ndarray:
@@ -492,7 +492,7 @@ def test_choices_are_affine_invariant(policy: str, seed: int, shift: float, log_
     assert len(set(expected.tolist())) > 1
 
 
-# --- what a user sees -------------------------------------------------------------------------------------------
+# --- what users see -----------------------------------------------------------------------------------------------
 
 
 def test_gains_of_a_detector() -> None:

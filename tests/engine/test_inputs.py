@@ -222,7 +222,7 @@ def test_a_nan_in_a_zero_dimensional_array_changes_nothing(missing: Any) -> None
     assert math.isfinite(one.mean)
 
 
-# --- arrays with a type of their own ------------------------------------------------------------------------------
+# --- typed arrays -------------------------------------------------------------------------------------------------
 
 MASKED = np.ma.array([0.5, 7.0], mask=[False, True])
 ARRAYS: dict[str, tuple[Any, Any]] = {
@@ -380,7 +380,7 @@ def test_columns_of_other_frames() -> None:
     given = pl.DataFrame({"full": [0.5, None]})
     assert frames.run(detector("skip"), given)["x"].to_list()[0] == 0.5
     for bad in ([decimal.Decimal("0.5")], ["0.5"], [datetime.date(2024, 5, 1)]):
-        with pytest.raises(TypeError, match="column 'full' must hold numbers"):
+        with pytest.raises(TypeError, match="column 'full' must contain numbers"):
             frames.run(detector("skip"), pl.DataFrame({"full": bad}))
         with pytest.raises(TypeError):
             mf.run(detector("skip"), pl.DataFrame({"full": bad}))

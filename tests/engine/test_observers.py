@@ -65,7 +65,7 @@ class Rig:
         self.readers[name].fault = FAULTS[fault][0]
 
 
-# --- only the chosen one is asked ---------------------------------------------------------------------------------
+# --- only the chosen observer is called ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_step_is_a_choice_and_an_update() -> None:
     assert rig.detector.to_bytes() == manual.detector.to_bytes()
 
 
-# --- when one fails -----------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -221,7 +221,7 @@ def test_a_skip_is_the_last_resort(missing: str) -> None:
     assert (step.fidelity, step.x, step.failed, step.cost) == ("skip", None, ("low", "high"), 41.0)
 
 
-def test_a_budget_learns_what_a_fallback_cost() -> None:
+def test_a_budget_learns_the_cost_of_a_fallback() -> None:
     """A low sensor that fails half of the time: the spend still meets the budget."""
     rig = Rig(mf.Budget(12.0), "low high", on_error="fallback")
     rng = np.random.default_rng(0)
@@ -414,7 +414,7 @@ def test_guards_by_name() -> None:
         (lambda: Rig(None, shadow="often"), "ShadowGuard.every must be a whole number of at least 1, not 'often'"),
         (lambda: Rig(None, shadow={"sonar": 3}), "shadow names 'sonar'; below 'high' there is low, mid"),
         (lambda: Rig(None, shadow={"high": 3}), "shadow names 'high'; below 'high' there is low, mid"),
-        (lambda: Rig(None, shadow={"low": 3}), "shadow must hold ShadowGuard objects, not 3"),
+        (lambda: Rig(None, shadow={"low": 3}), "shadow must contain ShadowGuard objects, not 3"),
         (lambda: Rig(None, "high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
         (lambda: Rig(None, "skip high", shadow=3), "shadow=3: there is no fidelity below 'high' to watch"),
     ],

@@ -16,7 +16,7 @@ from . import dependent as d
 FIDELITIES = [mf.Fidelity("none", 0.0, 0.0), mf.Fidelity("full", 1.0, 1.0)]
 
 
-def bent(seed: int, ticks: int = 300, at: int = 150) -> list[float]:
+def tent(seed: int, ticks: int = 300, at: int = 150) -> list[float]:
     """A tent whose peak turns down at `at`, and noise reflected at its ends.
 
     Both are symmetric in the lag and leave the readings uniform: mean 0, variance 1, no correlation, before as after.
@@ -79,7 +79,7 @@ def test_the_defaults_reach_over_standard_scores() -> None:
 @pytest.mark.parametrize(("order", "reach"), [(1, 3.5), (1, 8.0), (2, 3.5)])
 def test_a_regime_against_exact_regression(order: int, reach: float, count: float) -> None:
     """Dense, with the squared exponential itself: apart by the kernel's error, 0.001 / count of the noise."""
-    noise_var, xs = 0.1, np.array(bent(1, 80, 80))
+    noise_var, xs = 0.1, np.array(tent(1, 80, 80))
     model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise_var=noise_var, reach=reach)
     stats = model.prior()
     for x in xs[:order].tolist():
@@ -100,7 +100,7 @@ def test_a_regime_against_exact_regression(order: int, reach: float, count: floa
 
 def test_unknown_noise_against_one_multivariate_t() -> None:
     """Whole readings of a regime, their lags known: the dense joint density of the documented kernel."""
-    x = 0.5 + np.array(bent(2, 30, 30))
+    x = 0.5 + np.array(tent(2, 30, 30))
     model = mf.GaussianProcess(1, 0.5, d.LENGTH, (0.7, 0.4), 2.3, 1.8, reach=d.REACH)
     stats = model.update(model.prior(), float(x[0]), 1e-12)
     total = 0.0
@@ -113,7 +113,7 @@ def test_unknown_noise_against_one_multivariate_t() -> None:
     assert total == pytest.approx(scipy.stats.multivariate_t(np.full(29, 0.5), shape, df=4.6).logpdf(x[1:]), rel=1e-9)
 
 
-# --- lags in doubt --------------------------------------------------------------------------------------------------
+# --- uncertain lags -----------------------------------------------------------------------------------------------
 
 
 def test_a_reading_at_an_unknown_input_informs_only_about_the_average_of_f() -> None:
@@ -131,7 +131,7 @@ def test_a_lag_that_was_missed_is_averaged_over() -> None:
     """The mean after a missed reading is an average over its possible values."""
     model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
-    for x in bent(4, 60, 60):
+    for x in tent(4, 60, 60):
         stats = model.update(stats, x, 1.0)
     stats = model.update(stats, -0.87, 1e-12)  # the next is predicted at about 0, the peak of the tent
     mean, var = (float(v) for v in model.predictive(stats))
@@ -163,7 +163,7 @@ def test_hypotheses_are_distinguished_by_their_uncertainty() -> None:
     """I(r; x), integrated over the predictives."""
     model = mf.GaussianProcess(noise_var=0.1)
     stats = model.prior()
-    for x in bent(4, 40, 40):
+    for x in tent(4, 40, 40):
         stats = model.update(stats, x, 1.0)
     both = np.stack([model.skip(stats), model.update(stats, -0.2, 1.0)], axis=1)
     x, step = np.linspace(-8.0, 8.0, 4001, retstep=True)
@@ -186,14 +186,14 @@ def test_the_first_reading_drawn_has_the_prior_variance(order: int) -> None:
 def test_after_a_long_gap_the_lags_are_unknown(order: int) -> None:
     model = mf.GaussianProcess(order, noise_var=0.1)
     live = model.prior()[:, None]
-    for x in bent(5, 30, 30):
+    for x in tent(5, 30, 30):
         live = model.update(live, x, 1.0)
     for _ in range(order):
         live = model.skip(live)
     np.testing.assert_array_equal(model.new_regime(live), model.prior())
 
 
-# --- what it is for -------------------------------------------------------------------------------------------------
+# --- changes that it detects --------------------------------------------------------------------------------------
 
 
 def alarms(detector: mf.Detector, xs: list[float], missed: float = 0.0) -> list[int]:
@@ -209,7 +209,7 @@ def detector_of(model: mf.Model) -> mf.Detector:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_reflected_map_is_a_change_that_no_linear_model_detects(seed: int) -> None:
     """Mean, variance and correlation stay the same: only the curve changes."""
-    xs = bent(seed)
+    xs = tent(seed)
     curve, line = detector_of(mf.GaussianProcess()), detector_of(mf.Autoregressive(1))
     found = alarms(curve, xs)
     assert len(found) == 1
@@ -221,7 +221,7 @@ def test_a_reflected_map_is_a_change_that_no_linear_model_detects(seed: int) -> 
 @pytest.mark.parametrize("seed", range(3))
 def test_missed_readings_are_not_changes(seed: int) -> None:
     """A map this steep doubles every error of a lag: a missed lag must not be treated as one that was read."""
-    found = alarms(detector_of(mf.GaussianProcess()), bent(seed), missed=0.3)
+    found = alarms(detector_of(mf.GaussianProcess()), tent(seed), missed=0.3)
     assert len(found) == 1
     assert 150 <= found[0] <= 160
 
@@ -240,7 +240,7 @@ def test_where_the_lags_act_along_a_line_little_is_lost() -> None:
 
 def test_two_lags_where_one_is_uninformative() -> None:
     """Two maps in turn: every reading follows from the last but one."""
-    xs = [x for pair in zip(bent(1, 100, 50), bent(2, 100, 50), strict=True) for x in pair]
+    xs = [x for pair in zip(tent(1, 100, 50), tent(2, 100, 50), strict=True) for x in pair]
     one, two = detector_of(mf.GaussianProcess(1)), detector_of(mf.GaussianProcess(2, reach=3.5))
     assert not any(100 <= t <= 120 for t in alarms(one, xs))
     found = alarms(two, xs)
@@ -249,14 +249,14 @@ def test_two_lags_where_one_is_uninformative() -> None:
     assert two.log_evidence > one.log_evidence + 30.0
 
 
-# --- saving, bad arguments-------------------------------------------------------------------------------------------
+# --- saving, bad arguments ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_saving_midway_changes_no_later_bit(order: int) -> None:
     model = mf.GaussianProcess(order, 1.0, 0.5, (2.0, 0.3), 1.5, 0.7, reach=1.5)
     detector = mf.Detector(model, FIDELITIES, 0.05, policy=mf.Always("full"))
-    xs = bent(6, 60, 30)
+    xs = tent(6, 60, 30)
     levels = [("full", "full", "none")[t % 3] for t in range(60)]
     for x, level in zip(xs[:30], levels[:30], strict=True):
         detector.update(x, level)
@@ -294,7 +294,7 @@ def test_saving_midway_changes_no_later_bit(order: int) -> None:
         ),
         (
             lambda: mf.GaussianProcess(length=1e-200),
-            "GaussianProcess.length = 1e-200 is nothing beside the noise, 1",
+            "GaussianProcess.length = 1e-200 is negligible compared with the noise, 1",
         ),
     ],
 )

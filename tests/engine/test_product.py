@@ -138,9 +138,9 @@ def test_a_product_too_large_to_sum_is_sampled() -> None:
         expected = planar(pair, weight[kept] / weight[kept].sum(), flat[:, kept], zeta)
         assert expected > 5e-3
         assert model.run_length_gain(weight, at, zeta) == pytest.approx(expected, rel=0.04)
-        beside = mf.Product(mf.Bernoulli(1e6, 1e6), pair)
-        bernoulli = np.repeat(beside.prior()[:3, None], 13, axis=1)
-        assert beside.run_length_gain(weight, np.concatenate([bernoulli, flat]), zeta) == pytest.approx(
+        product = mf.Product(mf.Bernoulli(1e6, 1e6), pair)
+        bernoulli = np.repeat(product.prior()[:3, None], 13, axis=1)
+        assert product.run_length_gain(weight, np.concatenate([bernoulli, flat]), zeta) == pytest.approx(
             expected, rel=0.04
         )
 

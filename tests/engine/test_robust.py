@@ -286,7 +286,7 @@ def test_a_grid_is_loaded_with_its_functions() -> None:
     detector = mf.Detector(make(), FIDELITIES, 0.1, policy=mf.Always("low"))
     for t in range(20):
         detector.update(float(t % 2), "low")
-    with pytest.raises(ValueError, match="Grid, which holds functions: pass model="):
+    with pytest.raises(ValueError, match="Grid, which contains functions: pass model="):
         mf.Detector.from_bytes(detector.to_bytes())
     twin = mf.Detector.from_bytes(detector.to_bytes(), model=make())
     assert twin.update(1.0, "low") == detector.update(1.0, "low")

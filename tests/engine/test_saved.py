@@ -112,7 +112,7 @@ def test_numbers_that_are_not_finite_are_not_saved() -> None:
     detector.spent = 1e308
     assert mf.Detector.from_bytes(detector.to_bytes()).spent == 1e308
     detector.policy.debt = np.nan  # type: ignore[attr-defined]
-    with pytest.raises(ValueError, match="a policy that has learnt"):
+    with pytest.raises(ValueError, match="a policy that has learned"):
         detector.to_bytes()
     detector.policy.debt = None  # type: ignore[attr-defined]
     with pytest.raises(TypeError, match="'debt' must be a number or a list of numbers"):
@@ -226,7 +226,7 @@ def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
             Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)
 
 
-def test_detectors_made_alike_share_what_no_tick_changes() -> None:
+def test_detectors_of_one_configuration_share_constants() -> None:
     def make(policy: mf.Policy, hazard: float = 0.02) -> mf.Detector:
         detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))
         for x in np.random.default_rng(4).normal(size=30).tolist():

@@ -74,8 +74,8 @@ class Busy:
     ],
 )
 def test_a_second_thread_gets_an_error_and_changes_nothing(act: Callable[[mf.Detector], Any]) -> None:
-    held = Busy()
-    with held as detector, pytest.raises(RuntimeError, match="this detector is in use by another thread"):
+    busy = Busy()
+    with busy as detector, pytest.raises(RuntimeError, match="this detector is in use by another thread"):
         act(detector)
     assert (detector.ticks, detector.spent) == (1, 1.0)  # the step it was in, and nothing else
     detector.update(0.5)
@@ -207,11 +207,11 @@ class Fails:
 
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
-def test_a_thread_that_dies_is_an_error_and_no_hang(who: str) -> None:
-    crew = Workers()
+def test_a_thread_that_dies_raises_an_error_and_does_not_hang(who: str) -> None:
+    workers = Workers()
     job = (np.zeros((64, 1)), np.zeros(2, dtype=np.int64))
     with pytest.raises(MemoryError, match="no room"):
-        crew.share(Fails(who), job, 64, 2)
+        workers.share(Fails(who), job, 64, 2)
 
 
 def test_an_interrupted_tick_makes_the_fleet_unusable() -> None:

@@ -117,7 +117,7 @@ def test_few_degrees_have_no_variance() -> None:
     np.testing.assert_allclose(low, -high)
 
 
-# --- what the families are in special cases -------------------------------------------------------------------------
+# --- special cases ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("predictive", ["normalized", "paper"])
@@ -350,9 +350,9 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
         for m in (model, moved_model(model, matrix, shift))
     )
     for t in range(30):
-        x, way = case.draw(rng) + 3.0 * (t > 20), ("low", "high")[t % 2]
-        plain.update(x, way)
-        moved.update(shift + matrix @ x, way)
+        x, fidelity = case.draw(rng) + 3.0 * (t > 20), ("low", "high")[t % 2]
+        plain.update(x, fidelity)
+        moved.update(shift + matrix @ x, fidelity)
     np.testing.assert_allclose(moved.run_length.weight, plain.run_length.weight, atol=1e-8)
     np.testing.assert_allclose(moved.mean, shift + matrix @ plain.mean, rtol=1e-8)
     for gain in GAINS:

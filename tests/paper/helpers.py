@@ -1,4 +1,4 @@
-"""What several tests of the targets share: the committed pages, the large files, options of small runs."""
+"""Shared by the tests of the targets: the committed pages, the large files, options of small runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DATA = ROOT.parent / "shared" / "data"
 
 
 def environment() -> dict[str, str]:
-    """Of a program that imports `paper`, which is not installed."""
+    """The environment of a program that imports `paper`, which is not installed."""
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
 
 
@@ -38,13 +38,13 @@ def small(out: Path, **more: Any) -> Options:
 
 
 def section(target: Target) -> str:
-    """What the documentation has of a target."""
+    """The section of a target in the documentation."""
     text = (DOCS / f"{target.page}.md").read_text()
     return split(text)[target.name] if target.page == "paper" else text
 
 
 def masked(text: str) -> str:
-    """Without numbers, which differ with the number of trials.
+    """Mask numbers, which depend on the number of trials.
 
     >>> masked("500 streams, seeds 1 to 1,500")
     '# streams, seeds # to #'
@@ -53,7 +53,7 @@ def masked(text: str) -> str:
 
 
 def missing(target: Target, result: Result) -> list[str]:
-    """Protocol, captions, section titles and table heads of a small run that are not on the page."""
+    """Protocol, captions, section titles and table heads of a small run that are missing on the page."""
     prose = [f"- {line}\n" for line in result.protocol]
     prose += [f"\n*{picture.caption}*\n" for picture in result.figures]
     for title, text in result.sections:

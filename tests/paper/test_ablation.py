@@ -1,4 +1,4 @@
-"""The ablations and the policies page on tiny settings: numbers against naive twins, words against numbers."""
+"""The ablations and the policies page on tiny settings: numbers against naive twins, text against numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def options(path, **given):
 
 def test_reach_finds_the_argument_of_a_share_that_falls():
     assert reach(lambda w: 1 / (1 + w), 0.2) == pytest.approx(4.0, rel=0.02)
-    assert reach(lambda w: float(w < 0.7), 0.5) == pytest.approx(0.7, rel=1.0)  # a jump: the closest seen
+    assert reach(lambda w: float(w < 0.7), 0.5) == pytest.approx(0.7, rel=1.0)  # a jump: the closest value seen
     assert reach(lambda w: 1 / (1 + w), 0.01, high=2.0) == pytest.approx(2.0, rel=0.01)  # out of reach
 
 
@@ -67,7 +67,7 @@ def test_low_fidelity_only_is_plain_bocd_on_the_low_column(engine):
 @pytest.mark.parametrize("engine", [LIBRARY, PUBLISHED, CORRECTED])
 def test_a_level_is_the_rule_and_random_choice_of_the_same_share_on_the_same_streams(engine):
     part = ablation.at_level(GAUSSIAN, engine, 38, trials=3, tuning=3, seed=5)
-    json.dumps(part)  # kept on disk
+    json.dumps(part)  # saved on disk
     mine, random = Measured(**part["information"]), Measured(**part["random"])
     chosen = ablation.random_choices(mine.low, 40, 38, 5)
     for i in range(3):
@@ -124,7 +124,7 @@ def column(engine, better, worse):
     return engine, Column(engine, GAUSSIAN, random, pairs)
 
 
-def test_the_headline_says_first_that_random_was_not_beaten_and_where_it_won():
+def test_the_headline_begins_with_where_random_choice_was_not_beaten():
     text = headline([column(LIBRARY, 0.5, 0.4)])
     first = "Information-based switching does not always beat the random baseline at equal spend."
     assert text.startswith(first)
@@ -172,7 +172,7 @@ def test_a_target_writes_page_figures_and_the_same_bytes_again(tmp_path, monkeyp
     assert missing(GAUSSIAN_TARGET, result) == []
     other = GAUSSIAN_TARGET.run(options(tmp_path / "other", seed=4, as_published=True))
     assert {row.engine for row in other.rows} == {"as published"}
-    assert len(other.sections) == 2  # nothing to compare the mistake with
+    assert len(other.sections) == 2  # no engine to compare the mistake with
     mine = {row["ours"] for row in table}
     assert not mine & {f"{row.ours.value:.8g}" for row in other.rows}
 
@@ -229,7 +229,7 @@ def test_the_verdict_on_the_mistake_follows_the_numbers(made, without, words):
     assert f"with the mistake at 2 and 0 (own share), {wins[0]} and {wins[1]} (one share)" in text
 
 
-def test_an_interrupted_run_goes_on_from_its_parts(tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_from_its_parts(tmp_path, monkeypatch):
     asked = options(tmp_path, as_published=True)
     whole = ablation.compare(GAUSSIAN, asked)
     kept = {p: p.stat().st_mtime_ns for p in (tmp_path / ".parts").glob("*.json")}
@@ -241,7 +241,7 @@ def test_an_interrupted_run_goes_on_from_its_parts(tmp_path, monkeypatch):
     assert gone.exists()
 
 
-def test_the_bernoulli_page_holds_every_engine(tmp_path, monkeypatch):
+def test_the_bernoulli_page_has_every_engine(tmp_path, monkeypatch):
     monkeypatch.setattr(ablation_bernoulli, "SETTING", BERNOULLI)
     monkeypatch.setattr(ablation_bernoulli, "SHORT", replace(BERNOULLI, ticks=20, engines=(PUBLISHED,)))
     result = BERNOULLI_TARGET.run(options(tmp_path))
@@ -323,6 +323,6 @@ def test_the_policies_target_on_two_kinds_of_stream(tmp_path, monkeypatch):
     assert result.headline.startswith("The paper's rule ")
     write(POLICIES, result, asked)
     assert (tmp_path / "policies.pdf").exists()
-    assert [line[:11] for line in missing(POLICIES, result)] == ["- Streams. "]  # of one kind only
+    assert [line[:11] for line in missing(POLICIES, result)] == ["- Streams. "]  # one kind only
     again = POLICIES.run(options(tmp_path / "again", quick=True, trials=3))
     assert [str(r.ours) for r in again.rows] == [str(r.ours) for r in result.rows]

@@ -118,7 +118,7 @@ def test_every_run_is_in_the_table_at_its_cost(made):
     assert ours(result, "cost, GMAC", runs.RATE) == pytest.approx(cost)
     assert ours(result, "share at low fidelity", runs.EQUAL) == pytest.approx(rate, abs=0.06)
     assert ours(result, "share at low fidelity", runs.FAIR) == pytest.approx(0.5, abs=0.06)
-    # a budget that learns as it goes on
+    # a budget that learns online
     assert ours(result, "cost, GMAC", runs.BUDGET) == pytest.approx(cost, rel=0.05)
     random = random_scores(shipped_scene(), "library", 0.5, range(3, 9))
     assert ours(result, "MSE", runs.FAIR) == pytest.approx(np.mean([one["mse"] for one in random]))
@@ -151,28 +151,28 @@ def test_the_papers_count_of_deciding_is_of_one_fidelity():
     one, billions, both = deciding(shipped_scene())
     assert one.ours.value == sum(32 * t + 1 for t in range(171))
     assert one.verdict == "agrees to the digits printed"
-    assert billions.verdict.startswith("differs")  # 0.000465 was cut, not rounded, to 0.00046
+    assert billions.verdict.startswith("differs")  # 0.000465 was truncated, not rounded, to 0.00046
     assert both.ours.value == 2 * sum(32 * t + 1 for t in range(1, 172))
 
 
-def test_random_choice_is_beaten_where_hardly_any_of_its_runs_is_as_good():
+def test_random_choice_is_beaten_if_few_of_its_runs_are_as_good():
     random = np.arange(1.0, 101.0)
     assert runs.Against.of(2.0, random).beats
     assert not runs.Against.of(3.0, random).beats
-    beside = runs.Against.of(60.0, random)
-    assert beside.as_good == 0.6
-    assert beside.deviations == pytest.approx((60.0 - random.mean()) / random.std(ddof=1))
+    against = runs.Against.of(60.0, random)
+    assert against.as_good == 0.6
+    assert against.deviations == pytest.approx((60.0 - random.mean()) / random.std(ddof=1))
 
 
 def runs_with(mse, l1):
-    """Runs whose errors are 1, and random runs with these."""
+    """Runs with errors of 1, and random runs with the given errors."""
     one = runs.Score(low=0.6, spent=1.0, mse=1.0, l1=1.0, found=0.0, false=0.0)
     random = {"mse": np.array(mse), "l1": np.array(l1)}
     scores = dict.fromkeys((runs.HIGH, runs.LOW, runs.RATE, runs.BUDGET, runs.HALF), one)
     return runs.Runs({}, {}, scores, {runs.FAIR: random, runs.EQUAL: random}, tuned=None)
 
 
-def test_the_headline_says_first_what_is_lost():
+def test_the_headline_begins_with_what_is_worse():
     worse, better = [2.0, 3.0, 4.0], [0.1, 0.2, 0.3]
     assert "does not beat" not in headline(runs_with(worse, worse))
     lost = headline(runs_with(better, better))
@@ -201,7 +201,7 @@ def test_the_same_seed_gives_the_same_files(made, tmp_path):
     assert (tmp_path / "camvid.pdf").stat().st_size > 10_000
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_resumes_where_it_stopped(tmp_path):
     scene, options, shares = shipped_scene(), few(tmp_path, trials=103), {runs.FAIR: 0.5, runs.EQUAL: 0.9}
     first = runs.random_runs(scene, options, "library", shares)
     parts = sorted((tmp_path / ".parts").glob("random-*.json"))

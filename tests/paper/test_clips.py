@@ -116,8 +116,8 @@ def synthesise(root, machines=2, clips=16, seconds=1.0, seed=1):
     [
         (b"", "00000003.wav is not a readable WAV file"),
         (b"not a sound at all, only words", "00000003.wav is not a readable WAV file"),
-        ("short", f"00000003.wav must hold at least {SHORTEST} samples"),
-        ("empty", f"00000003.wav must hold at least {SHORTEST} samples"),
+        ("short", f"00000003.wav must contain at least {SHORTEST} samples"),
+        ("empty", f"00000003.wav must contain at least {SHORTEST} samples"),
         ("slow", "00000003.wav has 8000 samples per second, the clips before it 16000"),
     ],
 )
@@ -135,10 +135,10 @@ def test_a_bad_clip_is_named(tmp_path, content, message):
 
 
 def test_a_bad_folder_is_named(tmp_path):
-    with pytest.raises(ValueError, match="holds no folder MACHINE/ID"):
+    with pytest.raises(ValueError, match="contains no folder MACHINE/ID"):
         folders(tmp_path, (4, 2))
     (tmp_path / "fan" / "id_00" / "normal").mkdir(parents=True)
-    with pytest.raises(ValueError, match="normal must hold at least 4 WAV clips, not 0"):
+    with pytest.raises(ValueError, match="normal must contain at least 4 WAV clips, not 0"):
         folders(tmp_path, (4, 2))
     with pytest.raises(ValueError, match="id_00 has no folder 'abnormal'"):
         folders(tmp_path, (0, 2))
@@ -157,7 +157,7 @@ def test_clips_go_through_two_trained_networks_to_the_table(tmp_path):
             "|"
         )
         assert min(float(cells[4]), float(cells[5])) > 0.8  # AUC: both networks detect the damage
-        # 2 * 640 * 4 and 2 * (640 * 128 + 128 * 128 + 128 * 8) multiply-adds a window, 2 flops each, 200 ticks
+        # 2 * 640 * 4 and 2 * (640 * 128 + 128 * 128 + 128 * 8) multiply-adds per window, 2 flops each, 200 ticks
         ticks = 200 * 2 * (1 + (RATE - FFT) // HOP - 4) / 1e6
         assert known[machine, "LF", "Ops (million)"].value == pytest.approx(ticks * 5120)
         assert known[machine, "HF", "Ops (million)"].value == pytest.approx(ticks * 198_656)
@@ -227,7 +227,7 @@ def test_a_given_networks_error_is_that_of_its_answer(tmp_path):
     np.testing.assert_allclose(rebuild(clip), one_by_one, rtol=1e-4, atol=1e-4)
 
 
-def test_a_file_that_is_no_autoencoder_is_named(tmp_path):
+def test_a_file_that_is_not_an_autoencoder_is_named(tmp_path):
     other = tmp_path / "weights.bin"
     other.write_bytes(b"")
     with pytest.raises(ValueError, match=r"weights.bin must be a network"):

@@ -45,9 +45,7 @@ def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
         (["costs", "--seed", "-1"], "-1 is not in the range x>=0"),
     ],
 )
-def test_a_wrong_call_says_what_is_wrong_and_writes_nothing(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
+def test_a_wrong_call_is_explained_and_writes_nothing(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = paper(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
@@ -88,7 +86,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Pa
     for name in names:
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
         assert (one / name).read_bytes() != (three / name).read_bytes(), name
-    # finished parts are read, not made: one that is spoilt shows
+    # finished parts are loaded, not computed: a modified one shows
     part = one / ".parts" / "as-published-5.json"
     part.write_text(part.read_text().replace('"MSE": 0.', '"MSE": 9.', 1))
     again = paper(*command, "--seed", "5", "--out", "one", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: the same parts as on this machine, kept here, made there."""
+"""Sweeps on a Dask cluster: the workers compute the same parts, which are saved on this machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_parts_are_made_by_the_workers_and_kept_here(scheduler: str, tmp_path: P
     assert {made_by for made_by, _ in found.values()} <= workers
     assert len(list(tmp_path.glob("*.json"))) == 8
     again = finish(work, tmp_path, {"seed": 1}, jobs=1, progress=False)
-    assert again == found  # with the workers' process ids: nothing was made anew
+    assert again == found  # with the workers' process ids: nothing was computed again
 
 
 def test_the_same_command_gives_the_same_files_on_a_cluster(scheduler: str, tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_workers_with_another_mfbocd_are_refused(tmp_path: Path) -> None:
 
 def test_a_scheduler_that_is_not_there_is_named() -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can answer here
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: no other server can use the port
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
         import dask
 

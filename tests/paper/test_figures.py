@@ -121,7 +121,7 @@ def test_the_margin_rule_reads_low_where_gains_are_close(engine: str) -> None:
 
 def test_as_published_every_rule_runs_on_the_published_means() -> None:
     """The rate rule, the margin rule and given choices all go through the engine with the mistake, or without it."""
-    table = numerical.stream(4, True, ticks=150).table  # on which the rate rule reads both
+    table = numerical.stream(4, True, ticks=150).table  # on this stream the rate rule reads both
     args = (numerical.MODEL, numerical.ZETAS, numerical.HAZARD, table)
     choice = numerical.follow(table, numerical.random(0.5), 4, "library").choice
     rules = (
@@ -166,7 +166,7 @@ def test_the_margin_is_tuned_to_the_rate_rules_share() -> None:
 
 
 def _scores(mse: list[float], l1: list[float]) -> list[numerical.Scores]:
-    """Of a rule whose random baseline has MSE 1, 1.1, 1, 1.1 and L1 100, 110, 100, 110."""
+    """Results of a rule whose random baseline has MSE 1, 1.1, 1, 1.1 and L1 100, 110, 100, 110."""
     random = [1.0, 1.1, 1.0, 1.1]
     return [
         {"rate": {"MSE": m, "L1": n}, "random for rate": {"MSE": c, "L1": 100.0 * c}}
@@ -192,7 +192,7 @@ def test_the_sentence_about_random_choice_is_made_from_paired_differences(
     assert ("in MSE only" in sentence) == (won == 1)
 
 
-def test_where_choosing_does_not_win_the_headline_says_so_first() -> None:
+def test_the_headline_begins_with_where_choosing_does_not_win() -> None:
     winning, losing = _scores([0.5, 0.6, 0.5, 0.5], [50, 60, 50, 60]), _scores([1.5, 1.6, 1.5, 1.5], [150] * 4)
     for found in ({"library": winning, "as published": losing}, {"as published": losing, "library": winning}):
         assert mi_illustration.headline(found).startswith("As published: information-based switching does not beat")
@@ -229,7 +229,7 @@ def test_the_illustration_shows_both_engines_and_resumes(tmp_path: Path) -> None
     stamp = part.stat().st_mtime_ns
     (tmp_path / "a" / ".parts" / "as-published-1.json").unlink()
     again = mi_illustration.mi_illustration.run(options)
-    assert part.stat().st_mtime_ns == stamp  # what was done is not done again
+    assert part.stat().st_mtime_ns == stamp  # finished parts are not computed again
     assert again == result
 
 
@@ -351,7 +351,7 @@ def test_times_are_measured_for_every_number_of_hypotheses() -> None:
     assert all(f"\n| {k} | " in text for k in operations.HYPOTHESES)
 
 
-def test_the_timed_gain_weighs_as_many_hypotheses_as_it_says() -> None:
+def test_the_timed_gain_uses_the_stated_number_of_hypotheses() -> None:
     for hypotheses in (1, 4, 20):
         for model in (mf.Bernoulli(1, 1), mf.Gaussian(1, 3, 1)):
             call = operations.gain_of(model, hypotheses, seed=1)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def scores_model(path, height, width):
-    """(1, 3, height, width) floats in -1..1 to two scores a pixel: class 1 where red outweighs green."""
+    """(1, 3, height, width) floats in -1..1 to two scores per pixel: class 1 where red outweighs green."""
     weights = np.array([[0, 0, 0], [1, -1, 0]], dtype=np.float32).reshape(2, 3, 1, 1)
     bias = np.array([0.5, 0.0], dtype=np.float32)
     node = helper.make_node("Conv", ["x", "w", "b"], ["y"])
@@ -35,7 +35,7 @@ def scores_model(path, height, width):
 
 
 def mask_model(path, height, width):
-    """(1, height, width, 3) bytes to a class a pixel: 5 where red exceeds green by more than 64, else 0."""
+    """(1, height, width, 3) bytes to a class per pixel: 5 where red exceeds green by more than 64, else 0."""
     constants = {
         "red": np.array([[1], [-1], [0]], dtype=np.float32),
         "cut": np.array(64, dtype=np.float32),
@@ -104,7 +104,7 @@ def test_frames_labels_and_onnx_networks_become_the_same_table(folder):
     low = [float(row["low_fraction"]) for row in rows]
     assert low != pytest.approx(label, abs=1e-3)
     assert np.corrcoef(low, label)[0, 1] > 0.9
-    # multiply-adds: 3 in, 2 out, a pixel
+    # multiply-adds: 3 in, 2 out, per pixel
     assert ours(result, "cost, GMAC", runs.HIGH) == pytest.approx(12 * (6 * 12 * 16) / 1e9)
     assert ours(result, "cost, GMAC", runs.LOW) == pytest.approx(12 * (6 * 3 * 4) / 1e9)
     assert not [row for row in result.rows if row.published is not None]
@@ -119,7 +119,7 @@ def test_networks_are_not_run_again_for_other_seeds(folder):
     options = few(folder / "out", trials=3, given=given(folder))
     first = given_scene(options)
     parts = {path: path.stat().st_mtime_ns for path in (folder / "out" / ".parts").glob("*.json")}
-    assert len(parts) == 2 + 2  # blocks of 16 frames, a time a network
+    assert len(parts) == 2 + 2  # blocks of 16 frames, once per network
     again = given_scene(replace(options, seed=9, as_published=True, trials=5))
     assert {path: path.stat().st_mtime_ns for path in parts} == parts
     assert np.array_equal(again.table, first.table)
@@ -168,7 +168,7 @@ def test_the_first_third_tunes_and_is_not_scored(folder):
         ({"low-model": "readme.txt"}, "'readme.txt' must end in .tflite or .onnx"),
     ],
 )
-def test_what_is_wrong_with_a_folder_is_named(folder, change, message):
+def test_errors_of_a_folder_are_named(folder, change, message):
     (folder / "readme.txt").write_text("")
     own = given(folder, **{key: folder / v if isinstance(v, str) else v for key, v in change.items()})
     with pytest.raises(ValueError, match=message):
@@ -187,7 +187,7 @@ def test_a_colour_label_is_refused(folder):
         given_scene(few(folder / "out", given=given(folder)))
 
 
-def test_frames_alone_are_not_enough_and_the_command_says_so(folder):
+def test_frames_without_labels_or_networks_are_refused(folder):
     done = CliRunner().invoke(main, ["camvid", "--out", str(folder / "out"), "--frames", str(folder / "frames")])
     assert done.exit_code == 1
     assert "Error: --labels is missing" in done.output
@@ -214,7 +214,7 @@ def test_a_low_network_no_better_than_chance_is_refused():
 
 
 def test_the_real_frames_and_the_real_networks(tmp_path):
-    """Cars in 12 frames, by two DeepLabs, against what was measured of the same frames for the shipped table."""
+    """Cars in 12 frames, by two DeepLabs, against the same frames in the shipped table."""
     frames, labels = large_file("camvid", "frames"), large_file("camvid", "labels")
     low, high = (large_file("models", f"deeplabv3_mnv2_{name}pascal_quant.tflite") for name in ("dm05_", ""))
     with (Path(mf.datasets.__file__).parent / "data" / "camvid_fence.csv").open() as file:
@@ -232,7 +232,7 @@ def test_the_real_frames_and_the_real_networks(tmp_path):
     assert [row["frame"] for row in measured] == chosen
     for mine, theirs, apart in (
         ("gt_fraction", "gt_car", 1e-5),
-        ("low_fraction", "deeplab_dm05_car", 0.003),  # measured there with another way to resize
+        ("low_fraction", "deeplab_dm05_car", 0.003),  # resized there by another method
         ("high_fraction", "deeplab_dm10_car", 0.003),
     ):
         wanted = [float(rows[name][theirs]) for name in chosen]

@@ -1,4 +1,4 @@
-"""Machine sounds: the ToyCar protocol against naive twins, and the words of the page."""
+"""Machine sounds: the ToyCar protocol against naive twins, and the text of the page."""
 
 import numpy as np
 import pytest
@@ -147,7 +147,7 @@ def test_fidelities_refuse_a_low_fidelity_that_never_agrees():
 
 
 def made_up(shift, trials=50, published=0):
-    """A machine whose information run errs by `shift` more than random choice."""
+    """A machine on which the information rule errs by `shift` more than random choice."""
     rng = np.random.default_rng(1)
     base = 1.0 + 0.1 * rng.random(trials)
     noise = 0.01 * rng.standard_normal(trials)
@@ -177,7 +177,7 @@ def made_up(shift, trials=50, published=0):
         ((0.2, -0.2), "does not beat {} in MSE and L1 on machine 1, and is worse in MSE and L1 on"),
     ],
 )
-def test_the_headline_says_first_where_information_does_not_win(shifts, begins):
+def test_the_headline_begins_with_where_information_does_not_win(shifts, begins):
     played = [made_up(shift, published=i) for i, shift in enumerate(shifts)]
     text = headline(played, False, True)
     baseline = "the random baseline at equal spend"
@@ -185,7 +185,7 @@ def test_the_headline_says_first_where_information_does_not_win(shifts, begins):
     assert text.endswith(f"The library's default beats {baseline} in MSE and L1 on all 2 machines.")
 
 
-def test_what_carries_over_counts_the_orders():
+def test_the_comparison_with_the_paper_counts_the_orders():
     played = [made_up(-0.2), made_up(0.2, published=1)]
     text = carries_over(played)
     assert "IG < RN < LF in MSE on 1 of 2 machines (published means: 2 of 2) and in L1 on 1 of 2" in text

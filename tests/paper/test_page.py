@@ -83,7 +83,7 @@ def test_verdicts_count_standard_errors_of_the_difference() -> None:
     assert Row("MSE", OURS, THEIRS).apart == pytest.approx(apart)
     assert Row("MSE", OURS, THEIRS).verdict == f"differs by {apart:.1f} se" == "differs by 2.6 se"
     assert Row("MSE", Number(0.85, 0.03), THEIRS).verdict == "agrees (1.3 se)"
-    # the printed digits alone explain this one
+    # the printed digits explain this one
     assert Row("MSE", Number(0.8794, 1e-9), THEIRS).apart == 0.0
     # one error is enough
     assert Row("MSE", Number(0.5, 0.2), Number.printed("0.9")).apart == pytest.approx(3.5)
@@ -137,7 +137,7 @@ PICTURE = Picture("picture", "A caption", Figure())
 RESULT = Result("Random wins.", ["Ten streams."], ROWS, [PICTURE], [("More", "Words.")])
 
 
-def test_the_page_begins_with_what_came_out(tmp_path: Path) -> None:
+def test_the_page_begins_with_the_results(tmp_path: Path) -> None:
     options = Options(tmp_path / "out", trials=7, seed=3, quick=True, as_published=True)
     page = write(_target(), RESULT, options)
     assert page == tmp_path / "out" / "costs.md"
@@ -188,7 +188,7 @@ def _split(page: str, name: str) -> list[str]:
     return [f"{head}| [{name}]({row}", f"{between}{title}{before}", after]
 
 
-def test_a_target_may_have_a_page_of_its_own(tmp_path: Path) -> None:
+def test_a_target_may_have_a_separate_page(tmp_path: Path) -> None:
     options, target = Options(tmp_path / "out"), replace(_target("frontier"), page="frontier")
     write(target, RESULT, options)
     page = publish(tmp_path / "docs", target, RESULT, options, [])
@@ -202,7 +202,7 @@ def test_every_name_is_a_target_of_that_name() -> None:
         load("table-9")
 
 
-def test_trials_are_those_asked_for(tmp_path: Path) -> None:
+def test_the_requested_trials_are_run(tmp_path: Path) -> None:
     assert Options(tmp_path).count(200, 20) == 200
     assert Options(tmp_path, quick=True).count(200, 20) == 20
     assert Options(tmp_path, trials=5, quick=True).count(200, 20) == 5
@@ -222,7 +222,7 @@ def test_a_changed_setting_is_computed_anew(tmp_path: Path, changed: dict[str, A
     log = str(tmp_path / "log")
     work = {"one": (_noted, (log, 1.0)), "two": (_noted, (log, 2.0))}
     options = Options(tmp_path / "out", jobs=1, progress=False)
-    for _ in range(2):  # the second time nothing is left to do
+    for _ in range(2):  # the second time nothing is computed
         assert options.finish(work, {"trials": 3}) == {"one": 1.0, "two": 2.0}
         assert Path(log).read_text() == "1.0\n2.0\n"
     replace(options, **changed).finish(work, {"trials": trials})
@@ -275,7 +275,7 @@ def test_a_run_killed_midway_resumes_where_it_was(tmp_path: Path) -> None:
     assert killed.wait() == -signal.SIGKILL
     assert log.read_text() == "begun 0\nbegun 1\nbegun 2\n"
     assert sorted(p.name for p in out.glob("*.json")) == ["part-0.json", "part-1.json"]
-    (out / "part-3.part").write_text('{"setting": {"sour')  # as a kill in the middle of writing leaves it
+    (out / "part-3.part").write_text('{"setting": {"sour')  # as after a kill in the middle of writing
     again = _finished(script, out, log)
     assert log.read_text() == "begun 0\nbegun 1\nbegun 2\nbegun 2\nbegun 3\n"
     whole = _finished(script, tmp_path / "other", tmp_path / "other-log")
@@ -295,5 +295,5 @@ def test_parts_spread_over_processes_are_the_same(tmp_path: Path) -> None:
     alone = finish(work, tmp_path / "a", {}, jobs=1, progress=False)
     spread = finish(work, tmp_path / "b", {}, jobs=2, progress=False)
     assert alone == spread
-    assert list(spread) == list(work)  # in the order asked for, whoever was first
+    assert list(spread) == list(work)  # in the requested order, whichever finished first
     np.testing.assert_allclose(list(alone.values()), np.sqrt(np.arange(5)))

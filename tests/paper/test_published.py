@@ -42,7 +42,7 @@ class NaiveGaussian:
         old = self.precisions
         grown = old + zeta / self.model.noise_var
         self.precisions = np.append(1 / self.model.var, grown)
-        # the mistake: overwritten before the means are weighted with them, the new ones stand one place further
+        # the mistake: overwritten before the means are weighted with them; the new ones are shifted by one place
         weights = old if self.correct else self.precisions[:-1]
         means = (self.means * weights + zeta * x / self.model.noise_var) / grown
         self.means = np.append(self.model.mean, means)
@@ -135,7 +135,7 @@ def test_the_engine_is_the_didactic_code(model, weight):
         np.testing.assert_allclose(found.posterior, R, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(found.mean, mean, rtol=1e-9)
         both |= set(choice)
-    assert both == {0, 1}  # the rule had something to choose
+    assert both == {0, 1}  # the rule made both choices
 
 
 @pytest.mark.parametrize("correct", [False, True], ids=["as published", "correct updates"])
@@ -244,13 +244,13 @@ def test_near_zero_the_published_gain_is_the_exact_one_of_the_next_point(model):
         belief.observe(x, 1.0)
         # I(next; x) = (1 - h) I(r; x) for the Gaussian, whose gain is about the next point
         share = 1 - HAZARD if isinstance(model, mf.Gaussian) else 1.0
-        # one at a time: beside a lower fidelity none is worth less than that
+        # one at a time: with a lower fidelity present, no gain is below that of the lower one
         exact = np.array([expected_gains(belief, zeta[j : j + 1], "run_length")[0] for j in range(2)])
         np.testing.assert_allclose(published.gains(belief, zeta), share * exact, atol=2e-4)
         assert (exact > 1e-3).all()
 
 
-def test_what_the_code_does_not_know_is_refused():
+def test_unsupported_options_are_refused():
     with pytest.raises(ValueError, match="margin is for a Gaussian and two fidelities"):
         published.run(COUNTS, ZETA, HAZARD, np.zeros((3, 2)), margin=0.1)
     with pytest.raises(ValueError, match="rates must be 2 numbers, one per fidelity"):

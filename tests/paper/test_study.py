@@ -26,8 +26,8 @@ FIDELITIES = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
 def test_detection() -> None:
     assert metrics.detection([], [], 10)[:2] == (0, 0)
     assert metrics.detection([5, 6], [5], 10) == (1, 0, 0.0, 1)
-    assert metrics.detection([4], [5], 10) == (0, 1, 10.0, 1)  # before the change is not of it
-    assert metrics.detection([15], [5], 10) == (0, 1, 10.0, 1)  # nor too late
+    assert metrics.detection([4], [5], 10) == (0, 1, 10.0, 1)  # before the change: not a detection of it
+    assert metrics.detection([15], [5], 10) == (0, 1, 10.0, 1)  # too late: neither
     assert metrics.detection([7, 9], [5, 8], 10) == (2, 0, 1.5, 0)
     assert metrics.l1([[1, 0]], [[0, 1]]) == 2.0
     assert metrics.mse([1, 2], [1, 4]) == 2.0
@@ -123,7 +123,7 @@ def test_rules_are_tuned_to_the_level() -> None:
 
 @pytest.mark.parametrize("name", ["gaussian-half", "gaussian-tenth", "bernoulli-flip", "bernoulli-paper"])
 def test_the_default_beats_random_choice_of_equal_spend(name: str) -> None:
-    """The reason for the default, on streams the study does not use: paired, by more than four standard errors."""
+    """The default is better on streams that the study does not use: paired, by more than four standard errors."""
     family = FAMILIES[name]()
     streams = family.streams(60, first=50_000)
     low, high = (f.cost_of() for f in family.fidelities)

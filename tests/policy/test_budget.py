@@ -202,7 +202,7 @@ def test_the_memory_of_cost_functions_is_saved() -> None:
     assert numbers.policy.round == mf.Budget(2.0).bind(fidelities_of(10.0)).round
 
 
-# --- the most that can be spent ----------------------------------------------------------------------------------
+# --- the largest possible spend -----------------------------------------------------------------------------------
 
 
 def test_a_budget_above_the_largest_cost_is_refused_everywhere() -> None:

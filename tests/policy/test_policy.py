@@ -464,8 +464,8 @@ def test_a_learned_price_is_the_price_of_net() -> None:
     assert len(set(prices)) > 250  # it is learned
 
 
-@pytest.mark.parametrize(("read", "way"), [("high", 1), ("low", -1)])
-def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int) -> None:
+@pytest.mark.parametrize(("read", "direction"), [("high", 1), ("low", -1)])
+def test_the_price_stays_finite_and_positive_and_recovers(read: str, direction: int) -> None:
     """Reading one fidelity forever, against every choice of the policy, breaks nothing."""
     policy = mf.Budget(8.0).bind(FIDELITIES)
     policy.initialize(detector_of(mf.Always())._filter)
@@ -474,7 +474,7 @@ def test_the_price_stays_finite_and_positive_and_comes_back(read: str, way: int)
     for _ in range(60_000):
         policy.record_cost(cost)
     assert 0.0 < policy.price < math.inf
-    assert (policy.price - first) * way > 0
+    assert (policy.price - first) * direction > 0
     extreme = policy.pick(np.array([[0.0, 5.0]]), np.array([[1.0, 40.0]]), np.zeros(1))
     assert extreme.tolist() == [0 if read == "high" else 1]
     detector = detector_of(mf.Budget(8.0))
@@ -546,7 +546,7 @@ def test_a_cap_with_cost_functions() -> None:
     rng = np.random.default_rng(0)
     raws = rng.choice([3.0, 11.0, 60.0], 1500).tolist()
     cases = {
-        "beside a fixed one": [LOW, mf.Fidelity("high", 1.0, float)],
+        "with a fixed one": [LOW, mf.Fidelity("high", 1.0, float)],
         "function first": [mf.Fidelity("high", 1.0, float), LOW],
         "sometimes cheaper": [mf.Fidelity("mid", 0.5, lambda raw: raw / 6), mf.Fidelity("low", 0.1, 2.0), HIGH],
         "with a skip": [mf.Fidelity("low", 0.1, lambda raw: raw / 5), mf.Fidelity("high", 1.0, float), SKIP],
@@ -733,7 +733,7 @@ def test_a_stream_extracted_from_a_fleet_keeps_its_part_of_the_budget() -> None:
     assert worst_window(trace.cost, 7) <= 150.0
 
 
-# --- costs that are functions of the raw input --------------------------------------------------------------------
+# --- cost functions -----------------------------------------------------------------------------------------------
 
 
 def frame_cost(raw: float) -> float:
@@ -785,9 +785,7 @@ def test_saving_with_cost_functions() -> None:
     table, raws = gaussian_table(FRAMES, 80), np.random.default_rng(1).uniform(0.5, 9.0, 80).tolist()
     detector = detector_of(mf.Budget(8.0, cap=(60.0, 5)), FRAMES)
     mf.run(detector, table[:40], raws=raws[:40])
-    with pytest.raises(
-        ValueError, match="the cost of 'network' was a function, which bytes cannot carry: pass costs="
-    ):
+    with pytest.raises(ValueError, match="the cost of 'network' was a function, which cannot be saved: pass costs="):
         mf.Detector.from_bytes(detector.to_bytes())
     twin = mf.Detector.from_bytes(detector.to_bytes(), costs={"network": frame_cost})
     assert (

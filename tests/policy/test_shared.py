@@ -103,6 +103,17 @@ def test_the_target_is_that_of_the_whole_group() -> None:
     assert math.isnan(mf.Budget(7.0).target)
 
 
+def test_a_whole_fleet_is_bought_one_expensive_reading_and_some_streams_decide_for_themselves() -> None:
+    """The cost of all streams is known only at the start of a round; else each takes the largest net gain."""
+    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 1e4)]
+    shared = SharedBudget(mf.Budget(share=0.001), ways, LIKE._filter, 3)
+    gains, costs = np.array([[0.0, 1e6], [0.0, 3e6], [0.0, 2e6]]), np.tile([1.0, 1e4], (3, 1))
+    assert shared.pick(gains, costs, np.zeros(3)).tolist() == [0, 1, 0]
+    assert shared.pick(gains[:2], costs[:2], np.zeros(2)).tolist() == [1, 1]
+    shared.record(1.0)
+    assert shared.pick(gains, costs, np.zeros(3)).tolist() == [1, 1, 1]
+
+
 # --- the number of streams ----------------------------------------------------------------------------------------
 
 
@@ -193,14 +204,14 @@ def test_an_impossible_state_is_refused(wrong: dict[str, Any]) -> None:
     shared = group(mf.Budget(24.0), 3)
     shared.record(90.0, readings=3)
     before = shared.state()
-    with pytest.raises(ValueError, match=r"cannot be|must be|has learnt no"):
+    with pytest.raises(ValueError, match=r"cannot be|must be|has learned no"):
         shared.restore(before | wrong)
     assert shared.state() == before
     with pytest.raises(ValueError, match="has no 'readings'"):
         shared.restore({name: value for name, value in before.items() if name != "readings"})
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refusals -----------------------------------------------------------------------------------------------------
 
 
 def test_a_cap_needs_streams_that_choose_together() -> None:
@@ -286,8 +297,8 @@ def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
         price, spent, readings = mf.Net(shared.price).bind(FIDELITIES), 0.0, 0
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
-                way = price.choose(detector._filter, i)
-                spent += detector.update(float(row[i, way]), FIDELITIES[way]).cost
+                choice = price.choose(detector._filter, i)
+                spent += detector.update(float(row[i, choice]), FIDELITIES[choice]).cost
                 readings += 1
         shared.record(spent, readings)
     return sum(detector.spent for detector in streams)

@@ -34,7 +34,7 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def shell_sessions(page: str) -> Iterator[tuple[str, str]]:
-    """Commands of the page's ```console blocks, and the output that stands below each."""
+    """Commands of the page's ```console blocks, and the output shown below each."""
     for block in re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
         for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, output = entry.partition("\n")
@@ -42,7 +42,7 @@ def shell_sessions(page: str) -> Iterator[tuple[str, str]]:
 
 
 def printed(command: str, folder: Path) -> str:
-    """What a command prints, stderr before stdout; in this process if it needs no shell, which is faster."""
+    """Return what a command prints, stderr before stdout; run it in this process if it needs no shell."""
     if re.fullmatch(r"mfbocd [^|&;<>$`]+", command):
         done = mfbocd(*shlex.split(command)[1:], cwd=folder)
     else:
@@ -65,7 +65,7 @@ def in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def shell_commands(page: str) -> Iterator[tuple[str, str]]:
-    """Commands of the page's ```sh blocks, which may go over several lines, and the remark behind each."""
+    """Commands of the page's ```sh blocks, which may span several lines, and the comment after each."""
     for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
         lines: list[str] = []
         for line in block.splitlines():

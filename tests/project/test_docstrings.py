@@ -35,7 +35,7 @@ MODULES = (
     "mfbocd.io.config",
     *(f"mfbocd.adapters.{module.name}" for module in pkgutil.iter_modules(mfbocd.adapters.__path__)),
 )
-"""Documented modules, beside the names of `mfbocd` itself."""
+"""Documented modules, in addition to the names of `mfbocd` itself."""
 
 _HEADING = re.compile(r"^(\w[\w ]*)\n-{3,} *$", re.MULTILINE)
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*) : \S.*")
@@ -62,12 +62,12 @@ class Docstring:
 
     @cached_property
     def parameters(self) -> list[str]:
-        """The documented parameters, in order; a record's fields may stand under `Attributes`."""
+        """The documented parameters, in order; a record's fields may be under `Attributes`."""
         lines = self.entries("Parameters") or self.entries("Attributes")
         return [name.lstrip("*") for line in lines for name in line.partition(" : ")[0].split(", ")]
 
     def problems(self) -> Iterator[str]:
-        """What is wrong whatever the signature is."""
+        """Problems that do not depend on the signature."""
         if "\n" in self.summary or not self.summary.endswith(".") or re.search(r"[a-z)`]\. +[A-Z]", self.summary):
             yield f"the summary must be one sentence on one line: {self.summary!r}"
         for section in ("Parameters", "Attributes"):
@@ -81,7 +81,7 @@ class Docstring:
 
 
 def problems(name: str, thing: Callable[..., Any], inherited: Any = None) -> Iterator[str]:
-    """What is wrong with the docstring of a class or function; `inherited` is the method it overrides, if any."""
+    """Problems of the docstring of a class or function; `inherited` is the method it overrides, if any."""
     text = vars(thing).get("__doc__") if isinstance(thing, type) else thing.__doc__
     if not text:
         yield f"{name}: no docstring"
@@ -119,9 +119,9 @@ def wrong_defaults(thing: Callable[..., Any], doc: Docstring) -> Iterator[str]:
 
 def parameters_of(thing: Callable[..., Any]) -> list[str]:
     """The parameters a caller passes."""
-    if getattr(thing, "_is_protocol", False):  # its __init__ is typing's
+    if getattr(thing, "_is_protocol", False):  # its __init__ comes from typing
         return []
-    if isinstance(thing, type) and not hasattr(thing, "_fields"):  # a named tuple has no __init__ of its own
+    if isinstance(thing, type) and not hasattr(thing, "_fields"):  # a named tuple has no own __init__
         owner = next(c for c in thing.__mro__ if "__init__" in vars(c))
         if not ours(owner):
             return []
@@ -133,7 +133,7 @@ def parameters_of(thing: Callable[..., Any]) -> list[str]:
 
 
 def returns(function: Callable[..., Any]) -> bool:
-    """Whether there is something to say about the value."""
+    """Whether the return value needs a section."""
     annotation = inspect.unwrap(function).__annotations__.get("return")
     return annotation not in (None, "None", "NoReturn", type(None))
 
@@ -186,7 +186,7 @@ def modules() -> Iterator[ModuleType]:
 
 @cache
 def all_problems() -> dict[str, list[str]]:
-    """By the package that defines the name."""
+    """Checked in the package that defines the name."""
     found: dict[str, list[str]] = {}
     seen: set[str] = set()
     for thing in (thing for module in modules() for thing in public(module)):

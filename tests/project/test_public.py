@@ -102,7 +102,7 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
         "per_tick share cap price debt log_price recent round ticks learn numeric prices resized target",
     ),
 }
-"""How each policy is made, and what it has beyond the members of every policy."""
+"""The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
     "advance check check_zetas columns cost_bound dimension gains log_predictive nearest new_regime observe "
@@ -149,7 +149,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
         "a2 u log_h1 chi nu support kind x_moments scalar",
     ),
 }
-"""How each model is made, and what it has beyond the members of every model."""
+"""The signature of each model, and its members beyond those of every model."""
 
 
 def public(thing: object) -> set[str]:
@@ -191,7 +191,7 @@ def test_names() -> None:
 
 
 def test_documented_modules_are_attributes() -> None:
-    """Also of a process that has imported nothing else."""
+    """Also in a process that has imported nothing else."""
     code = "import mfbocd as mf; print(mf.metrics.__name__, mf.hindsight.__name__, mf.simulate.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["mfbocd.trace.metrics", "mfbocd.trace.hindsight", "mfbocd.datasets.simulate"]

@@ -1,4 +1,4 @@
-"""What is built holds all that the sources hold."""
+"""Wheel and sdist contain all files of the sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def built(kind: str, folder: Path) -> list[Path]:
-    """What hatchling builds of this repository."""
+    """Build wheel and sdist of this repository with hatchling."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(folder)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

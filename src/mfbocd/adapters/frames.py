@@ -52,7 +52,7 @@ def run(
     ValueError
         If a column does not exist or a reading is not valid; the message names its row and column.
     TypeError
-        If `frame` is not a data frame, or a column does not hold numbers.
+        If `frame` is not a data frame, or a column does not contain numbers.
     ImportError
         If narwhals is not installed.
 
@@ -125,7 +125,7 @@ def _numbers(column: Any, name: str) -> Array:
     # columns without a numeric type, such as pandas' object columns, are checked cell by cell
     known = column.dtype.is_numeric() or column.dtype in (nw.Boolean, nw.Object, nw.Unknown)
     if not known or column.dtype.is_decimal():
-        raise TypeError(f"column {name!r} must hold numbers, not {column.dtype}")
+        raise TypeError(f"column {name!r} must contain numbers, not {column.dtype}")
     return numbers(cells(column.to_numpy()), where=lambda i: f"row {i}, column {name!r}")
 
 

@@ -46,7 +46,7 @@ def series_of(X: Any) -> Array:
     try:
         values = numbers(cells(X), where=lambda i: f"row {i}")
     except (TypeError, ValueError) as error:
-        raise type(error)(f"X must hold numbers: {error}") from None
+        raise type(error)(f"X must contain numbers: {error}") from None
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2 or values.size == 0:
@@ -90,7 +90,7 @@ def model_for(values: ArrayLike) -> Model:
     x = series_of(values)
     for j, column in enumerate(x.T):
         if np.isnan(column).all():
-            raise ValueError(f"X must hold a reading in every column, but column {j} has none")
+            raise ValueError(f"X must contain a reading in every column, but column {j} has none")
     if x.shape[1] == 1:
         guess = guess_basic_model(x[:, 0]).model
         if guess["kind"] == "bernoulli":
@@ -139,7 +139,7 @@ def trend_model_for(values: ArrayLike) -> Model:
     for j, column in enumerate(x.T):
         known = column[~np.isnan(column)]
         if known.size == 0:
-            raise ValueError(f"X must hold a reading in every column, but column {j} has none")
+            raise ValueError(f"X must contain a reading in every column, but column {j} has none")
         if ((known == 0.0) | (known == 1.0)).all():
             parts.append(Bernoulli(1, 1))
         else:

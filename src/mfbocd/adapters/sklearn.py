@@ -83,7 +83,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         ValueError
             If the series is not valid.
         TypeError
-            If it does not hold numbers.
+            If it does not contain numbers.
         """
         x = _rows(X)
         model = trend_model_for(x) if self.model is None else self.model

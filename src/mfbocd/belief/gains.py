@@ -1,4 +1,4 @@
-"""What a reading is expected to tell: gains, not yet compared with costs."""
+"""Gains: the expected information of a reading, before the comparison with costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CODE = {"run_length": layout.RUN_LENGTH, "joint": layout.JOINT, "variance": layo
 
 
 class FidelityGain(NamedTuple):
-    """What one fidelity is expected to tell at the coming tick, and what it costs.
+    """The gains of one fidelity at the coming tick, and its cost.
 
     Parameters
     ----------

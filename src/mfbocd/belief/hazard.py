@@ -97,7 +97,7 @@ class Hazard:
         Returns
         -------
         float
-            The expectation; by the prior if the hazard is learnt.
+            The expectation; by the prior if the hazard is learned.
 
         Examples
         --------
@@ -166,11 +166,11 @@ class Hazard:
 
 
 class Learned(Hazard):
-    """An unknown constant hazard, learnt online from a grid of candidates.
+    """An unknown constant hazard, learned online from a grid of candidates.
 
     The candidates are spaced at equal ratios and have equal prior probability. The result is exactly the mixture of
     one filter per candidate, at little more than the cost of one: the statistics do not depend on the hazard.
-    `Detector.hazard_posterior` is what has been learnt.
+    `Detector.hazard_posterior` is what has been learned.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Learned(Hazard):
         return f"Learned({self.low:g}, {self.high:g}, {self.points})"
 
     def __call__(self, run_length: Any) -> Array:
-        """Return P(a regime of that run length ends) by the prior; what was learnt is in the filter."""
+        """Return P(a regime of that run length ends) by the prior; what was learned is in the filter."""
         stay = np.power(1.0 - self.table, np.asarray(run_length, dtype=float)[..., None])
         return np.asarray((stay * self.table).sum(axis=-1) / stay.sum(axis=-1))
 

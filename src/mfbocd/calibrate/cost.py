@@ -129,7 +129,7 @@ def measured_time(
     """
     inputs = list(raws)
     if not inputs:
-        raise ValueError("raws must hold at least one input, not none")
+        raise ValueError("raws must contain at least one input, not none")
     rank = _rank(whole("", "repeats", repeats, 1), probability("", "level", level))
     for _ in range(whole("", "warmup", warmup, 0)):
         for raw in inputs:
@@ -224,7 +224,7 @@ def decision_operations(hypotheses: int, fidelities: int = 1, kind: DecisionKind
 
     The paper's 465,291 flops for 171 frames of CamVid are 32 t + 1 summed over t = 0 .. 170 for ONE fidelity. Its two
     fidelities cost twice that, and the first tick has one run length to sum over, not none (t = 1 .. 171: 470,763 per
-    fidelity). All of this is negligible beside 19.48e9 per frame.
+    fidelity). All of this is negligible compared with 19.48e9 per frame.
 
     Parameters
     ----------

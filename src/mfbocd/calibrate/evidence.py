@@ -136,7 +136,7 @@ def fit(
         raise ImportError("fit needs scipy: pip install 'mfbocd[fit]'") from None
     values = floats(x)[:prefix]
     if values.shape[0] < 2 or not np.isfinite(values).any():
-        raise ValueError(f"x must hold at least two readings, not {values.shape[0]}")
+        raise ValueError(f"x must contain at least two readings, not {values.shape[0]}")
     spec = model.spec()
     names = _free(model, spec, free)
     positive = {name: spec[name] > 0.0 and name not in LINEAR for name in names}

@@ -94,7 +94,7 @@ def average_spend(
     checked_fidelities = checked(fidelities)
     streams = [floats(t) for t in tables]
     if not streams:
-        raise ValueError("tables must hold at least one stream, not none")
+        raise ValueError("tables must contain at least one stream, not none")
     options = {"missing": "skip"} | options
     if len({s.shape for s in streams}) == 1 and not any(callable(f.cost) for f in checked_fidelities):
         stacked = np.stack(streams, axis=1)  # (T, n, J): advanced together, which is many times faster

@@ -94,7 +94,7 @@ def threshold_fnr_fpr(scores: ArrayLike, labels: ArrayLike) -> ThresholdEstimate
         raise ValueError(f"scores and labels must have the same length, not {score.size} and {label.size}")
     ones, zeros = int(label.sum()), int((~label).sum())
     if ones == 0 or zeros == 0:
-        raise CalibrationError(f"labels must hold both classes, not {ones} ones and {zeros} zeros")
+        raise CalibrationError(f"labels must contain both classes, not {ones} ones and {zeros} zeros")
     values, index = np.unique(score, return_inverse=True)
     # Counts below a threshold in the gap above the i-th distinct score; row 0 is below all scores.
     missed = np.concatenate([[0], np.cumsum(np.bincount(index[label], minlength=values.size))])

@@ -87,7 +87,7 @@ def drive(
         except Interrupted as interrupted:
             signalled = interrupted.number
         except BrokenPipeError:
-            written = False  # nobody read the last step: repeat it in the next run instead of losing it
+            written = False  # the last step was not read: repeat it in the next run instead of losing it
             raise
         finally:
             if state is not None and written:

@@ -42,11 +42,11 @@ def equal_error_threshold(score: Array, positive: Bits) -> float:
     2.0
     """
     if not positive.any() or positive.all():
-        raise ValueError("positive must hold both classes, not one: FNR = FPR is undefined")
+        raise ValueError("positive must contain both classes, not one: FNR = FPR is undefined")
     values = np.unique(score)
     cut = 0.5 * (values[1:] + values[:-1])
     if cut.size == 0:
-        raise ValueError("score must hold different values, not one")
+        raise ValueError("score must contain different values, not one")
     misses = np.searchsorted(np.sort(score[positive]), cut, side="right") / positive.sum()
     alarms = 1.0 - np.searchsorted(np.sort(score[~positive]), cut, side="right") / (~positive).sum()
     # rounded, so that equal differences do not differ in their last bit

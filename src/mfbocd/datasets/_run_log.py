@@ -61,7 +61,7 @@ def run_log() -> RealStream:
     zeta 0.016 instead of 1.82 and 0.078. The prior, 12 minutes per mile with a standard deviation of 4, is general
     knowledge (people walk at about 16 and jog at about 9), and so is the hazard: intervals of about three minutes.
     Costs are nominal, in raw increments: during the warm-up the pace correlates best with the distance over the last
-    four increments (eight by mean absolute error). These choices were made by somebody who had seen the whole run.
+    four increments (eight by mean absolute error). These choices were made with knowledge of the whole run.
 
     `changes` are those that more than half of the five annotators marked.
 

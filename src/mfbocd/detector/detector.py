@@ -173,7 +173,7 @@ class Detector(Lifecycle):
         x : Any
             The reading: a number, or a sequence of numbers if the model's readings have several
             (`mfbocd.inputs.readings` lists the accepted types). None, and NaN with ``missing="skip"``, is a tick
-            without a reading: the hazard acts and nothing is learnt. Its cost is paid if a fidelity is given: it was
+            without a reading: the hazard acts and nothing is learned. Its cost is paid if a fidelity is given: it was
             asked and had no answer.
         fidelity : Fidelity or str, optional
             What `x` was read at. It may be omitted if there is only one fidelity, or after `choose` at this tick:

@@ -64,7 +64,7 @@ class Lifecycle(Posterior):
         costs: Mapping[str, Callable[[Any], float]] | None = None,
         model: Model | None = None,
     ) -> Self:
-        """Return the detector that `to_bytes` saved; functions, which bytes cannot carry, are given again.
+        """Return the detector that `to_bytes` saved; functions, which cannot be saved, are passed again.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ class Lifecycle(Posterior):
 
     @alone
     def reset(self) -> None:
-        """Forget the stream: belief, ticks and alarms start again; `spent` and what the policy has learnt stay."""
+        """Forget the stream: belief, ticks and alarms start again; `spent` and what the policy has learned stay."""
         self._adopt(fresh_state(self.model, self._filter.setup, self.seed), self.spent)
 
     @alone
@@ -117,7 +117,7 @@ class Lifecycle(Posterior):
         fidelities : iterable of Fidelity, or Fidelity
             The new ways to observe.
         policy : Policy, optional
-            Another policy; by default this one's, with what it has learnt, such as the price of a `Budget`.
+            Another policy; by default this one's, with what it has learned, such as the price of a `Budget`.
 
         Returns
         -------

@@ -23,7 +23,7 @@ def in_use(thing: Any) -> RuntimeError:
     """Return the error that the second thread gets."""
     kind = type(thing).__name__.lower()
     return RuntimeError(
-        f"this {kind} is in use by another thread: give each thread a {kind} of its own, or guard it with a lock"
+        f"this {kind} is in use by another thread: give each thread its own {kind}, or guard it with a lock"
     )
 
 

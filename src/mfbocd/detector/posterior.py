@@ -23,7 +23,7 @@ class Posterior(OneThread):
     model: Model
     """The family of the readings with its prior."""
     hazard: Hazard
-    """P(change) by run length, as it was given; `hazard_posterior` is what was learnt of it."""
+    """P(change) by run length, as it was given; `hazard_posterior` is its posterior if it is learned."""
     fidelities: tuple[Fidelity, ...]
     """The ways to observe."""
     policy: Policy
@@ -205,7 +205,7 @@ class Posterior(OneThread):
 
     @alone
     def gains(self, raw: Any = None) -> Gains:
-        """Return what each fidelity is expected to tell at the coming tick, and its cost.
+        """Return the gains of each fidelity at the coming tick, and its cost.
 
         Parameters
         ----------

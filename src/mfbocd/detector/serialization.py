@@ -1,10 +1,10 @@
 """The saved format of a detector: the one writer (`Serializer`) and the one reader (`from_bytes`, `Loader`).
 
 `belief.serialization` has the container. Its facts describe the configuration and name the numbers the policy has
-learnt. Its arrays are, in this order:
+learned. Its arrays are, in this order:
 
 - ``hazard``: the hazard's table;
-- ``numbers``: the cost spent so far, then what the policy has learnt;
+- ``numbers``: the cost spent so far, then what the policy has learned;
 - ``head``: the header of the state (`_kernels.layout`), its capacity set to 0: that is no part of the belief;
 - ``live``: the columns of the live hypotheses.
 
@@ -69,35 +69,35 @@ class Serializer:
     def __init__(self, detector: Any) -> None:
         self._facts = _configuration(detector)
         self._hazard = detector.hazard.table
-        self._learnt: dict[str, str | int] | None = None
+        self._learned: dict[str, str | int] | None = None
         self.numbers(0.0, detector.policy.state())
 
-    def numbers(self, spent: float, learnt: Mapping[str, Any]) -> list[float]:
-        """Return the numbers to write, after computing the constant part anew if it does not describe them.
+    def numbers(self, spent: float, learned: Mapping[str, Any]) -> list[float]:
+        """Return the numbers to write, after computing the constant part again if it does not describe them.
 
         Parameters
         ----------
         spent : float
             Cost of all readings so far.
-        learnt : mapping
+        learned : mapping
             `Policy.state()`: numbers, and lists of numbers. The constant part has their names, types and lengths, so
             it holds for other values until a list has another length.
 
         Returns
         -------
         list of float
-            `spent`, then the numbers of `learnt` in order.
+            `spent`, then the numbers of `learned` in order.
 
         Raises
         ------
         TypeError
-            If something learnt is not a number or a list of numbers.
+            If something learned is not a number or a list of numbers.
         ValueError
             If an int is too large to be exact as a float.
         """
         kinds: dict[str, str | int] = {}
         values = [spent]
-        for name, value in learnt.items():
+        for name, value in learned.items():
             if type(value) is float:
                 kinds[name] = "float"
                 values.append(value)
@@ -111,12 +111,12 @@ class Serializer:
                 values.extend(value)
             else:
                 raise TypeError(f"a policy's {name!r} must be a number or a list of numbers, not {value!r}")
-        if kinds != self._learnt:
+        if kinds != self._learned:
             sizes = {"hazard": self._hazard.size, "numbers": len(values), "head": layout.HEAD, "live": 0}
             self.prefix = prefix({**self._facts, "learnt": kinds}, sizes) + plain(self._hazard)
             self._check = crc32(self.prefix)
             self._pack = struct.Struct(f"<{len(values)}d").pack
-            self._learnt = kinds
+            self._learned = kinds
         return values
 
     def __call__(self, numbers: Sequence[float], state: Array) -> bytes:
@@ -125,7 +125,7 @@ class Serializer:
         Parameters
         ----------
         numbers : sequence of float
-            The cost spent and what the policy has learnt, as `numbers` returns them.
+            The cost spent and what the policy has learned, as `numbers` returns them.
         state : ndarray, 1-d, float64
             The stream's state (`_kernels.layout`), such as a row of a fleet's matrix.
 
@@ -174,11 +174,11 @@ def _configuration(detector: Any) -> dict[str, Any]:
 
 
 def _refuse_infinite(numbers: Sequence[float]) -> None:
-    spent, *learnt = numbers
+    spent, *learned = numbers
     if not isfinite(spent):
         raise ValueError(f"a detector that has spent {spent} cannot be saved: the sum of its costs must be finite")
-    if not all(map(isfinite, learnt)):
-        raise ValueError(f"a policy that has learnt {learnt} cannot be saved: the numbers must be finite")
+    if not all(map(isfinite, learned)):
+        raise ValueError(f"a policy that has learned {learned} cannot be saved: the numbers must be finite")
 
 
 _DAMAGE = (
@@ -230,7 +230,7 @@ def _build(
     kind = spec.pop("kind")
     if model is None:
         if not spec or kind not in models.__all__ or not issubclass(getattr(models, kind), Model):
-            raise ValueError(f"the saved detector's model is {kind}, which holds functions: pass model=")
+            raise ValueError(f"the saved detector's model is {kind}, which contains functions: pass model=")
         model = getattr(models, kind)(**spec)
     elif type(model).__name__ != kind:
         raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
@@ -242,7 +242,7 @@ def _build(
     fidelities = []
     for name, zeta, cost in facts["fidelities"]:
         if cost is None and name not in costs:
-            raise ValueError(f"the cost of {name!r} was a function, which bytes cannot carry: pass costs=")
+            raise ValueError(f"the cost of {name!r} was a function, which cannot be saved: pass costs=")
         fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
     spec = dict(facts["policy"])
     policy = POLICIES[spec.pop("kind")](**spec)
@@ -270,7 +270,7 @@ class Saved(NamedTuple):
     """What bytes contain in addition to a configuration."""
 
     spent: float
-    learnt: dict[str, Any]
+    learned: dict[str, Any]
     """`Policy.state()`."""
     state: Array
     """The state (`_kernels.layout`)."""
@@ -293,7 +293,7 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
     spent, *numbers = arrays["numbers"].tolist()
     if not 0.0 <= spent < inf:
         raise ValueError(f"the saved detector has spent {spent!r}")
-    learnt: dict[str, Any] = {}
+    learned: dict[str, Any] = {}
     at = 0
     for name, kind in facts["learnt"].items():
         count = kind if type(kind) is int else 1
@@ -302,14 +302,14 @@ def read_saved(like: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array])
             raise ValueError(f"the saved detector is damaged: {name!r} cannot be {kind!r} numbers")
         if kind == "int" and not (part[0].is_integer() and abs(part[0]) < _EXACT):
             raise ValueError(f"the saved detector is damaged: {name!r} cannot be {part[0]!r}")
-        learnt[name] = part if type(kind) is int else int(part[0]) if kind == "int" else part[0]
+        learned[name] = part if type(kind) is int else int(part[0]) if kind == "int" else part[0]
         at += count
     if at != len(numbers):
         raise ValueError(f"the saved detector is damaged: its policy has {len(numbers)} numbers, not {at}")
     live = arrays["live"].reshape(facts["columns"], -1)
     rows = int(like._filter.state[layout.CAP])
     check_saved(like.model, like._filter.setup, arrays["head"], live, rows)
-    return Saved(spent, learnt, state_of(like.model, arrays["head"], live, rows))
+    return Saved(spent, learned, state_of(like.model, arrays["head"], live, rows))
 
 
 @refusing
@@ -327,7 +327,7 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
         As `belief.serialization.unpack` returns them.
     """
     saved = read_saved(detector, facts, arrays)
-    detector.policy.restore(saved.learnt)  # the last that can fail
+    detector.policy.restore(saved.learned)  # the last that can fail
     detector.seed = int(saved.state[layout.SEED])
     detector._adopt(saved.state, saved.spent)
 
@@ -372,7 +372,7 @@ class Loader:
         like = self._known.get(key)
         if like is None:
             like = self._make(data)
-            if like.shadow:  # the text contains what its guards have learnt: hardly any other has the same
+            if like.shadow:  # the text contains what its guards have learned, which few others share
                 return like
             if len(self._known) >= self._most:
                 self._known.clear()

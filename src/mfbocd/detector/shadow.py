@@ -63,7 +63,7 @@ class ShadowGuard:
     over alternatives a worse than declared and the pair k from which the low fidelity got worse,
     w_k = 1 / (k (k + 1)). If zeta is as declared or better, E is a non-negative supermartingale that starts at 1, so
     by Ville's inequality P(it ever reaches 1 / (1 - level)) <= 1 - level: that bounds false warnings over the whole
-    stream, however long it is and whenever one looks. The sum over k detects a sensor that ages: without it,
+    stream, however long it is and whenever it is checked. The sum over k detects a sensor that ages: without it,
     a thousand good pairs would have to be outweighed first. It costs one number per alternative.
 
     Parameters
@@ -300,7 +300,7 @@ def guards_of(
             if name not in lower:
                 raise ValueError(f"shadow names {name!r}; below {best.name!r} there is {', '.join(lower) or 'none'}")
             if not isinstance(guard, ShadowGuard):
-                raise TypeError(f"shadow must hold ShadowGuard objects, not {guard!r}")
+                raise TypeError(f"shadow must contain ShadowGuard objects, not {guard!r}")
         return {name: copy.copy(guard) for name, guard in shadow.items()}  # each detector has its own pairs
     if not lower:
         raise ValueError(f"shadow={shadow!r}: there is no fidelity below {best.name!r} to watch")

@@ -2,7 +2,7 @@
 
 Each function returns the number as a plain float or int, which can be saved. An error names the argument as
 ``Owner.field``, or as ``field`` where the owner is empty: TypeError if the value is not a number of the right kind,
-ValueError if it is out of range. Readings have rules of their own (`inputs.readings`).
+ValueError if it is out of range. Readings have separate rules (`inputs.readings`).
 """
 
 from __future__ import annotations

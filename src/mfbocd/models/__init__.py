@@ -12,11 +12,11 @@ from .gaussian import Gaussian
 from .gaussian_process import GaussianProcess
 from .gaussian_unknown import GaussianUnknown
 from .grid import Confusion, Grid
+from .linear_regression import LinearRegression
 from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
 from .poisson import Poisson
 from .product import Product
-from .regression import LinearRegression
 from .student import StudentT
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive

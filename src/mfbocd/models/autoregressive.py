@@ -19,7 +19,7 @@ class Autoregressive(Lagged):
 
         x_t - mean = a + phi_1 (x_{t-1} - mean) + ... + phi_p (x_{t-p} - mean) + e
 
-    The noise e is normal. The offset a and the coefficients phi have prior mean 0 and are learnt anew in every
+    The noise e is normal. The offset a and the coefficients phi have prior mean 0 and are learned again in every
     regime. `Regression` has the formulas. Order 0 is `GaussianUnknown`.
 
     Parameters
@@ -35,7 +35,7 @@ class Autoregressive(Lagged):
     scale : float, optional
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
-        The noise variance, if it is known. By default it is learnt.
+        The noise variance, if it is known. By default it is learned.
 
     Notes
     -----

@@ -343,7 +343,7 @@ class Model(ABC):
         Raises
         ------
         TypeError
-            If the family has several numbers per reading and no sampler of its own.
+            If the family has several numbers per reading and no own sampler.
         """
         if self.dimension > 1:
             raise TypeError(f"{type(self).__name__} cannot be drawn from")
@@ -471,7 +471,7 @@ class Model(ABC):
         TypeError
             If the model contains functions, which cannot be saved.
         """
-        raise TypeError(f"{type(self).__name__} holds functions, which bytes cannot carry: pass model= when loading")
+        raise TypeError(f"{type(self).__name__} contains functions, which cannot be saved: pass model= when loading")
 
     def outside(self, x: Any, support: str) -> ValueError:
         """Build the error for a reading that the family cannot produce.
@@ -492,7 +492,7 @@ class Model(ABC):
 
 
 def room_for(what: str, numbers: float) -> None:
-    """Refuse arrays of more numbers than this machine has memory for, before any of it is taken.
+    """Refuse arrays of more numbers than this machine has memory for, before allocating them.
 
     >>> room_for("TopK.k = 1000000000000000", 1e15)
     Traceback (most recent call last):
@@ -500,7 +500,7 @@ def room_for(what: str, numbers: float) -> None:
     """
     try:
         most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not of this system
+    except (AttributeError, ValueError, OSError):  # not available on this system
         most = 1 << 40
     if 8.0 * numbers > most:
         raise ValueError(f"{what} needs {8e-9 * numbers:.4g} GB of memory, more than this machine has")

@@ -134,7 +134,7 @@ class ExponentialFamily(Model):
             if less > more * (1.0 + _FALL):
                 raise ValueError(
                     f"ExponentialFamily cannot have fidelities of zeta = {low:g} and {high:g}: tempered and "
-                    f"normalised, a reading at {low:g} would tell more of the parameter ({less:.3g} nats) than one "
+                    f"normalised, a reading at {low:g} would say more about the parameter ({less:.3g} nats) than one "
                     f"at {high:g} ({more:.3g}), as in every scale family. Use one fidelity, or Exponential or Gamma, "
                     "whose readings have a weight, or Grid with a likelihood for each fidelity"
                 )

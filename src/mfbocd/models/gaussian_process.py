@@ -88,7 +88,7 @@ class GaussianProcess(Lagged):
         x_t - mean = a + f(x_{t-1}, ..., x_{t-p}) + noise
 
     The dependence on the lags may be any smooth function, not only a linear one as in `Autoregressive`. The offset a
-    and the function f have prior mean 0 and are learnt anew in every regime. The kernel of f is the squared
+    and the function f have prior mean 0 and are learned again in every regime. The kernel of f is the squared
     exponential, exp(-d^2 / (2 length^2)) for lags at distance d. `Regression` has the formulas.
 
     Parameters
@@ -109,7 +109,7 @@ class GaussianProcess(Lagged):
     scale : float, optional
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
-        The noise variance, if it is known. By default it is learnt.
+        The noise variance, if it is known. By default it is learned.
     reach : float, optional
         Largest distance between two readings of one regime, in their units; at least `length`. By default 8 lengths
         with one lag (15 features, 141 statistics per hypothesis) and 4 lengths with two (81 and 3412). More than 100
@@ -173,7 +173,7 @@ class GaussianProcess(Lagged):
         counts = np.concatenate([[1.0 / (1.0 / level + share[0] / f)], np.tile(f / share[1:], 2)])
         self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise_var)
         if not self._unit <= 1e100 * self.length:
-            raise ValueError(f"{_OWNER}.length = {length!r} is nothing beside the noise, {self._unit:g}")
+            raise ValueError(f"{_OWNER}.length = {length!r} is negligible compared with the noise, {self._unit:g}")
         self._rates = waves * (self._unit / self.length)
         self._power = share[1:] / f
 

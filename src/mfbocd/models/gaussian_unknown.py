@@ -288,7 +288,7 @@ class GaussianUnknown(Model):
       with df = 2 shape + zeta - 1 degrees of freedom and squared scale 2 scale (count + zeta) / (zeta count df).
 
     A reading at zeta is spread like one of variance s2 / zeta, but it counts as zeta squared deviations in what is
-    learnt about s2.
+    learned about s2.
 
     The variances of theta and of the next full reading are infinite while shape <= 1. A reading more than
     1e100 sqrt(scale) from the prior mean counts as exactly that far.

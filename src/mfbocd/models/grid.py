@@ -22,7 +22,7 @@ _ROUND = 1e-6  # tolerated difference of a likelihood's sum over x from 1
 
 
 class Grid(Lattice):
-    """A parameter on a grid of values, with a likelihood of its own for each fidelity.
+    """A parameter on a grid of values, with a separate likelihood for each fidelity.
 
         P(theta_g | x) ~ P(theta_g) p_zeta(x | theta_g)
 
@@ -44,7 +44,7 @@ class Grid(Lattice):
     prior : sequence of float, optional
         Prior weights of the values of theta; equal by default.
     atoms : sequence of float, default ()
-        Values in [low, high] that have a probability of their own, such as the limit of a sensor. There the
+        Values in [low, high] that have a positive probability, such as the limit of a sensor. There the
         likelihood is that probability, elsewhere a density.
     points : int, default 512
         Nodes of the Gauss-Legendre integrals over (low, high). A density narrower than 10 (high - low) / points needs

@@ -66,7 +66,7 @@ class MultivariateGaussian(Elliptical):
         inverse = np.linalg.inv(root)
         ratio, axes = np.linalg.eigh(inverse @ (self.var / units) @ inverse.T)
         if ratio[0] <= 0.0:
-            raise ValueError(f"MultivariateGaussian.var must be positive definite beside noise, not {var!r}")
+            raise ValueError(f"MultivariateGaussian.var must be positive definite relative to noise, not {var!r}")
         self._precision = 1.0 / ratio
         self._into = axes.T @ inverse
         self._back = root @ axes

@@ -66,7 +66,7 @@ class MultivariateGaussianUnknown(Elliptical):
     - ``"normalized"``: the same divided by its integral over x. It is Student's t about the mean with
       df = degrees + zeta - d degrees of freedom and the scale matrix scale / (c df).
 
-    C is learnt as if a reading at zeta were a fraction zeta of a reading with covariance C, not a whole reading with
+    C is learned as if a reading at zeta were a fraction zeta of a reading with covariance C, not a whole reading with
     covariance C / zeta.
 
     Statistics of a hypothesis, relative to the prior mean and in units of the prior scale: the sum of zeta, the d

@@ -36,7 +36,7 @@ class Trend(Regression):
     scale : float, optional
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
-        The noise variance, if it is known. By default it is learnt.
+        The noise variance, if it is known. By default it is learned.
 
     Notes
     -----

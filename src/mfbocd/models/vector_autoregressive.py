@@ -29,7 +29,7 @@ class VectorAutoregressive(Elliptical):
         e ~ N(0, C)
 
     The offset and the coefficients have prior mean 0, the prior of C is InverseWishart(degrees, scale), and all are
-    learnt anew in every regime. Order 0 is `MultivariateGaussianUnknown`.
+    learned again in every regime. Order 0 is `MultivariateGaussianUnknown`.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ class VectorAutoregressive(Elliptical):
         return self._listed(mean).reshape((-1, *stats.shape[1:])), self._listed(var).reshape((-1, *stats.shape[1:]))
 
     def _listed(self, table: Array) -> Array:
-        """(K, d, 1 + p d) as one column a hypothesis: the first column of each, then lag by lag, row by row."""
+        """(K, d, 1 + p d) as one column per hypothesis: the first column of each, then lag by lag, row by row."""
         k, d, _ = table.shape
         lags = table[:, :, 1:].reshape(k, d, self.order, d).transpose(0, 2, 1, 3).reshape(k, -1)
         return np.concatenate([table[:, :, 0], lags], axis=1).T

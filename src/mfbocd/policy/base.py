@@ -26,7 +26,7 @@ Choices = NDArray[np.int64]
 class Policy(ABC):
     """Base class of all policies: how the next fidelity is chosen.
 
-    A choice is a function of the belief, the costs, the seed and what the policy has learnt. Asking again before an
+    A choice is a function of the belief, the costs, the seed and what the policy has learned. Asking again before an
     update gives the same answer, and a replay repeats all choices (on one type of CPU with one set of library
     versions: docs/scale.md, "The same bits").
 
@@ -271,7 +271,7 @@ class Policy(ABC):
         return self
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, as plain values, for saving.
+        """Return what was learned, as plain values, for saving.
 
         Returns
         -------
@@ -296,7 +296,7 @@ class Policy(ABC):
         known, owner = self.state(), type(self).__name__
         for name, value in state.items():
             if name not in known:
-                raise ValueError(f"{owner} has learnt no {name!r}, only {', '.join(known) or 'nothing'}")
+                raise ValueError(f"{owner} has learned no {name!r}, only {', '.join(known) or 'nothing'}")
             if not _like(known[name], value):
                 raise ValueError(f"{owner}.{name} must be finite numbers, such as {known[name]!r}, not {value!r}")
         for name, value in state.items():

@@ -1,4 +1,4 @@
-"""A price that is learnt while running, so that the average spend meets a budget."""
+"""A price that is learned while running, so that the average spend meets a budget."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_ROUND = 1e12
 
 
 class Budget(Policy):
-    """Choose the largest net gain at a price that is learnt so that the average cost per tick meets a budget.
+    """Choose the largest net gain at a price that is learned so that the average cost per tick meets a budget.
 
         argmax_zeta gain(zeta) - price * cost(zeta)
 
@@ -164,7 +164,7 @@ class Budget(Policy):
     def price(self) -> float:
         """Units of gain that one unit of cost must buy now.
 
-        It is the learnt price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
+        It is the learned price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
         """
         return self._price(self._floor, self._ceiling)
 
@@ -190,7 +190,7 @@ class Budget(Policy):
         stats = model.update(prior, typical, max(part * length, 0.5))[:, None]
         zeta = (float(self.zeta[self.cost.argmin()]), float(self.zeta[self.cost.argmax()])) if known else (0.0, 1.0)
         if self.gain == "run_length":
-            # the entropy of a change at this tick, of which the reading tells a part
+            # the entropy of a change at this tick, which bounds the gain of a reading
             h = 1.0 / length
             more = (zeta[1] - zeta[0]) * -(h * math.log(h) + (1.0 - h) * math.log1p(-h)) if h < 1.0 else 1.0
         else:
@@ -343,7 +343,7 @@ class Budget(Policy):
         return other
 
     def for_one_stream(self) -> Budget:
-        """Return an equal part of the budget, at the price learnt by all streams."""
+        """Return an equal part of the budget, at the price learned by all streams."""
         part = copy.copy(self)
         if self.streams > 1:
             part.per_tick, part.share = self._target / self.streams, None
@@ -353,8 +353,8 @@ class Budget(Policy):
 
     def state(self) -> dict[str, Any]:
         """Return log price, debt, ticks, the recent costs that the cap needs, and the largest function cost seen."""
-        learnt = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
-        return learnt | {"round": self.round} if self.priced else learnt
+        learned = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
+        return learned | {"round": self.round} if self.priced else learned
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved `state`; the largest cost seen is used only where costs are functions."""

@@ -13,7 +13,7 @@ from .budget import Budget
 
 
 class OwnPolicies:
-    """The learnt state of the policy of each of many streams; stream i decides like a detector with that policy.
+    """The learned state of the policy of each of many streams; stream i decides like a detector with that policy.
 
     A policy that does not learn is one object for all streams. A `Budget` without a cap and with fixed costs has
     three numbers per stream, stored in an array. For any other policy, each stream has a copy.
@@ -89,8 +89,8 @@ class OwnPolicies:
         """Return `Policy.state` of one stream."""
         if self._copies:
             return self._copies[row].state()
-        learnt = zip(self._names, self.numbers[row].tolist(), strict=False)
-        return self._fresh | {name: type(self._fresh[name])(value) for name, value in learnt}
+        learned = zip(self._names, self.numbers[row].tolist(), strict=False)
+        return self._fresh | {name: type(self._fresh[name])(value) for name, value in learned}
 
     def restore(self, row: int, state: Mapping[str, Any]) -> None:
         """Apply `Policy.restore` to one stream, with a state of the same policy; an error changes nothing."""

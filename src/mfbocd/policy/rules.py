@@ -15,7 +15,7 @@ Weights = Mapping[str, float] | Sequence[float] | None
 
 
 def rates(gains: Array, costs: Array, weights: Array) -> Array:
-    """Return w gain / cost; a reading that costs nothing and tells nothing has rate 0."""
+    """Return w gain / cost; a reading without cost and gain has rate 0."""
     free = costs == 0.0
     return np.where(free, 0.0, weights * gains / np.where(free, 1.0, costs))
 

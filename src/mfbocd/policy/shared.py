@@ -1,4 +1,4 @@
-"""One budget for a group of streams, with one price learnt from the spend of all."""
+"""One budget for a group of streams, with one price learned from the spend of all."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SharedBudget:
     Parameters
     ----------
     budget : Budget
-        The budget of the group. Its learnt price is not used; `restore` does that.
+        The budget of the group. Its learned price is not used; `restore` does that.
     fidelities : sequence of Fidelity
         The fidelities of the streams.
     belief : Filter
@@ -207,7 +207,7 @@ class SharedBudget:
         self.price = self.policy.price
 
     def state(self) -> dict[str, Any]:
-        """Return what was learnt, the current round and the number of streams, as plain values for saving.
+        """Return what was learned, the current round and the number of streams, as plain values for saving.
 
         Returns
         -------
@@ -229,10 +229,10 @@ class SharedBudget:
         ValueError
             If it is not a state of a shared budget; nothing is changed then.
         """
-        learnt = dict(state)
+        learned = dict(state)
         try:
-            spent, readings = learnt.pop("spent"), learnt.pop("readings")
-            before = learnt.pop("streams")
+            spent, readings = learned.pop("spent"), learned.pop("readings")
+            before = learned.pop("streams")
         except KeyError as missing:
             raise ValueError(f"the saved state of a group's budget has no {missing.args[0]!r}") from None
         whole = type(readings) is int and readings >= 0 and type(before) is int and before >= 1
@@ -243,7 +243,7 @@ class SharedBudget:
             policy = policy.resized(before, self._belief)
         else:
             policy = policy.bind(policy.fidelities, streams)
-        policy.restore(learnt)
+        policy.restore(learned)
         self.policy = policy if before == streams else policy.resized(streams, self._belief)
         self.spent, self.readings = float(spent), readings
         self.price = self.policy.price

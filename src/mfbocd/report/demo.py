@@ -247,8 +247,8 @@ def _summary(scene: Scene, detector: Detector, trace: Trace) -> str:
         f"alarm at   change at   prob.  {scene.known}",
     ]
     for change, place in zip(trace.changes, near, strict=True):
-        beside = f"{'-' if place is None else place:>{len(scene.known) + 3}}"
-        lines.append(f"{change.tick:8d}{change.changed_at:12d}{change.confidence:7.2f}{beside}")
+        nearest = f"{'-' if place is None else place:>{len(scene.known) + 3}}"
+        lines.append(f"{change.tick:8d}{change.changed_at:12d}{change.confidence:7.2f}{nearest}")
     missed = ", ".join(map(str, missing)) or "none"
     lines.append(
         f"Missed of {scene.changes.size} known changes: {missed}. (-: no known change within {scene.near} ticks.)"

@@ -122,7 +122,7 @@ def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
     timeline : Timeline
         Positions of the ticks.
     timed : bool
-        Whether to add the times beside the ticks.
+        Whether to add the times to the ticks.
 
     Returns
     -------

@@ -101,7 +101,7 @@ class FolderCache:
         Raises
         ------
         ValueError
-            If the file does not hold this reading.
+            If the file does not contain this reading.
         """
         path, name = self._path(stream, time, fidelity)
         try:
@@ -117,7 +117,7 @@ class FolderCache:
             return (stored["x"],)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
-                f"{path} does not hold the reading of {name}; delete it to read again: {error}"
+                f"{path} does not contain the reading of {name}; delete it to read again: {error}"
             ) from None
 
     def put(self, stream: Any, time: int, fidelity: str, x: Any) -> None:

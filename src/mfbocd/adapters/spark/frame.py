@@ -158,7 +158,7 @@ def job_of(
 
 
 def _number(df: DataFrame, place: str, several: bool) -> Column:
-    """Return a column of readings as doubles; ValueError if it does not hold numbers."""
+    """Return a column of readings as doubles; ValueError if it does not contain numbers."""
     from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, IntegralType
 
     kind = df.schema[place].dataType

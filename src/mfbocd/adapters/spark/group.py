@@ -206,9 +206,9 @@ def _write(folder: str, batch: int, values: dict[str, Any]) -> None:
     """Write next to the file, sync, and rename: the file is complete or absent."""
     path = _path(folder, batch)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as file:
         json.dump(values, file)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(path)
+    temporary.replace(path)

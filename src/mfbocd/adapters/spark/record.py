@@ -1,4 +1,4 @@
-"""The state that Spark stores per stream: one value of bytes with a version of its own."""
+"""The state that Spark stores per stream: bytes with their own version number."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def _check(config: Config, observers: Observers) -> None:
     for name, observe in observers.items():
         if hasattr(observe, "warmup"):
             raise ValueError(
-                f"observers[{name!r}] has a memory of its own, which Spark cannot restore: read such a stream in "
+                f"observers[{name!r}] has a memory, which Spark cannot restore: read such a stream in "
                 "process, or let the message carry what the observer must see"
             )
 

@@ -92,7 +92,7 @@ def classify_columns(chunks: Iterable[Chunk], columns: Sequence[str], *, time: s
     if time is None and readings:
         time = next((name for name in texts if len(set(map(str, cells[name]))) == rows), None)
         if time is not None:
-            reasons[time] = "it holds no numbers and never repeats"
+            reasons[time] = "it contains no numbers and never repeats"
     if time is None and len(readings) > 1:
         time = next((name for name, values in readings.items() if _is_arithmetic(values)), None)
         if time is not None:

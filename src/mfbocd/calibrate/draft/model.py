@@ -130,7 +130,7 @@ def guess_basic_model(values: ArrayLike) -> Guess:
     """
     x = finite_values(values)
     if x.size == 0:
-        raise ValueError("values must hold at least one reading, not none")
+        raise ValueError("values must contain at least one reading, not none")
     if ((x == 0.0) | (x == 1.0)).all():
         return Guess(
             {"kind": "bernoulli", "alpha": 1.0, "beta": 1.0},

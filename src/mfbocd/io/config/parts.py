@@ -19,7 +19,7 @@ class FidelityConfig:
     name : str
         Name of the fidelity; required and unique.
     zeta : float
-        Value of a reading relative to a full one, in [0, 1]; required. 0 means that nothing is learnt.
+        Value of a reading relative to a full one, in [0, 1]; required. 0 means that nothing is learned.
     cost : float
         Cost of one reading, positive, in any unit; required.
     column : str

@@ -192,7 +192,7 @@ def spend(
     cost_unit: str = "",
     budget: float | None = None,
 ) -> None:
-    """Draw the accumulated cost, beside the budget and the cost of always reading the most expensive fidelity.
+    """Draw the accumulated cost, with the budget and the cost of always reading the most expensive fidelity.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def figure(
     cost_unit : str
         Unit of the costs.
     budget : float or None
-        Allowed average cost per tick, drawn beside the spend.
+        Allowed average cost per tick, drawn with the spend.
     truth : Sequence[float] or numpy.ndarray or None
         The true parameter at each tick, if it is known.
     changes : Sequence[int] or numpy.ndarray or None
