@@ -141,7 +141,7 @@ def job_of(
         raise ValueError(f"readings must not be a map, as {places[0]!r} is: make it a struct or a text")
     raw = [df[place] for place in places]
     if observers is None:
-        several = config.detector().model.dimension > 1
+        several = config.detector(shared=True).model.dimension > 1
         raw = [_number(df, place, several) for place in places]
     ahead = _ahead(df, time, max_ahead)
     job = Job(
@@ -252,7 +252,7 @@ def inner_schema(df: DataFrame, key: str, config: Config) -> StructType:
     from pyspark.sql.types import ArrayType, BooleanType, DoubleType, LongType, StringType, StructType
 
     reading: DataType = DoubleType()
-    if config.detector().model.dimension > 1:
+    if config.detector(shared=True).model.dimension > 1:
         reading = ArrayType(DoubleType())
     schema = StructType().add("key", df.schema[key].dataType).add("time", LongType())
     kinds: dict[str, DataType] = {"x": reading, "mean": reading, "alarm": BooleanType()}
