@@ -67,12 +67,12 @@ def series(folder: Path) -> dict[str, tuple[Array, list[set[int]]]]:
     marks = json.loads((folder / "annotations.json").read_text())
     out = {}
     for path in sorted(folder.glob("*.json")):
-        held = json.loads(path.read_text())
-        if "series" not in held:
+        loaded = json.loads(path.read_text())
+        if "series" not in loaded:
             continue
-        x = np.array([s["raw"] for s in held["series"]], dtype=float).T
+        x = np.array([s["raw"] for s in loaded["series"]], dtype=float).T
         x = (x - np.nanmean(x, axis=0)) / np.nanstd(x, axis=0, ddof=1)
-        out[held["name"]] = (x, [set(m) for m in marks[held["name"]].values()])
+        out[loaded["name"]] = (x, [set(m) for m in marks[loaded["name"]].values()])
     return out
 
 
@@ -110,18 +110,18 @@ def main() -> None:
         raise SystemExit(
             f"{folder}: no such folder; name the one with the series: python -m benchmarks.accuracy FOLDER"
         )
-    held = series(folder)
-    scores = np.empty((len(METHODS), len(held), 2))
+    loaded = series(folder)
+    scores = np.empty((len(METHODS), len(loaded), 2))
     print("covering / F1, default settings")
     print(f"{'':22s}" + "".join(f"{name:>18s}" for name in METHODS))
-    for k, (name, (x, marks)) in enumerate(held.items()):
+    for k, (name, (x, marks)) in enumerate(loaded.items()):
         for m, find in enumerate(METHODS.values()):
             found = find(x)
             scores[m, k] = covering(marks, found, len(x)), f1(marks, found)
         print(f"{name:22s}" + "".join(f"{c:9.3f} / {f:.3f} " for c, f in scores[:, k]), flush=True)
     mean = scores.mean(axis=1)
     print(f"{'mean':22s}" + "".join(f"{c:9.3f} / {f:.3f} " for c, f in mean))
-    control = [not name.startswith("quality_control") for name in held]
+    control = [not name.startswith("quality_control") for name in loaded]
     some = scores[:, control].mean(axis=1)
     print(f"{'without the controls':22s}" + "".join(f"{c:9.3f} / {f:.3f} " for c, f in some))
     base, mine = scores[1], scores[2]

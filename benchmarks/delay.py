@@ -54,13 +54,13 @@ def ours(model: mf.Model) -> Alarms:
 
 
 def each(make: Callable[[float], Callable[[float], bool]]) -> Alarms:
-    """A detector for each stream: what `make` gives is told a reading and says whether it alarms."""
+    """A detector for each stream: `make` returns a function that takes a reading and returns whether it alarms."""
 
     def alarms(x: Array, ready: float) -> list[list[int]]:
         fired = []
         for column in x.T.tolist():
-            told = make(ready)
-            fired.append([t for t, value in enumerate(column) if told(value)])
+            alarms = make(ready)
+            fired.append([t for t, value in enumerate(column) if alarms(value)])
         return fired
 
     return alarms
@@ -72,7 +72,7 @@ def windowed(make: Callable[[], Callable[[float], Any]]) -> Alarms:
     def one(ready: float) -> Callable[[float], bool]:
         posterior, t, since = make(), -1, 0
 
-        def told(value: float) -> bool:
+        def alarms(value: float) -> bool:
             nonlocal t, since
             t += 1
             mass = sum(posterior(value)[: min(WITHIN + 1, t - since + 1)])
@@ -81,7 +81,7 @@ def windowed(make: Callable[[], Callable[[float], Any]]) -> Alarms:
                 return True
             return False
 
-        return told
+        return alarms
 
     return each(one)
 
@@ -113,11 +113,11 @@ def river(make: Callable[[float], Any]) -> Alarms:
     def one(ready: float) -> Callable[[float], bool]:
         detector = make(ready)
 
-        def told(value: float) -> bool:
+        def alarms(value: float) -> bool:
             detector.update(value)
             return bool(detector.drift_detected)
 
-        return told
+        return alarms
 
     return each(one)
 
@@ -188,14 +188,14 @@ def compared(name: str) -> str:
     for who, alarms in {"mfbocd": ours(model), **peers(name), **rivers()}.items():
         ready, every = readiness(alarms, quiet)
         late = delays(alarms, ready, changed)
-        said = f"  {who:12s}{late.mean():7.1f} ({_two(late):4.1f})  median {np.median(late):5.1f}"
-        said += f"  false every {every:5.0f}"
+        line = f"  {who:12s}{late.mean():7.1f} ({_two(late):4.1f})  median {np.median(late):5.1f}"
+        line += f"  false every {every:5.0f}"
         if first is None:
             first = late
         else:
             gap = late - first
-            said += f"  later by {gap.mean():+6.1f} ({_two(gap):.1f})"
-        lines.append(said)
+            line += f"  later by {gap.mean():+6.1f} ({_two(gap):.1f})"
+        lines.append(line)
     return "\n".join(lines)
 
 

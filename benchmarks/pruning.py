@@ -149,7 +149,7 @@ def count_changes(seeds: int = 2) -> None:
 
 
 def cost_of_a_tick(ticks: int = 1000) -> None:
-    """Hypotheses held, time of `update` and of `choose` between two fidelities, and bytes when saved."""
+    """Number of hypotheses, time of `update` and of `choose` between two fidelities, and bytes when saved."""
     rng = np.random.default_rng(0)
     level = np.repeat(rng.normal(size=ticks // 150 + 1), 150)[:ticks]
     streams: dict[str, tuple[Any, np.ndarray]] = {
@@ -159,39 +159,39 @@ def cost_of_a_tick(ticks: int = 1000) -> None:
         "Bernoulli": (mf.Bernoulli(1, 1), (rng.random(ticks) < 1 / (1 + np.exp(-3 * level))).astype(float)),
         "Exponential": (mf.Exponential(2, 1), rng.exponential(np.exp(level))),
     }
-    ways = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
+    fidelities = [mf.Fidelity("low", 0.3, 1), mf.Fidelity("high", 1, 5)]
     print(f"\nA tick, changes every 150; every third reading high, {ticks} ticks")
-    print(f"{'family':18s}{'prune=':34s}{'mean held':>10s}{'update us':>11s}{'choose us':>11s}{'bytes':>8s}")
+    print(f"{'family':18s}{'prune=':34s}{'mean count':>10s}{'update us':>11s}{'choose us':>11s}{'bytes':>8s}")
     for name, (model, x) in streams.items():
         for label in ("Threshold(1e-8), Resample(256)", "Resample(128)", "Resample(256): default"):
-            detector = mf.Detector(model, ways, 1 / 150, prune=PRUNINGS[label])
-            spent, held = np.zeros((2, ticks)), 0
+            detector = mf.Detector(model, fidelities, 1 / 150, prune=PRUNINGS[label])
+            spent, count = np.zeros((2, ticks)), 0
             for t, value in enumerate(x.tolist()):
                 start = time.perf_counter()
                 detector.choose()
                 middle = time.perf_counter()
                 detector.update(value, "low" if t % 3 else "high")
                 spent[:, t] = time.perf_counter() - middle, middle - start
-                held += len(detector.run_length.weight)
+                count += len(detector.run_length.weight)
             update, choose = 1e6 * np.median(spent, axis=1)
             size = len(detector.to_bytes())
-            print(f"{name:18s}{label:34s}{held / ticks:10.0f}{update:11.1f}{choose:11.1f}{size:8d}")
+            print(f"{name:18s}{label:34s}{count / ticks:10.0f}{update:11.1f}{choose:11.1f}{size:8d}")
 
 
 def follow(prune: Any, table: np.ndarray, hazard: float) -> tuple[np.ndarray, np.ndarray, int, float]:
-    """Posterior (T, T), (mean, P(change)) a tick, most hypotheses held, seconds without keeping posteriors."""
+    """Posterior (T, T), (mean, P(change)) per tick, most hypotheses, seconds without keeping posteriors."""
     detector = mf.Detector(MODEL, hazard=hazard, prune=prune)
     posterior = np.zeros((len(table), len(table)), dtype=np.float32)
-    told, most = np.empty((len(table), 2)), 0
+    reported, most = np.empty((len(table), 2)), 0
     for t, x in enumerate(table[:, 0].tolist()):
         step = detector.update(x)
-        told[t] = step.mean, step.p_change
+        reported[t] = step.mean, step.p_change
         length, weight = detector.run_length
         posterior[t, length] = weight
         most = max(most, length.size)
     start = time.perf_counter()
     mf.run(mf.Detector(MODEL, hazard=hazard, prune=prune), table)
-    return posterior, told, most, time.perf_counter() - start
+    return posterior, reported, most, time.perf_counter() - start
 
 
 def main() -> None:
@@ -201,7 +201,7 @@ def main() -> None:
         exact, truth, _, _ = follow(None, table, hazard)
         print(f"\n{name}, hazard {hazard:g}")
         heads = f"{'mean L1':>10s}{'worst L1':>10s}{'mean':>10s}{'P(change)':>11s}"
-        print(f"{'prune=':42s}{'most held':>10s}{heads}{'ms':>8s}")
+        print(f"{'prune=':42s}{'most':>10s}{heads}{'ms':>8s}")
         for label, prune in PRUNINGS.items():
             posterior, got, most, seconds = follow(prune, table, hazard)
             l1 = np.array([np.abs(a - b).sum() for a, b in zip(posterior, exact, strict=True)])

@@ -66,8 +66,8 @@ class Idle(on_spark.Follower):
         """Read, write, answer."""
         self._record.get()
         self._record.update((self.record,))
-        told = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
-        return iter([on_spark._ROW(*on_spark.values(row)) for row in told])
+        result = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
+        return iter([on_spark._ROW(*on_spark.values(row)) for row in result])
 
 
 def write(folder: Path, streams: int, batches: int, ticks: int) -> None:
@@ -151,11 +151,11 @@ def engine() -> None:
     print(f"| a fleet of 1000, one fidelity | {rate(lambda i: plain.update(streams[i]), 1000, 400):,.0f} |")
     for ticks in TICKS:
         worker = follow.Worker(follow.Job("bench", CONFIG.to_dict(), ("imu", "gps"), {}))
-        held = [a_record()]
+        records = [a_record()]
 
-        def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, held: list[Any] = held) -> None:
+        def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, records: list[Any] = records) -> None:
             rows = [follow.InputRow(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
-            held[0] = worker.process("s", rows, held[0])[1]
+            records[0] = worker.process("s", rows, records[0])[1]
 
         print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
 

@@ -232,20 +232,20 @@ def single_tick() -> None:
 def decision() -> None:
     print("\nOne decision between two fidelities, 64 hypotheses: the gains in the kernel, and the whole choose()")
     rng = np.random.default_rng(5)
-    ways = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
+    fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 10.0)]
     zeta = np.array([0.1, 1.0])
     for model, wanted in ((mf.Gaussian(0, 9, 1), 30.0), (mf.Bernoulli(1, 1), 5.0)):
         for code, gain in enumerate(("run_length", "joint", "variance")):
             inner, outer = [], []
             for seed in range(10):  # ten different states: the Gaussian's cost depends on how many must be told apart
                 stream = (mf.simulate.gaussian if wanted > 5 else mf.simulate.bernoulli)(
-                    model, ways, 1 / 100, ticks=300, seed=seed
+                    model, fidelities, 1 / 100, ticks=300, seed=seed
                 )
                 policy = mf.Net(0.01, gain=gain)
-                detector = mf.Detector(model, ways, 1 / 100, policy=policy, prune=mf.TopK(64, slack=0))
+                detector = mf.Detector(model, fidelities, 1 / 100, policy=policy, prune=mf.TopK(64, slack=0))
                 for row in stream.table.tolist():
                     j = int(rng.random() < 0.35)
-                    detector.update(row[j], ways[j])
+                    detector.update(row[j], fidelities[j])
                 kernel, state, setup = model.gains, detector._filter.state[None], detector._filter.setup
                 out, board = np.empty((1, 2)), np.zeros(2, dtype=np.int64)
                 assert kernel is not None

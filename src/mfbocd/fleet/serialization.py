@@ -35,7 +35,7 @@ class RowSerializer:
         """Return the bytes of each of these streams: those of `Detector.to_bytes` of the extracted detector."""
         own, streams = fleet._own, fleet._rows
         part = fleet.policy.for_one_stream() if own is None else None
-        spec, learnt = ("", {}) if part is None else (repr(part.spec()), part.state())
+        spec, learned = ("", {}) if part is None else (repr(part.spec()), part.state())
         spent, offset, scale = (column[rows].tolist() for column in (streams.spent, streams.offset, streams.scale))
         numbers = own.numbers[rows].tolist() if own is not None and own.numeric else None
         found = []
@@ -44,7 +44,7 @@ class RowSerializer:
             if numbers is not None:
                 values = [spent[k], *numbers[k]]
             else:
-                values = write.numbers(spent[k], learnt if own is None else own.state(row))
+                values = write.numbers(spent[k], learned if own is None else own.state(row))
             found.append(write(values, streams.states[row]))
         return found
 
@@ -128,11 +128,11 @@ def to_bytes(fleet: StreamSet) -> bytes:
     n, streams = len(fleet), fleet._rows
     if not np.isfinite(streams.spent[:n]).all():
         raise ValueError("a fleet that has spent an infinite amount cannot be saved: costs must add up")
-    learnt: Any = fleet._policy.state()
+    learned: Any = fleet._policy.state()
     if fleet._shared is not None:
-        learnt = fleet._shared.state()
+        learned = fleet._shared.state()
     elif fleet._own is not None:
-        learnt = None if fleet._own.numeric else [fleet._own.state(row) for row in range(n)]
+        learned = None if fleet._own.numeric else [fleet._own.state(row) for row in range(n)]
     numbers = np.empty((n, 0)) if fleet._own is None else fleet._own.numbers[:n]
     heads = streams.states[:n, : layout.HEAD].copy()
     heads[:, layout.CAP] = 0.0
@@ -142,7 +142,7 @@ def to_bytes(fleet: StreamSet) -> bytes:
         "added": fleet._added,
         "names": None if fleet._names.default else fleet.names,
         "share_policy": fleet.share_policy,
-        "learnt": learnt,
+        "learnt": learned,
     }
     arrays = {
         "seed": streams.seed[:n].astype(float),
@@ -211,17 +211,17 @@ def _restored(
     return fleet
 
 
-def _restore_policy(fleet: StreamSet, learnt: Any, numbers: Array) -> None:
+def _restore_policy(fleet: StreamSet, learned: Any, numbers: Array) -> None:
     if fleet._shared is not None:
-        fleet._shared.restore(learnt)
+        fleet._shared.restore(learned)
     elif fleet._own is None:
-        fleet._policy.restore(learnt)
+        fleet._policy.restore(learned)
     elif fleet._own.numeric:
         if numbers.size != fleet._own.numbers.size or not np.isfinite(numbers).all():
-            raise ValueError("the saved fleet is damaged: its policies cannot have learnt this")
+            raise ValueError("the saved fleet is damaged: its policies cannot have learned this")
         fleet._own.numbers[:] = numbers.reshape(fleet._own.numbers.shape)
     else:
-        for row, state in enumerate(learnt):
+        for row, state in enumerate(learned):
             fleet._own.restore(row, state)
 
 

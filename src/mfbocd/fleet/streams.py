@@ -313,7 +313,7 @@ class StreamSet(OneThread):
         ----------
         detector : Detector or bytes
             It must have the model, fidelities, hazard, pruning, alarm and `missing` of this fleet, and also its
-            policy unless streams share one; in that case what the detector's policy has learnt is dropped.
+            policy unless streams share one; in that case what the detector's policy has learned is dropped.
         name : str, optional
             Name of the stream; by default as in `add`.
         replace : bool, default False
@@ -337,12 +337,12 @@ class StreamSet(OneThread):
         model = self.model if units == (0.0, 1.0) else self.model.rescaled(*units)
         found = detector if isinstance(detector, Detector) else self._serializer.load(self, detector, units, model)
         serialization.check_same(self, found, model)
-        learnt = found.policy.state()
+        learned = found.policy.state()
         state = self._rows.fitted(found._filter.state)
         row = self._names.find(name) if replace and name is not None else None
         if row is None:
             if self._own is not None:
-                copy.copy(self._own.like).restore(learnt)
+                copy.copy(self._own.like).restore(learned)
             row, name = self._place(name)
             if self._own is not None:
                 self._own.reset(row)
@@ -350,7 +350,7 @@ class StreamSet(OneThread):
             self._names.append(name)
             self._added += 1
         if self._own is not None:
-            self._own.restore(row, learnt)
+            self._own.restore(row, learned)
         self._rows.set(row, state, found.seed, found.spent, units)
         return row
 
