@@ -497,12 +497,12 @@ def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Pa
     refused("max_ahead must be positive, not 0", df, "stream", "at", None, CONFIG, max_ahead=0)
     with pytest.raises(ValueError, match="df must be a streaming frame"):
         on_spark.detect_stream(df, "stream", "at", None, CONFIG)
-    with pytest.raises(TypeError, match=r"config must be a mfbocd\.config\.Config"):
+    with pytest.raises(TypeError, match=r"config must be a mfbocd\.io\.config\.Config"):
         on_spark.detect_batch(df, "stream", "at", None, CONFIG.to_dict())  # type: ignore[arg-type]
     other = on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, seed=1), streams=2)
     with pytest.raises(ValueError, match="group was made for another config"):
         on_spark.detect_stream(streaming, "stream", "at", None, CONFIG, group=other)
-    with pytest.raises(ValueError, match="several fidelities and a budget, not Net"):
+    with pytest.raises(ValueError, match="a config with a budget, not Net"):
         on_spark.GroupBudget(tmp_path, dataclasses.replace(CONFIG, policy={"kind": "net", "price": 0.1}), streams=2)
     with pytest.raises(ValueError, match="start must have the columns stream and state"):
         on_spark.detect_stream(streaming, "stream", "at", None, CONFIG, start=df)
