@@ -68,7 +68,7 @@ class StreamSet(OneThread):
         other._shared = None if self._shared is None else self._shared.copy()
         return other
 
-    # --- what is known of streams ------------------------------------------------------------------------------
+    # --- reading the streams -----------------------------------------------------------------------------------
 
     @property
     def policy(self) -> Policy:
