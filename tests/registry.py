@@ -18,6 +18,7 @@ import mfbocd as mf
 
 from .engine import dependent as d
 from .engine import robust as r
+from .engine import robust_trend as rt
 from .engine import vectors as v
 
 Readings = Sequence[tuple[Any, float]]  # (x, zeta) pairs of one segment
@@ -413,6 +414,22 @@ CASES = [
         _normal,
         r.student_marginal,
         r.student_mean,
+        additive=False,
+    ),
+    Case(
+        "robust-trend",
+        lambda: mf.RobustTrend(rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE, rt.AR, rt.OUTLIERS, rt.FORGET),
+        _normal,
+        rt.marginal,
+        rt.mean,
+        additive=False,
+    ),
+    Case(
+        "robust-trend-plain",
+        lambda: mf.RobustTrend(rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE),
+        _normal,
+        rt.plain_marginal,
+        rt.plain_mean,
         additive=False,
     ),
     Case(
