@@ -17,6 +17,7 @@ from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
 from .poisson import Poisson
 from .product import Product
+from .seasonal import Seasonal
 from .student import StudentT
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
@@ -40,6 +41,7 @@ __all__ = [
     "MultivariateGaussianUnknown",
     "Poisson",
     "Product",
+    "Seasonal",
     "StudentT",
     "Trend",
     "VectorAutoregressive",
