@@ -61,7 +61,7 @@ class Seasonal(Regression):
     ...     stats = model.update(stats, x, zeta=1.0)
     >>> model.parameter(stats)[0].round(1)
     array([5., 0., 3.])
-    >>> [round(float(model.predictive(s)[0]), 1) for s in (stats, model.skip(stats))]  # the next tick and the one after
+    >>> [round(float(model.predictive(s)[0]), 1) for s in (stats, model.skip(stats))]  # two ticks ahead
     [5.0, 6.5]
     """
 
