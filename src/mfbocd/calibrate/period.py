@@ -204,7 +204,7 @@ class _Search:
         self.n = n = y.size
         self.lowest = lowest
         self.highest = 0.5 - 1.0 / n
-        self.age = np.arange(n) - 0.5 * (n - 1)
+        self.age: Array = np.arange(float(n)) - 0.5 * (n - 1)
         self.noise = RedNoise(n)
         self.y = y
         self.coefficients = self.noise.forward(y)
