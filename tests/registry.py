@@ -279,6 +279,19 @@ def trend(noise_var: float | None) -> Case:
     )
 
 
+def season(noise_var: float | None) -> Case:
+    """A fractional period; or a slope and the highest harmonic, whose sine vanishes."""
+    make = d.plain_season if noise_var is None else d.sloping_season
+    return Case(
+        "season" if noise_var is None else "season-known",
+        lambda: make(noise_var),
+        _normal,
+        lambda r: d.season_marginal(r, noise_var),
+        lambda r: d.season_mean(r, noise_var),
+        additive=False,
+    )
+
+
 def autoregressive(noise_var: float | None) -> Case:
     return Case(
         "autoregressive" if noise_var is None else "autoregressive-known",
@@ -404,6 +417,8 @@ CASES = [
     ),
     trend(None),
     trend(d.NOISE),
+    season(None),
+    season(d.NOISE),
     autoregressive(None),
     autoregressive(d.NOISE),
     process(None, 1),

@@ -18,6 +18,7 @@ from .multivariate_unknown import MultivariateGaussianUnknown
 from .poisson import Poisson
 from .product import Product
 from .robust_trend import RobustTrend
+from .seasonal import Seasonal
 from .student import StudentT
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
@@ -42,6 +43,8 @@ __all__ = [
     "Poisson",
     "Product",
     "RobustTrend",
+
+    "Seasonal",
     "StudentT",
     "Trend",
     "VectorAutoregressive",
