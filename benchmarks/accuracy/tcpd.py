@@ -104,7 +104,7 @@ GOALS = {"covering": 0.672, "F1": 0.698}  # binary segmentation's published defa
 
 
 def main() -> None:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else root / "shared" / "data" / "tcpd"
     if not folder.is_dir():
         raise SystemExit(

@@ -1,0 +1,5 @@
+"""``python -m benchmarks.accuracy``."""
+
+from .tcpd import main
+
+main()
