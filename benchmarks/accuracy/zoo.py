@@ -1,7 +1,8 @@
 """A zoo of simulated series with known changes: quiet backgrounds, and the same backgrounds with changes.
 
 ``series("ar.8", seed)`` is quiet, ``series("ar.8/level2", seed)`` has two or three changes. Sizes are stated in
-units of the background, `Background.unit`, mostly its standard deviation. Regimes alternate: normal, changed, normal, ...
+units of the background, `Background.unit`, mostly its standard deviation. Regimes alternate: normal,
+changed, normal, ...
 """
 
 from __future__ import annotations
@@ -128,14 +129,16 @@ def _random_walk(rng: np.random.Generator, plan: Plan) -> Array:
 
 
 def _student(rng: np.random.Generator, plan: Plan) -> Array:
-    return plan.spread * rng.standard_t(3, plan.ticks) + np.sqrt(3.0) * plan.shift
+    x: Array = plan.spread * rng.standard_t(3, plan.ticks) + np.sqrt(3.0) * plan.shift
+    return x
 
 
 def _spikes(rng: np.random.Generator, plan: Plan) -> Array:
     """1 % of the readings are off by 5 to 15 standard deviations, up or down."""
     hit = rng.random(plan.ticks) < 0.01
     size = rng.uniform(5.0, 15.0, plan.ticks) * rng.choice([-1.0, 1.0], plan.ticks)
-    return plan.spread * rng.standard_normal(plan.ticks) + plan.shift + hit * size
+    x: Array = plan.spread * rng.standard_normal(plan.ticks) + plan.shift + hit * size
+    return x
 
 
 def _growing(rng: np.random.Generator, plan: Plan) -> Array:
@@ -147,12 +150,14 @@ def _growing(rng: np.random.Generator, plan: Plan) -> Array:
 def _drift(rng: np.random.Generator, plan: Plan) -> Array:
     """A line, between 5 and 20 standard deviations per 1,000 ticks, up or down."""
     slope = rng.uniform(0.005, 0.02) * rng.choice([-1.0, 1.0])
-    return plan.spread * rng.standard_normal(plan.ticks) + slope * np.arange(plan.ticks) + plan.shift
+    x: Array = plan.spread * rng.standard_normal(plan.ticks) + slope * np.arange(plan.ticks) + plan.shift
+    return x
 
 
 def _poisson(mean: float) -> Draw:
     def draw(rng: np.random.Generator, plan: Plan) -> Array:
-        return rng.poisson(mean + np.sqrt(mean) * np.abs(plan.shift)).astype(float)
+        x: Array = rng.poisson(mean + np.sqrt(mean) * np.abs(plan.shift)).astype(float)
+        return x
 
     return draw
 
@@ -160,7 +165,8 @@ def _poisson(mean: float) -> Draw:
 def _overdispersed(rng: np.random.Generator, plan: Plan) -> Array:
     """Negative binomial counts, mean 10 and variance 30: Poisson given a Gamma rate."""
     mean = 10.0 + np.sqrt(30.0) * np.abs(plan.shift)
-    return rng.poisson(rng.gamma(5.0, mean / 5.0)).astype(float)
+    x: Array = rng.poisson(rng.gamma(5.0, mean / 5.0)).astype(float)
+    return x
 
 
 def _binary(rng: np.random.Generator, plan: Plan) -> Array:
