@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--seeds", choices=["design", "judge"], default="design", help="seeds of the zoo")
     parser.add_argument("--count", type=int, help="number of seeds per kind, at most 50")
     parser.add_argument("--ticks", type=int, default=zoo.TICKS, help="length of the series of the zoo")
+    parser.add_argument("--rate", type=float, help="false alarms per 1,000 ticks at which peers are compared")
     parser.add_argument("--methods", help="names separated by commas; the first is compared with the others")
     options = parser.parse_args()
     methods = select(options.methods)
@@ -34,7 +35,7 @@ def main() -> None:
         try:
             if part == "zoo":
                 seeds = (zoo.DESIGN if options.seeds == "design" else zoo.JUDGE)[:count]
-                score_zoo.report(methods, seeds, cache, options.ticks)
+                score_zoo.report(methods, seeds, cache, options.ticks, options.rate)
             elif part == "tcpd":
                 tcpd.report(methods, cache)
             elif part == "nab":

@@ -18,6 +18,8 @@ MARGIN = 20
 """A method that looks ahead has no delay; it finds a change by placing one within this distance."""
 ALLOWED = 0.5
 """False alarms per 1,000 ticks: one per 2,000."""
+LEAST = 20
+"""Fewest quiet series per background for a threshold: at 0.5 per 1,000 ticks they have 12 false alarms."""
 CALIBRATION = DESIGN[50:]
 """Seeds of the quiet series on which thresholds of peers are set; never those of judging."""
 
@@ -125,15 +127,23 @@ def delay_table(methods: Sequence[Method], seeds: Sequence[int], cache: Cache, t
 
 
 def equal_rate_table(
-    first: Method, peers: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, count: int
+    first: Method,
+    peers: Sequence[Method],
+    seeds: Sequence[int],
+    cache: Cache,
+    ticks: int,
+    fixed: float | None = None,
 ) -> str:
-    """Delays of `first` as it is, and of peers at its false-alarm rate (at least ALLOWED), one row per kind."""
+    """Delays of `first` as it is, and of peers at a false-alarm rate, one row per kind.
+
+    The rate is that of `first`, at least ALLOWED, or `fixed`.
+    """
     rows = []
     ratios: list[float] = []
-    quiet_seeds = CALIBRATION[:count]
+    quiet_seeds = CALIBRATION[: max(len(seeds), LEAST)]
     for background in QUIET:
         ours, _ = rate(scores(first, background, quiet_seeds, cache, ticks), ticks)
-        target = max(ours, ALLOWED)
+        target = max(ours, ALLOWED) if fixed is None else fixed
         levels = {p.name: calibrate(p, background, target, quiet_seeds, cache, ticks) for p in peers}
         for kind in (k for k in CHANGED if k.startswith(background + "/")):
             mine, missed = delay(scores(first, kind, seeds, cache, ticks))
@@ -147,7 +157,7 @@ def equal_rate_table(
                 late, missed = delay(scores(peer, kind, seeds, cache, ticks, level))
                 best = min(best, late)
                 row.append(f"{late:.0f} / {missed:.0%}")
-            ratios.append(mine / best if best < math.inf else 0.0)
+            ratios.append((mine + 1.0) / (best + 1.0))
             rows.append([*row, f"{ratios[-1]:.2f}" if best < math.inf else "-"])
         cache.save()
     within = sum(r <= 1.2 for r in ratios)
@@ -156,20 +166,22 @@ def equal_rate_table(
 
 
 def report(
-    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int = TICKS, compare: bool = True
+    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int = TICKS, fixed: float | None = None
 ) -> None:
-    """Print all tables."""
+    """Print all tables; `fixed` is the false-alarm rate of the last one, by default that of the first method."""
     which = f"seeds {seeds[0]} to {seeds[-1]}, {ticks} ticks"
     print(f"\n### False alarms per 1,000 ticks of quiet series (standard error); {which}\n", flush=True)
     print(false_alarm_table(methods, seeds, cache, ticks), flush=True)
     print(f"\n### At the defaults: mean delay (missed = {WITHIN}) / missed / false alarms per 1,000; {which}\n")
     print(delay_table(methods, seeds, cache, ticks), flush=True)
     peers = [m for m in methods[1:] if m.online and not math.isnan(m.threshold)]
-    if compare and peers:
+    if peers:
         print(f"\n### At the same false-alarm rate: mean delay / missed; {which}\n")
+        target = f"the rate of {methods[0].name} there or {ALLOWED} per 1,000 ticks, whichever is higher"
+        if fixed is not None:
+            target = f"{fixed} per 1,000 ticks; {methods[0].name} is as it is"
         print(
-            f"Thresholds of the peers are set per background on quiet series of seeds {CALIBRATION[0]} and above, to "
-            f"the rate of {methods[0].name} there or {ALLOWED} per 1,000 ticks, whichever is higher. The ratio is to "
-            "the best peer.\n"
+            f"Thresholds of the peers are set per background on quiet series of seeds from {CALIBRATION[0]} on, to "
+            f"{target}. The ratio is of the readings needed (delay + 1) to those of the best peer.\n"
         )
-        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, len(seeds)), flush=True)
+        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, fixed), flush=True)

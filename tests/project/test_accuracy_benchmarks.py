@@ -1,0 +1,403 @@
+"""The accuracy benchmarks: simulated series have the changes they state, and scores match values computed by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.accuracy import __main__ as command
+from benchmarks.accuracy import nab, peers, score_zoo, tcpd, tssb, zoo
+from benchmarks.accuracy.common import Cache, MissingDataError, covering, data_folder, f1, markdown
+from benchmarks.accuracy.methods import Alarm, Array, Method, Times, ours, select
+from mfbocd.cli import main
+
+
+def regimes(kind: str, seed: int, ticks: int = 6000) -> list[Array]:
+    """The segments of a series, normal and changed in turn, without the first 30 ticks of each."""
+    s = zoo.series(kind, seed, ticks)
+    return [part[30:] for part in np.split(s.x, list(s.changes))]
+
+
+# ---- the zoo
+
+
+@pytest.mark.parametrize("kind", zoo.KINDS)
+def test_a_kind_has_the_changes_it_states(kind: str) -> None:
+    s = zoo.series(kind, 7)
+    assert s.x.shape == (zoo.TICKS,)
+    assert np.isfinite(s.x).all()
+    assert np.array_equal(s.x, zoo.series(kind, 7).x)
+    assert not np.array_equal(s.x, zoo.series(kind, 8).x)
+    if "/" not in kind:
+        assert s.changes == ()
+    else:
+        assert len(s.changes) in (2, 3)
+        assert (np.diff([0, *s.changes, zoo.TICKS]) >= zoo.GAP).all()
+
+
+def test_seeds_of_design_and_judging_differ() -> None:
+    assert not set(zoo.DESIGN) & set(zoo.JUDGE)
+    assert set(score_zoo.CALIBRATION) < set(zoo.DESIGN)
+
+
+def test_an_unknown_kind_and_a_short_series_raise() -> None:
+    with pytest.raises(ValueError, match="not 'poisson3/variance'"):
+        zoo.series("poisson3/variance", 0)
+    with pytest.raises(ValueError, match="too few"):
+        zoo.series("white/level2", 0, ticks=500)
+
+
+@pytest.mark.parametrize("background", ["white", "ar.5", "student-t3", "poisson30", "overdispersed"])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_level_moves_by_its_size_in_standard_deviations(background: str, size: int) -> None:
+    steps = []
+    for seed in range(10):
+        parts = regimes(f"{background}/level{size}", seed)
+        steps.append(abs(parts[1].mean() - parts[0].mean()) / parts[0].std())
+    assert np.mean(steps) == pytest.approx(size, rel=0.15)
+
+
+@pytest.mark.parametrize("background", ["white", "ar.8", "drift", "repeating"])
+def test_a_variance_changes_threefold(background: str) -> None:
+    def spread(x: Array) -> float:
+        return float(np.std(np.diff(x)))
+
+    ratios = [spread(b) / spread(a) for a, b, *_ in (regimes(f"{background}/variance", seed) for seed in range(5))]
+    assert np.mean(ratios) == pytest.approx(3.0, rel=0.1)
+
+
+@pytest.mark.parametrize(("background", "before", "after"), [("white", 0.0, 0.8), ("ar.8", 0.8, 0.0)])
+def test_an_autocorrelation_changes_at_equal_variance(background: str, before: float, after: float) -> None:
+    def lag1(x: Array) -> float:
+        return float(np.corrcoef(x[1:], x[:-1])[0, 1])
+
+    pairs = [regimes(f"{background}/autocorrelation", seed, 20_000)[:2] for seed in range(5)]
+    assert np.mean([lag1(a) for a, _ in pairs]) == pytest.approx(before, abs=0.05)
+    assert np.mean([lag1(b) for _, b in pairs]) == pytest.approx(after, abs=0.05)
+    assert np.mean([np.log(b.std() / a.std()) for a, b in pairs]) == pytest.approx(0.0, abs=0.05)
+
+
+@pytest.mark.parametrize("background", ["sine", "sawtooth"])
+def test_a_period_changes_by_half(background: str) -> None:
+    def frequency(x: Array) -> float:
+        x = x - x.mean()
+        power = np.abs(np.fft.rfft(x, 1 << 16))
+        return float(np.argmax(power)) / (1 << 16)
+
+    for seed in range(3):
+        a, b, *_ = regimes(f"{background}/period", seed)
+        assert abs(math.log(frequency(b) / frequency(a))) == pytest.approx(math.log(1.5), abs=0.02)
+
+
+def test_a_slope_begins_without_a_jump() -> None:
+    s = zoo.series("white/slope", 3, 6000)
+    a, b = s.changes[:2]
+    t = np.arange(b - a)
+    slope, start = np.polyfit(t, s.x[a:b], 1)
+    unit = s.x[:a].std()
+    assert abs(slope) / unit == pytest.approx(0.05, rel=0.1)
+    assert abs(start - s.x[:a].mean()) < unit
+
+
+# ---- scores of the zoo
+
+SERIES = zoo.Series("by hand", np.zeros(1200), (300, 700), "white/level2", 0)
+
+
+def test_alarms_match_changes_once() -> None:
+    alarms = [Alarm(100, 90), Alarm(310, 301), Alarm(320, 315), Alarm(900, 700)]
+    assert score_zoo.score(SERIES, alarms) == score_zoo.Score((10.0, 200.0), 1, 3)  # 900 is 200 ticks late
+
+
+def test_a_method_that_looks_ahead_has_no_delay() -> None:
+    found = score_zoo.score(SERIES, [Alarm(285, 285), Alarm(305, 305), Alarm(730, 730)], online=False)
+    assert math.isnan(found.delays[0])
+    assert (found.missed, found.false) == (1, 2)
+
+
+def test_rates_and_delays() -> None:
+    found = [score_zoo.Score((10.0, 200.0), 1, 3), score_zoo.Score((30.0,), 0, 0)]
+    assert list(score_zoo.rate(found, 1200)) == pytest.approx([1.25, 1.25])
+    assert list(score_zoo.delay(found)) == pytest.approx([80.0, 1 / 3])
+
+
+def every(x: Array, times: Times, threshold: float) -> list[Alarm]:
+    """An alarm every `threshold` ticks."""
+    return [Alarm(int(t), int(t)) for t in np.arange(threshold, x.size, threshold)]
+
+
+def test_a_threshold_is_set_to_a_rate(tmp_path: Path) -> None:
+    method = Method("every", False, True, every, 10.0, (1.0, 1e6))
+    level = score_zoo.calibrate(method, "white", 2.0, [50], Cache(tmp_path), zoo.TICKS)
+    assert 400.0 <= level < 420.0  # two alarms in 1,200 ticks are 1.67 per 1,000, three are 2.5
+    never = Method("often", False, True, every, 10.0, (1.0, 100.0))
+    assert math.isnan(score_zoo.calibrate(never, "white", 2.0, [50], Cache(tmp_path), zoo.TICKS))
+
+
+def test_results_of_peers_are_cached_and_ours_are_not(tmp_path: Path) -> None:
+    runs = []
+
+    def run(x: Array, times: Times, threshold: float) -> list[Alarm]:
+        runs.append(threshold)
+        return [Alarm(3, 2)]
+
+    x = np.arange(5.0)
+    peer = Method("peer", False, True, run, 1.0, package="numpy")
+    for _ in range(2):
+        cache = Cache(tmp_path)
+        assert cache.detect(peer, x) == [Alarm(3, 2)]
+        cache.save()
+    assert runs == [1.0]
+    Cache(tmp_path).detect(peer, x, threshold=2.0)
+    Cache(tmp_path).detect(peer, x + 1.0)
+    assert runs == [1.0, 2.0, 1.0]
+    own = Method("own", False, True, run, 5.0)
+    for _ in range(2):
+        Cache(tmp_path).detect(own, x)
+    assert runs[3:] == [5.0, 5.0]
+
+
+# ---- methods
+
+
+def test_our_method_is_the_command_without_a_configuration(tmp_path: Path) -> None:
+    x = zoo.series("white/level2", 0).x
+    path = tmp_path / "x.csv"
+    path.write_text("x\n" + "\n".join(map(repr, x.tolist())))
+    result = CliRunner().invoke(main, ["detect", str(path), "--alarms", "--quiet"])
+    assert result.exit_code == 0
+    steps = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(steps) >= 2
+    assert ours()[0].detect(x) == [Alarm(step["tick"], step["changed_at"]) for step in steps]
+
+
+def test_no_alarm_comes_before_the_readings_it_is_computed_from() -> None:
+    x = zoo.series("ar.8", 0).x
+    for name, wait in (("mfbocd-pipe", 200), ("ADWIN", 100), ("PageHinkley", 100)):
+        (method,) = select(name)
+        assert not method.looks_ahead
+        alarms = method.detect(x)
+        assert alarms
+        assert min(a.at for a in alarms) >= wait - 1
+        assert all(a.changed_at <= a.at for a in alarms)
+        cut = [a for a in alarms if a.at < 700]
+        assert method.detect(x[:700]) == cut  # later readings change nothing
+
+
+def test_standardization_of_peers() -> None:
+    x = np.concatenate([np.tile([1.0, 3.0], 50), [10.0]])
+    z = peers.standardized(x)
+    assert z[:2].tolist() == [-1.0, 1.0]
+    assert z[-1] == 8.0
+    assert peers.standardized(np.ones(5)).tolist() == [0.0] * 5
+    noise = np.random.default_rng(0).normal(0.0, 4.0, 5000) + np.repeat([0.0, 100.0], 2500)
+    assert float(np.std(peers.by_noise(noise)[:2500])) == pytest.approx(1.0, rel=0.05)
+    assert np.isfinite(peers.by_noise(np.ones(5))).all()
+
+
+def test_unknown_methods_raise() -> None:
+    with pytest.raises(ValueError, match="not nonsense"):
+        select("mfbocd,nonsense")
+
+
+# ---- covering and F1
+
+
+def test_covering_by_hand() -> None:
+    assert covering([[50]], [50], 100) == 1.0
+    assert covering([[50]], [], 100) == 0.5
+    # segments [0, 50) and [50, 100) against [0, 40) and [40, 100): 40 / 50 and 50 / 60
+    assert covering([[50]], [40], 100) == pytest.approx(0.5 * 0.8 + 0.5 * 50 / 60)
+    assert covering([[50], []], [50], 100) == pytest.approx((1.0 + 0.5) / 2)
+    assert covering([[50]], [0, 50, 100], 100) == 1.0  # the ends are no changes
+
+
+def test_f1_by_hand() -> None:
+    assert f1([{50}], [53]) == 1.0
+    assert f1([{50}], [56]) == 0.5  # 0 is found, and one of two marks on either side
+    assert f1([{50}], [49, 51]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))  # a mark is matched once
+    # precision 3 / 3 against the union, recall (2 / 2 + 2 / 2) / 2
+    assert f1([{50}, {80}], [50, 80]) == 1.0
+    assert f1([{50}, {80}], [50]) == pytest.approx(2 * 0.75 / 1.75)  # recall (1 + 1 / 2) / 2
+
+
+# ---- TCPD and TSSB
+
+
+def test_published_rows_are_complete() -> None:
+    known = tcpd.published()
+    assert {len(known[name]) for name in ("bocpd", "zero")} == {16}
+    assert set(known["bocpd"]) - set(known["binseg"]) == {"run_log"}
+    assert np.mean([c for c, _ in known["binseg"].values()]) == pytest.approx(0.761, abs=5e-4)
+    assert np.mean([f for _, f in known["binseg"].values()]) == pytest.approx(0.762, abs=5e-4)
+
+
+def folder_or_skip(name: str) -> Path:
+    try:
+        return data_folder(name)
+    except MissingDataError as error:
+        pytest.skip(str(error))
+
+
+def test_no_change_scores_as_published() -> None:
+    known = tcpd.published()["zero"]
+    loaded = tcpd.load(folder_or_skip("tcpd"))
+    for name, (x, marks) in loaded.items():
+        assert (covering(marks, [], len(x)), f1(marks, [])) == pytest.approx(known[name], abs=1e-4)
+
+
+def test_tssb_is_read(tmp_path: Path) -> None:
+    (tmp_path / "desc.txt").write_text("One,10,3,5\nTwo,20,4\n")
+    (tmp_path / "One.txt").write_text("1\n2.5\n3\n")
+    (tmp_path / "Two.txt").write_text("1e-3\n")
+    loaded = tssb.load(tmp_path)
+    assert loaded["One"][0].tolist() == [1.0, 2.5, 3.0]
+    assert (loaded["One"][1], loaded["Two"][1]) == ([3, 5], [4])
+    assert list(tssb.load(tmp_path, 1)) == ["One"]
+
+
+# ---- NAB: a file of 200 rows, of which 30 are probation, with the window 100..119
+
+WINDOW = (100, 119)
+
+
+def nab_file(rows: int = 200, windows: tuple[tuple[int, int], ...] = (WINDOW,)) -> nab.File:
+    return nab.File("f", [""] * rows, np.zeros(rows), windows)
+
+
+def nab_score(detections: list[int], profile: str = "standard", file: nab.File | None = None) -> float:
+    """The normalized score of these detections, without a choice of the threshold."""
+    file = file or nab_file()
+    scores = np.zeros(file.x.size)
+    scores[detections] = 1.0
+    scored, start = nab.points([file]), nab.probation(file.x.size)
+    # rows that are no detections never help below the threshold of 1: their sum of false positives is large
+    return nab.sweep(scored, scores[start:], profile)[0]
+
+
+def test_sigma_by_hand() -> None:
+    assert nab.sigma(-1.0) == pytest.approx(0.98661, abs=1e-5)
+    assert nab.sigma(-0.5) == pytest.approx(0.84828, abs=1e-5)
+    assert nab.sigma(0.0) == 0.0
+    assert nab.sigma(1.0) == pytest.approx(-0.98661, abs=1e-5)
+    assert nab.sigma(3.0) == -1.0
+
+
+def test_worth_of_rows() -> None:
+    worth = nab.worth(200, [WINDOW])
+    assert worth[0] == worth[99] == -1.0  # no window yet
+    assert worth[100] == pytest.approx(1.0)
+    assert worth[110] == pytest.approx(0.84828 / 0.98661, abs=1e-5)  # half of the window is left
+    assert worth[119] == pytest.approx((2 / (1 + math.exp(-5 / 20)) - 1) / 0.98661, abs=1e-5)
+    assert worth[120] == pytest.approx(2 / (1 + math.exp(5 / 19)) - 1)
+    assert worth[119 + 19] == pytest.approx(-0.98661, abs=1e-5)
+    assert worth[119 + 57] == -1.0
+    assert (np.diff(worth[100:176]) < 0).all()
+
+
+def test_normalized_scores_by_hand() -> None:
+    assert nab_score([]) == 0.0
+    assert nab_score([100]) == pytest.approx(100.0)
+    assert nab_score([100, 105, 119]) == pytest.approx(100.0)  # the first detection in a window counts
+    assert nab_score([100, 60]) == pytest.approx(100.0 * (1.0 - 0.11 + 1.0) / 2.0)
+    assert nab_score([100, 60], "reward_low_FP") == pytest.approx(100.0 * (1.0 - 0.22 + 1.0) / 2.0)
+    assert nab_score([100, 60], "reward_low_FN") == pytest.approx(100.0 * (1.0 - 0.11 + 2.0) / 3.0)
+    late = 0.84828 / 0.98661
+    assert nab_score([110]) == pytest.approx(100.0 * (late + 1.0) / 2.0, abs=1e-3)
+    assert nab_score([10, 100]) == pytest.approx(100.0)  # probation
+    two = nab_file(windows=(WINDOW, (150, 159)))
+    assert nab_score([100], file=two) == pytest.approx(50.0)
+    assert nab_score([60]) == 0.0  # better without any detection
+
+
+def test_a_window_in_the_probation_does_not_count() -> None:
+    assert nab.points([nab_file(windows=((5, 10), WINDOW))]).windows == 1
+    assert nab.points([nab_file(windows=((25, 35), WINDOW))]).windows == 2
+    assert (nab.probation(200), nab.probation(4999), nab.probation(100_000)) == (30, 749, 750)
+
+
+def test_one_threshold_for_all_files() -> None:
+    files = [nab_file(), nab_file()]
+    first, second = np.zeros(200), np.zeros(200)
+    first[100], second[60], second[100] = 0.5, 0.6, 0.3
+    scored = nab.points(files)
+    kept = np.concatenate([first[30:], second[30:]])
+    score, threshold = nab.sweep(scored, kept, "standard")
+    assert threshold == 0.3
+    assert score == pytest.approx(100.0 * (2.0 - 0.11 + 2.0) / 4.0)
+
+
+@pytest.mark.parametrize("scorer", nab.scorers(), ids=lambda s: s.name)
+def test_scores_are_in_range_and_do_not_look_ahead(scorer: nab.Scorer) -> None:
+    x = np.random.default_rng(0).normal(size=400)
+    x[300:] += 8.0
+    file = nab.File("f", [""] * 400, x, [(300, 380)])  # P(change) stays high for 50 ticks
+    result = nab.evaluate(scorer, [file])
+    assert set(result) == set(nab.PROFILES)
+    if scorer.name != "blind, every 9 %":
+        assert result["standard"][0] > 90.0
+        other = x.copy()
+        other[250:] = 0.0
+        before, after = scorer.scores(x, None), scorer.scores(other, None)
+        assert np.array_equal(before[60:250], after[60:250])
+
+
+def test_scores_out_of_range_raise() -> None:
+    broken = nab.Scorer("broken", False, lambda x, times: x + 2.0)
+    with pytest.raises(ValueError, match="one number in"):
+        nab.evaluate(broken, [nab_file()])
+
+
+def test_windows_become_rows(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    rows = [f"2014-01-01 00:{i:02d}:00,{i}" for i in range(30)]
+    (tmp_path / "a" / "b.csv").write_text("timestamp,value\n" + "\n".join(rows))
+    window = ["2014-01-01 00:10:00.000000", "2014-01-01 00:12:30.000000"]
+    (tmp_path / "windows.json").write_text(json.dumps({"a/b.csv": [window], "a/c.csv": []}))
+    (file,) = nab.load(tmp_path, 1)
+    assert file.windows == [(10, 12)]
+    assert file.x[10:13].tolist() == [10.0, 11.0, 12.0]
+
+
+# ---- the command
+
+
+def test_tables_are_markdown() -> None:
+    assert markdown(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+
+
+def test_the_command_prints_every_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def printed(arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["accuracy", *arguments.split()])
+        command.main()
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(command, "Cache", lambda: Cache(tmp_path))
+    monkeypatch.setattr(score_zoo, "QUIET", ("white",))
+    monkeypatch.setattr(score_zoo, "LEAST", 2)
+    monkeypatch.setattr(score_zoo, "CHANGED", tuple(k for k in zoo.CHANGED if k.startswith(("white/", "sine/p"))))
+    design = printed("zoo --count 2 --methods mfbocd,ADWIN")
+    assert "| mfbocd | yes | yes |" in design
+    assert "| ADWIN | no | yes |" in design
+    assert "seeds 0 to 1, 1200 ticks" in design
+    assert "| kinds above 0.5 |" in design
+    assert "| white/level2 | 0.50 |" in design
+    assert "kinds within 1.2 of the best peer: 5 of 5" in design
+    judged = printed("zoo --count 1 --seeds judge --methods mfbocd,ADWIN --rate 0.9")
+    assert "seeds 1000 to 1000" in judged
+    assert "| white/level2 | 0.90 |" in judged
+    assert (tmp_path / "ADWIN.json").is_file()
+
+
+def test_missing_data_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("benchmarks.accuracy.common.ROOT", Path("nowhere") / "checkout")
+    monkeypatch.setattr("sys.argv", ["accuracy", "tcpd", "--methods", "mfbocd"])
+    command.main()
+    assert "Skipped tcpd: no folder shared/data/tcpd" in capsys.readouterr().out
