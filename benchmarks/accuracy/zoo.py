@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -268,8 +269,9 @@ CHANGED = tuple(f"{name}/{change}" for name, b in BACKGROUNDS.items() for change
 KINDS = QUIET + CHANGED
 
 
+@lru_cache(maxsize=4096)
 def series(kind: str, seed: int, ticks: int = TICKS) -> Series:
-    """Draw one series; the same kind, seed and length give the same series."""
+    """Draw one series; the same kind, seed and length give the same series, whose readings cannot be written."""
     name, _, change = kind.partition("/")
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
@@ -280,4 +282,5 @@ def series(kind: str, seed: int, ticks: int = TICKS) -> Series:
     x = background.draw(rng, plan)
     if background.scaled:  # so that no detector profits from a default scale of 1 about 0
         x = 10.0 ** rng.uniform(-2.0, 2.0) * (x + 20.0 * rng.standard_normal())
+    x.setflags(write=False)
     return Series(f"{kind}#{seed}", x, places, kind, seed)
