@@ -82,13 +82,22 @@ def calibrate(method: Method, kind: str, target: float, seeds: Sequence[int], ca
 
     NaN if there is none. By bisection on a log scale: alarms become rarer as the threshold rises, nearly always.
     """
+    allowed = target * ticks * len(seeds) / 1000.0
+
+    def rare(threshold: float) -> bool:
+        false = 0
+        for seed in seeds:  # one at a time: a low threshold is rejected by the first series
+            false += scores(method, kind, [seed], cache, ticks, threshold)[0].false
+            if false > allowed:
+                return False
+        return True
+
     low, high = (math.log(limit) for limit in method.range)
-    if rate(scores(method, kind, seeds, cache, ticks, math.exp(high)), ticks)[0] > target:
+    if not rare(math.exp(high)):
         return math.nan
     for _ in range(9):
         middle = 0.5 * (low + high)
-        quiet = rate(scores(method, kind, seeds, cache, ticks, math.exp(middle)), ticks)[0] <= target
-        low, high = (low, middle) if quiet else (middle, high)
+        low, high = (low, middle) if rare(math.exp(middle)) else (middle, high)
     return math.exp(high)
 
 
