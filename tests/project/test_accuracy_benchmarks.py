@@ -221,7 +221,8 @@ def test_covering_by_hand() -> None:
 def test_f1_by_hand() -> None:
     assert f1([{50}], [53]) == 1.0
     assert f1([{50}], [56]) == 0.5  # 0 is found, and one of two marks on either side
-    assert f1([{50}], [49, 51]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))  # a mark is matched once
+    assert f1([{50}], [49, 51]) == pytest.approx(2 * (2 / 3) / (2 / 3 + 1))  # a mark counts once
+    assert f1([{50, 54}], [52]) == pytest.approx(2 * (2 / 3) / (1 + 2 / 3))  # and a detection matches once
     # precision 3 / 3 against the union, recall (2 / 2 + 2 / 2) / 2
     assert f1([{50}, {80}], [50, 80]) == 1.0
     assert f1([{50}, {80}], [50]) == pytest.approx(2 * 0.75 / 1.75)  # recall (1 + 1 / 2) / 2
