@@ -145,33 +145,49 @@ def equal_rate_table(
 ) -> str:
     """Delays of `first` as it is, and of peers at a false-alarm rate, one row per kind.
 
-    The rate is that of `first`, at least ALLOWED, or `fixed`.
+    The rate is that of `first`, at least ALLOWED, or `fixed`. Kinds in which `first` itself exceeds ALLOWED (or
+    `fixed`) do not count as good, however short its delays are.
     """
     rows = []
-    ratios: list[float] = []
+    good = total = 0
     quiet_seeds = CALIBRATION[: max(len(seeds), LEAST)]
     for background in QUIET:
-        ours, _ = rate(scores(first, background, quiet_seeds, cache, ticks), ticks)
-        target = max(ours, ALLOWED) if fixed is None else fixed
+        own, _ = rate(scores(first, background, quiet_seeds, cache, ticks), ticks)
+        target = max(own, ALLOWED) if fixed is None else fixed
+        quiet = own <= (ALLOWED if fixed is None else fixed)
         levels = {p.name: calibrate(p, background, target, quiet_seeds, cache, ticks) for p in peers}
         for kind in (k for k in CHANGED if k.startswith(background + "/")):
-            mine, missed = delay(scores(first, kind, seeds, cache, ticks))
-            row = [kind, f"{target:.2f}", f"{mine:.0f} / {missed:.0%}"]
-            best = math.inf
+            mine = scores(first, kind, seeds, cache, ticks)
+            row = [kind, f"{own:.2f}", f"{target:.2f}", _delay_cell(mine)]
+            theirs = []
             for peer in peers:
                 level = levels[peer.name]
                 if math.isnan(level):
                     row.append("not that rare")
                     continue
-                late, missed = delay(scores(peer, kind, seeds, cache, ticks, level))
-                best = min(best, late)
-                row.append(f"{late:.0f} / {missed:.0%}")
-            ratios.append((mine + 1.0) / (best + 1.0))
-            rows.append([*row, f"{ratios[-1]:.2f}" if best < math.inf else "-"])
+                theirs.append(scores(peer, kind, seeds, cache, ticks, level))
+                row.append(_delay_cell(theirs[-1]))
+            best = min(theirs, key=lambda found: delay(found)[0], default=None)
+            value, se = ratio(mine, best) if best else (math.nan, 0.0)
+            total += 1
+            good += quiet and not value > 1.2
+            rows.append([*row, (f"{value:.2f} ({se:.2f})" if best else "-") if quiet else "too many alarms"])
         cache.save()
-    within = sum(r <= 1.2 for r in ratios)
-    rows.append([f"kinds within 1.2 of the best peer: {within} of {len(ratios)}", *[""] * (len(peers) + 3)])
-    return markdown(["kind", "rate", first.name, *(p.name for p in peers), "ratio"], rows)
+    rows.append([f"quiet enough, and within 1.2 of the best peer: {good} of {total}", *[""] * (len(peers) + 4)])
+    header = ["kind", f"rate of {first.name}", "rate of peers", first.name, *(p.name for p in peers)]
+    return markdown([*header, "ratio (standard error)"], rows)
+
+
+def _delay_cell(found: Sequence[Score]) -> str:
+    mean, missed = delay(found)
+    return f"{mean:.0f} / {missed:.0%}"
+
+
+def ratio(mine: Sequence[Score], theirs: Sequence[Score]) -> tuple[float, float]:
+    """Return the ratio of the mean readings needed (delay + 1) on the same changes, and its standard error."""
+    a, b = (np.concatenate([f.delays for f in found]) + 1.0 for found in (mine, theirs))
+    value = float(a.mean() / b.mean())
+    return value, error(a - value * b) / float(b.mean())
 
 
 def report(
