@@ -1,8 +1,8 @@
 """Detectors from other packages; the online ones restart after an alarm.
 
 Thresholds: FOCuS has that of its documentation's example; ADWIN (here with clock=1) and PageHinkley have river's
-defaults; MovingWindow's 4 is close to skchange's default penalty for 1,200 readings (3.8); ruptures has no default, and
-2 log(ticks) is the BIC for a change of the mean.
+defaults; MovingWindow's 4 is close to skchange's default penalty for 1,200 readings (3.8); ruptures has no default,
+and 2 log(ticks) is the BIC for a change of the mean.
 
 Online peers are given readings standardized by mean and standard deviation of the first WARM_UP ones, so none of
 their alarms is raised before the last of these. Offline peers are given the series divided by its noise, estimated
