@@ -78,7 +78,6 @@ _HOME = {
         "Poisson",
         "Product",
         "RobustTrend",
-
         "Seasonal",
         "StudentT",
         "Trend",

@@ -43,7 +43,6 @@ __all__ = [
     "Poisson",
     "Product",
     "RobustTrend",
-
     "Seasonal",
     "StudentT",
     "Trend",
