@@ -15,6 +15,7 @@ from .test_fleet_rows import FIDELITIES
 SCALABLE = [
     *("gaussian", "unknown-variance", "student", "trend", "trend-known"),
     *("autoregressive", "autoregressive-known", "process", "process-known"),
+    *("mixture-gaussian", "mixture-trend"),
 ]
 
 

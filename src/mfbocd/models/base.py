@@ -207,6 +207,26 @@ class Model(ABC):
             Log density or log probability, shape () or (K,).
         """
 
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """Return `log_predictive` of many readings.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        x : ndarray
+            N readings that the family can produce, shape (N,) or (N, dimension).
+        zeta : float
+            Fidelity of the readings, above 0.
+
+        Returns
+        -------
+        ndarray
+            Shape (N, K).
+        """
+        each = x.tolist() if self.dimension == 1 else x
+        return np.array([self.log_predictive(stats, v, zeta) for v in each]).reshape(len(x), -1)
+
     @abstractmethod
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the parameter theta.
