@@ -146,6 +146,10 @@ class Mixture(Composed):
         """Accept what any family can produce."""
         return np.any([part.possible(x) for part in self.parts], axis=0)
 
+    def _able(self, x: Any) -> list[bool]:
+        """Return whether each family can produce x."""
+        return [_refusal(part, x) is None for part in self.parts]
+
     def _joint(self, stats: Array, x: Any, zeta: float, able: Sequence[bool]) -> Array:
         """Return log P(k) p_k(x) of each family, (F,) or (F, K), of which those in `able` can produce x."""
         logs = stats[-len(self.parts) :].copy()
@@ -155,28 +159,33 @@ class Mixture(Composed):
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
         """Update each family, or skip it if it cannot produce x, and multiply its probability by its predictive."""
+        if zeta > 1.0:
+            # `Budget.initialize` asks for the state after many readings, as one reading of a large zeta. That has no
+            # density by which the families could be compared.
+            able = self._able(x)
+            return np.concatenate([*self._updated(stats, x, zeta, able), stats[-len(self.parts) :]])
+        return self.assimilate(stats, x, zeta)[1]
+
+    def assimilate(self, stats: Array, x: Any, zeta: float) -> tuple[Array, Array]:
+        """As for any model; the predictives of the families are computed once."""
         if zeta == 0.0:
-            return self.skip(stats)
-        able = [_refusal(part, x) is None for part in self.parts]
-        own = [
-            part.update(own, x, zeta) if ok else part.skip(own)
-            for ok, (part, own) in zip(able, self._each(stats), strict=True)
-        ]
-        before = stats[-len(self.parts) :]
-        if zeta > 1.0:  # `Budget.initialize` asks for the state after many alike readings, which compare no families
-            return np.concatenate([*own, before])
+            return np.zeros(stats.shape[1:]), self.skip(stats)
+        able = self._able(x)
         logs = self._joint(stats, x, zeta, able)
         total = np.logaddexp.reduce(logs, axis=0)
         # under an impossible hypothesis, whose weight is now 0, the probabilities stay as they are
-        after = np.where(total > 0.5 * NEVER, np.maximum(logs - total, NEVER), before)
-        return np.concatenate([*own, after])
+        after = np.where(total > 0.5 * NEVER, np.maximum(logs - total, NEVER), stats[-len(self.parts) :])
+        return np.asarray(total), np.concatenate([*self._updated(stats, x, zeta, able), after])
+
+    def _updated(self, stats: Array, x: Any, zeta: float, able: Sequence[bool]) -> list[Array]:
+        each = zip(able, self._each(stats), strict=True)
+        return [part.update(own, x, zeta) if ok else part.skip(own) for ok, (part, own) in each]
 
     def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
-        """Return log sum_k P(k) p_k(x)."""
+        """Return log sum_k P(k) p_k(x); about -1e290 where no family can produce x."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        able = [_refusal(part, x) is None for part in self.parts]
-        return np.asarray(np.logaddexp.reduce(self._joint(stats, x, zeta, able), axis=0))
+        return np.asarray(np.logaddexp.reduce(self._joint(stats, x, zeta, self._able(x)), axis=0))
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the moments of the mixture of the families' predictives."""
@@ -280,6 +289,8 @@ def _refusal(part: Model, x: Any) -> ValueError | None:
 
 def _averaged(p: Array, values: Sequence[Any]) -> Array:
     """Return sum_k p_k values_k; a family of probability 0 does not count, even if its value is infinite."""
+    if p.all():
+        return np.asarray(sum(share * value for share, value in zip(p, values, strict=True)))
     total: Any = 0.0
     with np.errstate(invalid="ignore"):
         for share, value in zip(p, values, strict=True):
