@@ -10,6 +10,7 @@ import pytest
 from scipy import integrate, special
 
 import mfbocd as mf
+from mfbocd.models.cells import cells_of
 from mfbocd.models.lattice import NEVER
 
 from ..registry import ALL, MEAN, NOISE, VAR, Both, Case, gaussian_marginal, gaussian_mean
@@ -124,6 +125,23 @@ def test_other_models_have_no_families() -> None:
         mf.Detector(mf.Gaussian()).families()
 
 
+@pytest.mark.parametrize("zeta", [0.3, 1.0])
+def test_moments_and_distribution_function_are_those_of_the_density(zeta: float) -> None:
+    model = mf.Mixture(mf.Gaussian(0, 4, 1), mf.GaussianUnknown(3, 0.5, 4, 2), weights=[1, 2])
+    stats = after(model, [(1.0, 1.0), (2.5, 0.4)])
+    means = [float(part.predictive(own, zeta)[0]) for part, own in model._each(stats)]
+    assert abs(means[0] - means[1]) > 0.3
+    x = np.linspace(-400.0, 400.0, 200_001)
+    density = np.exp(model.log_predictives(stats[:, None], x, zeta)[:, 0]) * (x[1] - x[0])
+    assert density.sum() == pytest.approx(1.0, abs=1e-9)
+    mean, variance = model.predictive(stats, zeta)
+    assert float(mean) == pytest.approx(x @ density, rel=1e-6)
+    assert float(variance) == pytest.approx((x - mean) ** 2 @ density, rel=1e-4)
+    at = 150_000 - 49_500  # x = 2
+    below = density[:at].sum() + 0.5 * density[at]
+    assert float(model.predictive_cdf(stats, float(x[at]), zeta)) == pytest.approx(below, abs=1e-6)
+
+
 # --- families that cannot produce a reading -------------------------------------------------------------------------
 
 
@@ -206,7 +224,7 @@ def test_probabilities_do_not_drift() -> None:
         stats = model.update(stats, x, 1.0)
     assert model.families(stats).sum() == pytest.approx(1.0, abs=1e-14)
     assert model.sound(stats[:, None])
-    for wrong in (0.1, -np.inf, np.nan):
+    for wrong in (0.1, -50.0, -np.inf, np.nan):
         other = stats.copy()
         other[-1] = wrong
         assert not model.sound(other[:, None])
@@ -262,6 +280,11 @@ def test_missing_numbers_of_products() -> None:
     whole = mf.Mixture(one, mf.MultivariateGaussian([0, 0], 9, 1))
     with pytest.raises(ValueError, match="takes all of its 2 numbers or none"):
         mf.Detector(whole, missing="skip").update([1.0, np.nan])
+    # one family cannot take a part of these numbers, which says nothing about its probability
+    pair = mf.Product(mf.MultivariateGaussian([0, 0], 9, 1), mf.Gaussian())
+    whole = mf.Mixture(mf.Product(*[mf.Gaussian()] * 3), pair)
+    with pytest.raises(ValueError, match="takes all of its numbers or none"):
+        mf.Detector(whole, missing="skip").update([1.0, np.nan, 2.0])
 
 
 # --- gains ----------------------------------------------------------------------------------------------------------
@@ -381,6 +404,15 @@ def test_the_gains_of_discrete_and_continuous_families_together() -> None:
     family = p[0] * special.rel_entr(count, both).sum(axis=0) + special.entr(p[1])
     inner = p[0] * counts.parameter_gain(own, 1.0) + p[1] * normal.parameter_gain(rows, 1.0)
     np.testing.assert_allclose(model.parameter_gain(stats, 1.0), family + inner, rtol=1e-6)
+
+
+def test_a_grid_point_is_no_value_of_a_discrete_family() -> None:
+    """The end of the support of the waiting times is 0, which is also a count."""
+    parts = [mf.Poisson(2, 1), mf.Exponential(3, 3)]
+    logs, mass = cells_of([(part, part.prior()[:, None]) for part in parts], np.full((2, 1), 0.5), 0.5)
+    np.testing.assert_allclose(mass.sum(axis=0), 1.0)
+    assert not ((mass[:, 0] > 0.0) & (mass[:, 1] > 0.0)).any()
+    assert (logs[mass[:, 1, 0] > 0.0, 0] == -np.inf).all()
 
 
 def test_a_budget_over_a_mixture() -> None:

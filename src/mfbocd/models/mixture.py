@@ -68,10 +68,10 @@ class Mixture(Composed):
     >>> from mfbocd.models import GaussianUnknown, Trend
     >>> model = Mixture(GaussianUnknown(), Trend())
     >>> stats = model.prior()
-    >>> for x in (0.1, 0.9, 2.1, 2.8, 4.1):
-    ...     stats = model.update(stats, x, zeta=1.0)
+    >>> for t in range(8):
+    ...     stats = model.update(stats, 1.5 * t, zeta=1.0)
     >>> model.families(stats).round(3)
-    array([0.262, 0.738])
+    array([0.134, 0.866])
     """
 
     def __init__(
