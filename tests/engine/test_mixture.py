@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, special
 
 import mfbocd as mf
-from mfbocd.models.cells import cells_of
+from mfbocd.models import cells
 from mfbocd.models.lattice import NEVER
 
 from ..registry import ALL, MEAN, NOISE, VAR, Both, Case, gaussian_marginal, gaussian_mean
@@ -406,10 +406,11 @@ def test_the_gains_of_discrete_and_continuous_families_together() -> None:
     np.testing.assert_allclose(model.parameter_gain(stats, 1.0), family + inner, rtol=1e-6)
 
 
-def test_a_grid_point_is_no_value_of_a_discrete_family() -> None:
-    """The end of the support of the waiting times is 0, which is also a count."""
+def test_a_grid_point_is_no_value_of_a_discrete_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even if it happens to be a whole number."""
+    monkeypatch.setattr(cells, "_grid", lambda *_: np.linspace(0.5, 40.0, 80))
     parts = [mf.Poisson(2, 1), mf.Exponential(3, 3)]
-    logs, mass = cells_of([(part, part.prior()[:, None]) for part in parts], np.full((2, 1), 0.5), 0.5)
+    logs, mass = cells.cells_of([(part, part.prior()[:, None]) for part in parts], np.full((2, 1), 0.5), 0.5)
     np.testing.assert_allclose(mass.sum(axis=0), 1.0)
     assert not ((mass[:, 0] > 0.0) & (mass[:, 1] > 0.0)).any()
     assert (logs[mass[:, 1, 0] > 0.0, 0] == -np.inf).all()
