@@ -15,6 +15,7 @@ from .grid import Confusion, Grid
 from .linear_regression import LinearRegression
 from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
+from .outliers import Outliers
 from .poisson import Poisson
 from .product import Product
 from .student import StudentT
@@ -38,6 +39,7 @@ __all__ = [
     "Model",
     "MultivariateGaussian",
     "MultivariateGaussianUnknown",
+    "Outliers",
     "Poisson",
     "Product",
     "StudentT",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array, Model
-from .cost import CostBound, cost_bound_of, families, family
+from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
+from .nested import model_of, named_spec
 from .sampling import POINTS, heavy, owners, sampled_information, summed_information, uniform
 from .table import Table, table_of
 
@@ -67,6 +68,7 @@ class Product(Model):
         self.parts: list[Model] = flat
         self.dimension = sum(part.dimension for part in flat)
         self.ordered = all(part.ordered for part in flat)
+        self.outliers = any(part.outliers for part in flat)
         self.columns = sum(part.columns for part in flat)
         ends = np.cumsum([0, *(part.columns for part in flat)]).tolist()
         self._rows = [slice(a, b) for a, b in pairwise(ends)]
@@ -122,12 +124,24 @@ class Product(Model):
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
         """Update each family with its own numbers, or skip it where they are missing."""
+        return self._updated(stats, x, lambda part, rows, own: part.update(rows, own, zeta))
+
+    def update_doubtful(self, stats: Array, x: Array, zeta: float, trust: Array) -> Array:
+        """Update each family; the reading as a whole belongs to the regime or not."""
+        return self._updated(stats, x, lambda part, rows, own: part.update_doubtful(rows, own, zeta, trust))
+
+    def _updated(self, stats: Array, x: Array, update: Callable[[Model, Array, Any], Array]) -> Array:
         out = []
         for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
             own = x[cells]
             missing = np.isnan(own).any()
-            out.append(part.skip(stats[rows]) if missing else part.update(stats[rows], _own(part, own), zeta))
+            out.append(part.skip(stats[rows]) if missing else update(part, stats[rows], _own(part, own)))
         return np.concatenate(out)
+
+    def outlier(self, stats: Array) -> Array:
+        """Return the probability that the number of at least one family was an outlier."""
+        parts = zip(self.parts, self._rows, strict=True)
+        return 1.0 - np.prod([1.0 - part.outlier(stats[rows]) for part, rows in parts], axis=0)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
         """Return the sum over the families that were read."""
@@ -213,20 +227,11 @@ class Product(Model):
 
     def spec(self) -> dict[str, Any]:
         """Return `parts`: each family as its kind and its arguments."""
-        return {"parts": [{"kind": type(part).__name__, **part.spec()} for part in self.parts]}
+        return {"parts": [named_spec(part) for part in self.parts]}
 
 
-def _model_of(i: int, part: object) -> Model:
-    """Return a family, given as a model or as a table that names it."""
-    if isinstance(part, Mapping):
-        arguments = dict(part)
-        kind = arguments.pop("kind", None)
-        made = family(kind)
-        if made is None:
-            raise ValueError(f"Product.parts[{i}].kind must be one of {', '.join(families())}, not {kind!r}")
-        part = made(**arguments)
-    if not isinstance(part, Model):
-        raise TypeError(f"Product.parts[{i}] must be a model or a table that names one, not {part!r}")
+def _model_of(i: int, given: object) -> Model:
+    part = model_of(f"Product.parts[{i}]", given)
     if part.dimension > 1 and not isinstance(part, (Elliptical, Product)):
         raise ValueError(
             f"Product.parts[{i}] must be of one number, a multivariate Gaussian or a Product, not {part!r}"

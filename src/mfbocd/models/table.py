@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,17 +31,30 @@ def table_of(model: Model, stats: Array, zeta: float) -> Table:
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
     """
-    mean, sd = _moments(model, stats, zeta)
-    if model.nearest(_ODD) == _ODD:
-        x = _bounded(model, _grid(mean, sd))
-        width = _widths(x)
-    else:
-        few, points = _reached(mean, sd)
-        near = np.unique([model.nearest(v) for v in points.tolist()])
-        x = near[model.possible(near)]
-        width = np.ones_like(x) if few else _widths(x)
+    return mixed_table(model, stats, zeta, [(model, stats)])
+
+
+def mixed_table(model: Model, stats: Array, zeta: float, parts: Sequence[tuple[Model, Array]]) -> Table:
+    """Return the table of a family whose predictives are mixtures, on a grid that is fine enough for every part.
+
+    A grid by the mixture's own moments would be as coarse as its widest part. `parts` are families with the same
+    support and their statistics, (columns, K) each.
+    """
+    moments = [_moments(part, own, zeta) for part, own in parts]
+    x, width = _cells(model, *(np.concatenate(column) for column in zip(*moments, strict=True)))
     logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()]) + np.log(width)[:, None]
     return logs - np.logaddexp.reduce(logs, axis=0)
+
+
+def _cells(model: Model, mean: Array, sd: Array) -> tuple[Array, Array]:
+    """Return the values or grid points of the table, and the width of each (1 for a value that is listed)."""
+    if model.nearest(_ODD) == _ODD:
+        x = _bounded(model, _grid(mean, sd))
+        return x, _widths(x)
+    few, points = _reached(mean, sd)
+    near = np.unique([model.nearest(v) for v in points.tolist()])
+    x = near[model.possible(near)]
+    return x, np.ones_like(x) if few else _widths(x)
 
 
 def _moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
