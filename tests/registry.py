@@ -439,6 +439,15 @@ CASES = [
         r.student_mean,
         additive=False,
     ),
+    Case(
+        "student-unknown",
+        lambda: mf.StudentTUnknown(r.LEVEL, r.WORTH, r.FORM, r.SIZE, r.TAILS),
+        _normal,
+        lambda readings: sequential(readings, r.scale_predictive),
+        lambda readings: r.scale_state(readings)[0],
+        tolerance=1e-8,
+        additive=False,
+    ),
     contaminated("gaussian", lambda: mf.Gaussian(MEAN, VAR, NOISE), _normal, gaussian_predictive, gaussian_mean),
     contaminated(
         "unknown",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Poisson,
         Product,
         StudentT,
+        StudentTUnknown,
         Trend,
         VectorAutoregressive,
     )
@@ -78,6 +79,7 @@ _HOME = {
         "Poisson",
         "Product",
         "StudentT",
+        "StudentTUnknown",
         "Trend",
         "VectorAutoregressive",
     ],
@@ -138,6 +140,7 @@ __all__ = [
     "Start",
     "Step",
     "StudentT",
+    "StudentTUnknown",
     "Threshold",
     "TopK",
     "Trace",

@@ -1,4 +1,4 @@
-"""Truths of families with outliers: the registry's formulas, reading by reading, from the predictive of the family."""
+"""Truths of families with outliers: the registry's formulas, reading by reading, from the family's predictive."""
 
 from __future__ import annotations
 

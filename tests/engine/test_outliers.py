@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,8 @@ def test_an_odd_reading_is_an_outlier_and_several_are_a_change(model: mf.Model) 
     shift[100:] += 9.0
     spiky, shifted = (mf.run(mf.Detector(mf.Outliers(model, RATE), hazard=1 / 200), x.tolist()) for x in (one, shift))
     assert not spiky.alarm.any()
-    assert spiky.outlier is not None and shifted.outlier is not None
+    assert spiky.outlier is not None
+    assert shifted.outlier is not None
     assert spiky.outlier[100] > 0.7
     assert np.delete(spiky.outlier, 100).max() < 0.5
     assert [c.changed_at for c in shifted.changes] == [100]
@@ -136,8 +138,7 @@ def test_the_predictive_is_a_density_with_its_moments_and_distribution(zeta: flo
 
     ends = [-600.0, -20.0, 0.0, 1.5, 4.0, 20.0, 600.0]
     total, first, second = (
-        sum(integrate.quad(density, a, b, (k,), limit=400)[0] for a, b in zip(ends, ends[1:], strict=False))
-        for k in range(3)
+        sum(integrate.quad(density, a, b, (k,), limit=400)[0] for a, b in pairwise(ends)) for k in range(3)
     )
     mean, var = (float(v) for v in model.predictive(state, zeta))
     assert total == pytest.approx(1.0, abs=1e-6)
@@ -152,7 +153,9 @@ def test_the_predictive_is_a_density_with_its_moments_and_distribution(zeta: flo
 def test_the_run_length_gain_is_that_of_the_contaminated_predictives(zeta: float, wide: Any) -> None:
     inner = mf.Gaussian(0.0, 9.0, 1.0)
     model = mf.Outliers(inner, 0.05, wide)
-    detector = mf.Detector(model, [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 2.0)], hazard=0.05, prune=None)
+    detector = mf.Detector(
+        model, [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, 2.0)], hazard=0.05, prune=None
+    )
     for x in (0.3, -0.5, 0.1, 3.0, 3.3):
         detector.update(x, "high")
     weight, state = detector._filter.predicted()
@@ -192,7 +195,8 @@ def test_readings_of_several_numbers() -> None:
         x[80] = 12.0, -15.0
         trace = mf.run(mf.Detector(mf.Outliers(inner, RATE), hazard=1 / 300), x)
         assert trace.outlier is not None
-        assert int(trace.outlier.argmax()) == 80 and trace.outlier[80] > 0.7
+        assert int(trace.outlier.argmax()) == 80
+        assert trace.outlier[80] > 0.7
         if not isinstance(inner, mf.VectorAutoregressive):  # its next reading is predicted from the outlier
             assert not trace.alarm.any()
 
@@ -211,8 +215,8 @@ def test_a_product_with_outliers_in_one_column() -> None:
 def test_outliers_of_a_wider_prior() -> None:
     narrow, wide = mf.Gaussian(0, 9, 1), mf.Gaussian(0, 900, 1)
     xs = [0.1, -0.4, 0.3, 0.2, 40.0]
-    states = [after(mf.Outliers(narrow, RATE, other), xs[:-1]) for other in (None, wide)]
-    logs = [float(mf.Outliers(narrow, RATE, o).log_predictive(s, 40.0, 1.0)) for o, s in zip((None, wide), states)]
+    models = [mf.Outliers(narrow, RATE, other) for other in (None, wide)]
+    logs = [float(model.log_predictive(after(model, xs[:-1]), xs[-1], 1.0)) for model in models]
     assert logs[0] == pytest.approx(math.log(RATE) + stats.norm(0, math.sqrt(10)).logpdf(40), abs=1e-6)
     assert logs[1] == pytest.approx(math.log(RATE) + stats.norm(0, math.sqrt(901)).logpdf(40), abs=1e-6)
 
@@ -320,7 +324,8 @@ def test_models_without_outliers_do_not_report_any() -> None:
     assert fleet.update([0.3]).outlier is None
     assert float(mf.Gaussian().outlier(mf.Gaussian().prior())) == 0.0
     trace = mf.Trace.of([step], detector)
-    assert trace.outlier is None and "outlier" not in trace.to_frame()
+    assert trace.outlier is None
+    assert "outlier" not in trace.to_frame()
     out = io.StringIO()
     StepWriter(out, Config.parse({"model": {"kind": "gaussian"}}), detector, timed=False).write(step)
     assert "outlier" not in out.getvalue()

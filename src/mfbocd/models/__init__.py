@@ -19,6 +19,7 @@ from .outliers import Outliers
 from .poisson import Poisson
 from .product import Product
 from .student import StudentT
+from .student_unknown import StudentTUnknown
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
 
@@ -43,6 +44,7 @@ __all__ = [
     "Poisson",
     "Product",
     "StudentT",
+    "StudentTUnknown",
     "Trend",
     "VectorAutoregressive",
 ]

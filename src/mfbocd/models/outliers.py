@@ -53,9 +53,9 @@ class Outliers(Model):
     A model with lags (`Autoregressive`) predicts from an outlier as from any other reading. The reading after an
     outlier is then likely to count as another one.
 
-    The run-length gain of one number is that of the contaminated predictives. For readings of several numbers, and for
-    the gains of the parameter, it is (1 - rate) times the gain of `model`: what a reading would be worth if outliers
-    were marked, which is an upper bound.
+    The run-length gain of one number is that of the contaminated predictives. For readings of several numbers, and
+    for the gains of the parameter, it is (1 - rate) times the gain of `model`: what a reading would be worth if
+    outliers were marked, which is an upper bound.
 
     Examples
     --------
