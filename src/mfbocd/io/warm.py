@@ -26,6 +26,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "linear_regression": {"covariates": 1},
     "multivariate_gaussian": {"mean": [0.0, 0.0]},
     "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
+    "outliers": {"model": {"kind": "gaussian"}},
     "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},
     "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},
 }
