@@ -65,7 +65,7 @@ class Outliers(Model):
     >>> for x in (1.0, 1.2, 0.8, 20.0):
     ...     stats = model.update(stats, x, zeta=1.0)
     >>> round(float(model.parameter(stats)[0]), 2), round(float(model.outlier(stats)), 3)
-    (0.97, 1.0)
+    (0.96, 1.0)
     """
 
     outliers = True
