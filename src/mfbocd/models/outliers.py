@@ -132,8 +132,13 @@ class Outliers(Model):
     def _logs(self, stats: Array, x: Any, zeta: float) -> tuple[Array, Array]:
         """Return log((1 - rate) f(x)) and log(rate g(x)) of each hypothesis."""
         broad, fresh = self._fresh(stats)
-        regime = math.log1p(-self.rate) + self.model.log_predictive(stats[:-1], x, zeta)
-        return regime, math.log(self.rate) + broad.log_predictive(fresh, x, zeta)
+        if broad is self.model and stats.ndim == 2:  # one call is faster than two
+            both = self.model.log_predictive(np.concatenate([stats[:-1], fresh], axis=1), x, zeta)
+            regime, outlier = both[:-1], both[-1:]
+        else:
+            regime = self.model.log_predictive(stats[:-1], x, zeta)
+            outlier = broad.log_predictive(fresh, x, zeta)
+        return math.log1p(-self.rate) + regime, math.log(self.rate) + outlier
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
         """Update the family with a reading of fidelity zeta rho."""
