@@ -43,12 +43,18 @@ EXAMPLES: dict[str, list[Table]] = {
     "linear_regression": [{"covariates": 1}, {"covariates": 6}, {"covariates": 6, "intercept": False}],
     "multivariate_gaussian": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
     "multivariate_gaussian_unknown": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
+    "outliers": [
+        {"model": {"kind": "gaussian"}},
+        {"model": {"kind": "Poisson"}, "rate": 0.1},
+        {"model": {"kind": "student_t"}},
+    ],
     "poisson": [{}],
     "product": [
         {"parts": [{"kind": "gaussian"}, {"kind": "Categorical", "alpha": [1.0] * 5}]},
         {"parts": [{"kind": "student_t"}, {"kind": "MultivariateGaussian", "mean": [0.0, 0.0]}]},
     ],
     "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
+    "student_t_unknown": [{}, {"degrees": 1.5}],
     "trend": [{}],
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
 }

@@ -223,7 +223,7 @@ class Outliers(Model):
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Twice that of the family, whose predictive a tick needs twice; gains are sums over a grid."""
         own = cost_bound_of(arguments["model"])
-        return CostBound(own.columns + 1, 2 * own.tick + 5000, own.gain + 1000 * own.tick, "model")
+        return CostBound(own.columns + 1, 2 * own.tick + 5000, own.gain + 300 * own.tick + 200_000, "model")
 
     def rescaled(self, offset: float, scale: float) -> Outliers:
         """As for any model; the outliers are rescaled as well."""
