@@ -38,6 +38,7 @@ COHERENT = {
     "gamma",
     "gamma-paper",
     "trend-known",
+    "season-known",
     "autoregressive-known",
     "process-known",
     "regression-known",

@@ -18,6 +18,8 @@ from .multivariate_unknown import MultivariateGaussianUnknown
 from .outliers import Outliers
 from .poisson import Poisson
 from .product import Product
+from .robust_trend import RobustTrend
+from .seasonal import Seasonal
 from .student import StudentT
 from .student_unknown import StudentTUnknown
 from .trend import Trend
@@ -43,6 +45,8 @@ __all__ = [
     "Outliers",
     "Poisson",
     "Product",
+    "RobustTrend",
+    "Seasonal",
     "StudentT",
     "StudentTUnknown",
     "Trend",
