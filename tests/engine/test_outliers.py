@@ -89,7 +89,7 @@ def test_the_probability_is_averaged_over_the_run_lengths() -> None:
 # --- formulas -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [case for case in ALL if not case.model().outliers], ids=lambda c: c.name)
+@pytest.mark.parametrize("case", [case for case in ALL if not case.model().has_outliers], ids=lambda c: c.name)
 def test_a_doubtful_reading_counts_in_part_for_each_hypothesis(case: Case) -> None:
     model = case.model()
     rng = np.random.default_rng(1)
@@ -322,7 +322,7 @@ def test_models_without_outliers_do_not_report_any() -> None:
     step = detector.update(0.3)
     assert step.outlier is None
     assert fleet.update([0.3]).outlier is None
-    assert float(mf.Gaussian().outlier(mf.Gaussian().prior())) == 0.0
+    assert float(mf.Gaussian().last_outlier(mf.Gaussian().prior())) == 0.0
     trace = mf.Trace.of([step], detector)
     assert trace.outlier is None
     assert "outlier" not in trace.to_frame()

@@ -109,9 +109,10 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance check check_zetas columns cost_bound dimension elementwise gains log_predictive nearest new_regime "
-    "observe operations ordered outlier outliers outside parameter parameter_gain params partial possible predictive "
-    "predictive_cdf prior rescaled run_length_gain sample skip sound spec update update_doubtful variance_gain"
+    "advance check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
+    "log_predictive nearest new_regime observe operations ordered outside parameter parameter_gain "
+    "params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip "
+    "sound spec update update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),

@@ -321,7 +321,7 @@ class Detector(Lifecycle):
             mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
         name = None if known is None else known.name
-        odd = outlier_probability(self.model, self._filter.state) if self.model.outliers else None
+        odd = outlier_probability(self.model, self._filter.state) if self.model.has_outliers else None
         if not alarm:
             return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning, odd)
         at = int(changed_at)

@@ -383,7 +383,7 @@ class Fleet(StreamSet):
         reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self._means(rows)
-        if self.model.outliers:
+        if self.model.has_outliers:
             reported["outlier"] = np.array([outlier_probability(self.model, own.states[k]) for k in rows.tolist()])
         names = tuple(self._index)
         return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)

@@ -41,8 +41,8 @@ class Model(ABC):
         likelihood.
     elementwise : bool
         Whether `update` also accepts one zeta per hypothesis, shape (K,).
-    outliers : bool
-        Whether the model allows for outliers, so that `outlier` says something.
+    has_outliers : bool
+        Whether the model allows for outliers, so that `last_outlier` says something.
     observe : callable or None
         Compiled kernel for one tick of one stream; None makes the filter use the methods below.
     advance : callable or None
@@ -73,7 +73,7 @@ class Model(ABC):
     partial: bool = False
     ordered: bool = True
     elementwise: ClassVar[bool] = False
-    outliers: bool = False
+    has_outliers: bool = False
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
@@ -221,7 +221,7 @@ class Model(ABC):
             return self.update(stats, x, weight)
         return np.stack([self.update(stats[:, k], x, float(weight[k])) for k in range(stats.shape[1])], axis=1)
 
-    def outlier(self, stats: Array) -> Array:
+    def last_outlier(self, stats: Array) -> Array:
         """Return the probability that the last reading was an outlier, given the run length.
 
         Parameters

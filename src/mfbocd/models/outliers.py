@@ -64,11 +64,11 @@ class Outliers(Model):
     >>> stats = model.prior()
     >>> for x in (1.0, 1.2, 0.8, 20.0):
     ...     stats = model.update(stats, x, zeta=1.0)
-    >>> round(float(model.parameter(stats)[0]), 2), round(float(model.outlier(stats)), 3)
+    >>> round(float(model.parameter(stats)[0]), 2), round(float(model.last_outlier(stats)), 3)
     (0.96, 1.0)
     """
 
-    outliers = True
+    has_outliers = True
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Outliers(Model):
         self.rate = probability("Outliers", "rate", rate)
         if getattr(self.model, "kind", "normalized") == "paper":
             raise ValueError(f"Outliers.model must have a normalized predictive, not {self.model!r}")
-        if self.model.outliers:
+        if self.model.has_outliers:
             raise ValueError(f"Outliers.model allows for outliers already: {self.model!r}")
         self.broad = None if outlier is None else _broad(self.model, model_of("Outliers.outlier", outlier))
         self.columns = self.model.columns + 1
@@ -161,7 +161,7 @@ class Outliers(Model):
             return np.zeros(stats.shape[1:])
         return np.asarray(np.logaddexp(*self._logs(stats, x, zeta)))
 
-    def outlier(self, stats: Array) -> Array:
+    def last_outlier(self, stats: Array) -> Array:
         """Return 1 - rho of the last reading."""
         return stats[-1]
 

@@ -68,7 +68,7 @@ class Product(Model):
         self.parts: list[Model] = flat
         self.dimension = sum(part.dimension for part in flat)
         self.ordered = all(part.ordered for part in flat)
-        self.outliers = any(part.outliers for part in flat)
+        self.has_outliers = any(part.has_outliers for part in flat)
         self.columns = sum(part.columns for part in flat)
         ends = np.cumsum([0, *(part.columns for part in flat)]).tolist()
         self._rows = [slice(a, b) for a, b in pairwise(ends)]
@@ -138,10 +138,10 @@ class Product(Model):
             out.append(part.skip(stats[rows]) if missing else update(part, stats[rows], _own(part, own)))
         return np.concatenate(out)
 
-    def outlier(self, stats: Array) -> Array:
+    def last_outlier(self, stats: Array) -> Array:
         """Return the probability that the number of at least one family was an outlier."""
         parts = zip(self.parts, self._rows, strict=True)
-        return 1.0 - np.prod([1.0 - part.outlier(stats[rows]) for part, rows in parts], axis=0)
+        return 1.0 - np.prod([1.0 - part.last_outlier(stats[rows]) for part, rows in parts], axis=0)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
         """Return the sum over the families that were read."""
