@@ -19,10 +19,7 @@ NAMES = [
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
-
-    *("Categorical", "Mixture", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
-    *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "StudentT", "Trend"),
-    "VectorAutoregressive",
+    *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
     *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
@@ -47,6 +44,8 @@ SIGNATURES = {
     "GaussianProcess": "order mean length count shape scale noise_var reach",
     "VectorAutoregressive": "order mean count degrees scale",
     "StudentT": "mean var noise_var degrees points",
+    "StudentTUnknown": "mean count shape scale degrees",
+    "Outliers": "model rate outlier",
     "Grid": "theta likelihood support prior atoms points",
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
@@ -75,8 +74,9 @@ MEMBERS = {
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number",
-    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
+    "of plot costs detail fidelities first number outlier",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
+    "outlier count index",
     "FidelityGain": "name zeta cost run_length joint variance chosen count index",
     "Gains": "count index",
     "RunLength": "length weight count index",
@@ -110,9 +110,10 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance assimilate check check_zetas columns cost_bound dimension gains log_predictive log_predictives nearest "
-    "new_regime observe operations ordered outside parameter parameter_gain params partial possible predictive "
-    "predictive_cdf prior rescaled run_length_gain sample skip sound spec update variance_gain"
+    "advance assimilate check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
+    "log_predictive log_predictives nearest new_regime observe operations ordered outside parameter parameter_gain "
+    "params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip sound spec update "
+    "update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -137,6 +138,8 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "GaussianProcess": (mf.GaussianProcess, "order mean length count shape scale noise_var reach"),
     "VectorAutoregressive": (lambda: mf.VectorAutoregressive(1, [0, 0]), "order mean count degrees scale components"),
     "StudentT": (mf.StudentT, "mean var noise_var degrees points theta"),
+    "StudentTUnknown": (mf.StudentTUnknown, "mean count shape scale degrees"),
+    "Outliers": (lambda: mf.Outliers(mf.Gaussian()), "model rate broad"),
     "Grid": (
         lambda: mf.Grid([0.2, 0.8], lambda x, theta, zeta: theta**x * (1 - theta) ** (1 - x), support=[0, 1]),
         "theta likelihood support atoms points confusion discrete",

@@ -82,6 +82,12 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
     return report
 
 
+def outlier_probability(model: Model, state: Array) -> float:
+    """Return P(the last reading was an outlier) of a stream, averaged over its run lengths."""
+    weight = table(state)[layout.WEIGHT]
+    return float(model.last_outlier(stats_of(model, state)) @ weight / weight.sum())
+
+
 class Filter:
     """The run-length posterior of one stream.
 

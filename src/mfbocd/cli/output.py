@@ -79,6 +79,8 @@ class StepWriter:
         if timed:
             record["changed_at_time"] = self._change_time(step)
         record["confidence"] = step.confidence
+        if step.outlier is not None:
+            record["outlier"] = step.outlier
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None

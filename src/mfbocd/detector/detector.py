@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._kernels.template import ONE_ROW
-from ..belief.filter import Array, Filter
+from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..inputs.arguments import whole
@@ -321,10 +321,11 @@ class Detector(Lifecycle):
             mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
         name = None if known is None else known.name
+        odd = outlier_probability(self.model, self._filter.state) if self.model.has_outliers else None
         if not alarm:
-            return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning)
+            return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning, odd)
         at = int(changed_at)
-        return Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning)
+        return Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning, odd)
 
     def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
         """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""

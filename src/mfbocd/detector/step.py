@@ -76,6 +76,9 @@ class Step(NamedTuple):
         With ``on_error="fallback"``, the fidelities that were asked and gave no reading; `cost` includes theirs.
     warning : str or None
         What a shadow reading shows, if it shows that a fidelity is worse than declared.
+    outlier : float or None
+        P(this reading was an outlier), averaged over the run lengths after the update; None if the model has no
+        outliers (`Outliers`).
     """
 
     tick: int
@@ -90,6 +93,7 @@ class Step(NamedTuple):
     confidence: float | None
     failed: tuple[str, ...] = ()
     warning: str | None = None
+    outlier: float | None = None
 
 
 def reading(model: Model, x: Any, missing: Missing) -> Any:

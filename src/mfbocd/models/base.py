@@ -39,6 +39,10 @@ class Model(ABC):
     ordered : bool
         Whether a reading at a higher zeta can be used as one at a lower zeta. False where zeta only names a
         likelihood.
+    elementwise : bool
+        Whether `update` also accepts one zeta per hypothesis, shape (K,).
+    has_outliers : bool
+        Whether the model allows for outliers, so that `last_outlier` says something.
     observe : callable or None
         Compiled kernel for one tick of one stream; None makes the filter use the methods below.
     advance : callable or None
@@ -68,6 +72,8 @@ class Model(ABC):
     dimension: int = 1
     partial: bool = False
     ordered: bool = True
+    elementwise: ClassVar[bool] = False
+    has_outliers: bool = False
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
@@ -187,6 +193,48 @@ class Model(ABC):
         ndarray
             Same shape as `stats`.
         """
+
+    def update_doubtful(self, stats: Array, x: Any, zeta: float, trust: Array) -> Array:
+        """Return the statistics after an observation that may not belong to the regime.
+
+        The exact posterior is the mixture trust p(theta | x) + (1 - trust) p(theta), which is no longer in the
+        family. By default the observation counts as one of fidelity zeta * trust instead.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            The reading.
+        zeta : float
+            Fidelity of the reading, in (0, 1].
+        trust : ndarray
+            Probability that the reading belongs to the regime, for each hypothesis; shape () or (K,).
+
+        Returns
+        -------
+        ndarray
+            Same shape as `stats`.
+        """
+        weight: Any = np.maximum(zeta * trust, 1e-300)  # 0 would be a tick without a reading
+        if self.elementwise or stats.ndim == 1:
+            return self.update(stats, x, weight)
+        return np.stack([self.update(stats[:, k], x, float(weight[k])) for k in range(stats.shape[1])], axis=1)
+
+    def last_outlier(self, stats: Array) -> Array:
+        """Return the probability that the last reading was an outlier, given the run length.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        ndarray
+            Shape () or (K,); 0 in models without outliers, and after a tick without a reading.
+        """
+        return np.zeros(stats.shape[1:])
 
     @abstractmethod
     def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:

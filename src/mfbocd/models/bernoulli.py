@@ -238,6 +238,7 @@ class Bernoulli(Model):
     """
 
     columns = 3
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)

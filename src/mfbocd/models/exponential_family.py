@@ -79,6 +79,8 @@ class ExponentialFamily(Model):
     [2.666667, 4.444444]
     """
 
+    elementwise = True
+
     def __init__(
         self,
         a2: Function,
@@ -151,8 +153,8 @@ class ExponentialFamily(Model):
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """Return chi' = chi + zeta u(x) and nu' = nu + zeta, equation `mf_posterior`."""
-        step = zeta * np.append(self._u(np.array([x]))[:, 0], 1.0)
-        return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
+        step = np.append(self._u(np.array([x]))[:, 0], 1.0)
+        return stats + zeta * step.reshape((-1,) + (1,) * (stats.ndim - 1))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu), normalized over x if requested."""

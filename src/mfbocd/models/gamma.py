@@ -242,6 +242,7 @@ class Gamma(Model):
     """
 
     columns = 2
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)

@@ -306,6 +306,7 @@ class GaussianUnknown(Model):
     """
 
     columns = 4
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)

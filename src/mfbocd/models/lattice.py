@@ -176,6 +176,12 @@ class Lattice(Model):
         _reweigh(logs, self._log_likelihood(x, zeta))
         return logs.reshape(stats.shape)
 
+    def update_doubtful(self, stats: Array, x: float, zeta: float, trust: Array) -> Array:
+        """Return the mixture trust p(theta | x) + (1 - trust) p(theta) itself: on a grid it is exact."""
+        with np.errstate(divide="ignore"):
+            read, not_read = self.update(stats, x, zeta) + np.log(trust), stats + np.log1p(-trust)
+        return np.maximum(np.logaddexp(read, not_read), NEVER)
+
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return log sum_theta weight p(x | theta, zeta); minus infinity where no theta can produce x."""
         if zeta == 0.0:

@@ -114,6 +114,11 @@ class Mixture(Composed):
         """
         return np.exp(stats[-len(self.parts) :]).T
 
+    def last_outlier(self, stats: Array) -> Array:
+        """Return the average over the families, by their probabilities."""
+        found = np.array([part.last_outlier(own) for part, own in self._each(stats)])
+        return np.asarray((np.exp(stats[-len(self.parts) :]) * found).sum(axis=0))
+
     def prior(self) -> Array:
         """Return the priors of the families and their log prior probabilities."""
         return np.concatenate([super().prior(), self._log_prior])

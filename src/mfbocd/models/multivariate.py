@@ -53,6 +53,8 @@ class MultivariateGaussian(Elliptical):
     (array([1.5, 1.5]), array([1.575, 1.575]))
     """
 
+    elementwise = True
+
     def __init__(self, mean: Sequence[float] | Array, var: Matrix = 1.0, noise_var: Matrix = 1.0) -> None:
         self.mean = vector_of("MultivariateGaussian", "mean", mean)
         self.dimension = d = self.mean.size

@@ -83,6 +83,8 @@ class MultivariateGaussianUnknown(Elliptical):
            [0. , 1. ]]))
     """
 
+    elementwise = True
+
     def __init__(
         self,
         mean: Sequence[float] | Array,

@@ -83,6 +83,8 @@ class Regression(Model):
     what a subclass adds.
     """
 
+    elementwise = True
+
     def _set(
         self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
     ) -> None:
@@ -174,7 +176,7 @@ class Regression(Model):
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
         """Rotate sqrt(zeta) (u, x) into the factor, which adds zeta u u^T, zeta u x and zeta x^2 (`mf_posterior`)."""
-        if zeta == 0.0:
+        if np.ndim(zeta) == 0 and zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)

@@ -72,6 +72,8 @@ class VectorAutoregressive(Elliptical):
     array([-8.,  0.])
     """
 
+    elementwise = True
+
     def __init__(
         self,
         order: int,
@@ -161,12 +163,12 @@ class VectorAutoregressive(Elliptical):
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
         """Rotate sqrt(zeta) (u, x) into the Cholesky factor, equation `mf_posterior`."""
-        if zeta == 0.0:
+        if np.ndim(zeta) == 0 and zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
         factor = rows[: self._rows].copy()
-        rank_one_update(factor, math.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
+        rank_one_update(factor, np.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
         rows[: self._rows] = factor
         rows[self._rows] += zeta
         if self._lags:

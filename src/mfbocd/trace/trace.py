@@ -118,6 +118,8 @@ class Trace:
         Cost of one reading at each fidelity, NaN if the cost is a function; empty if only the names are known.
     detail : Detail or None
         What plots need, if requested.
+    outlier : numpy.ndarray or None
+        P(the reading was an outlier), averaged over the run lengths; None if the model has no outliers.
     """
 
     choice: NDArray[np.int64]
@@ -134,6 +136,7 @@ class Trace:
     posterior: Array | None = None
     costs: tuple[float, ...] = ()
     detail: Detail | None = None
+    outlier: Array | None = None
 
     @classmethod
     def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
@@ -182,6 +185,8 @@ class Trace:
         if all(isinstance(f, Fidelity) for f in given):
             fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
         index[None] = -1
+        if any(s.outlier is not None for s in steps):
+            fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
         return cls(
             choice=np.array([index[s.fidelity] for s in steps], dtype=np.int64),
             x=_readings(steps),
@@ -300,6 +305,8 @@ class Trace:
         for f in dataclasses.fields(self):
             if f.name not in ("posterior", "fidelities", "first", "costs", "detail"):
                 value = getattr(self, f.name)
+                if value is None:  # outlier, of a model without outliers
+                    continue
                 if value.ndim == 1:
                     columns[f.name] = value
                 else:
