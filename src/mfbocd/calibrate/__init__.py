@@ -11,6 +11,7 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
+from .dependence import effective_power
 from .evidence import Fitted, fit
 from .price import Tuned, average_spend, price_for, tune, weights_for
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
@@ -32,6 +33,7 @@ __all__ = [
     "decision_operations",
     "decision_time",
     "declared_cost",
+    "effective_power",
     "fit",
     "gaussian_zeta",
     "measured_time",
