@@ -35,7 +35,7 @@ def test_effective_power_is_at_most_one() -> None:
 
 
 def test_effective_power_refusals() -> None:
-    with pytest.raises(ValueError, match="at least 20 readings, not 19"):
+    with pytest.raises(ValueError, match="at least 20 readings are needed, not 19"):
         effective_power([*range(19), math.nan])
     with pytest.raises(ValueError, match="one dimension"):
         effective_power(np.zeros((30, 2)))

@@ -11,13 +11,15 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
-from .dependence import effective_power
+from .dependence import autocorrelation, effective_power
 from .evidence import Fitted, fit
 from .price import Tuned, average_spend, price_for, tune, weights_for
+from .shape import SHAPE_FEATURES, block_length, block_prior, shape_detector
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
+    "SHAPE_FEATURES",
     "AlarmFor",
     "CalibrationError",
     "CostEstimate",
@@ -28,8 +30,11 @@ __all__ = [
     "Tuned",
     "ZetaEstimate",
     "alarm_for",
+    "autocorrelation",
     "average_spend",
     "bernoulli_zeta",
+    "block_length",
+    "block_prior",
     "decision_operations",
     "decision_time",
     "declared_cost",
@@ -39,6 +44,7 @@ __all__ = [
     "measured_time",
     "onnx_operations",
     "price_for",
+    "shape_detector",
     "threshold_fnr_fpr",
     "tune",
     "weights_for",

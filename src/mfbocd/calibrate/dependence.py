@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ..inputs.readings import floats
 
+Array = NDArray[np.float64]
+
 LEAST = 20
+"""Fewest readings from which dependence is estimated."""
 
 
 def effective_power(readings: ArrayLike) -> float:
@@ -51,26 +54,51 @@ def effective_power(readings: ArrayLike) -> float:
     0.1
     >>> detector = Detector(GaussianUnknown(0, 0.1, 2, 2, predictive="paper"), Fidelity("full", zeta=power, cost=1))
     """
-    x = floats(readings)
-    if x.ndim != 1:
-        raise ValueError(f"readings must have one dimension, not shape {x.shape}")
-    known = np.isfinite(x)
-    if known.sum() < LEAST:
-        raise ValueError(f"effective_power needs at least {LEAST} readings, not {known.sum()}")
-    residual = np.where(known, x - x[known].mean(), 0.0)
-    size = 1 << (2 * len(x) - 1).bit_length()  # zeros beyond the end: no lag wraps around
-    total = np.fft.irfft(np.abs(np.fft.rfft(residual, size)) ** 2)[: len(x)]
-    pairs = np.fft.irfft(np.abs(np.fft.rfft(known.astype(float), size)) ** 2)[: len(x)]
-    if not total[0] > 0.0:
-        return 1.0
-    # the sums over fewer pairs at a larger lag are not enlarged, which keeps the variance of the estimate small
-    rho = total / total[0] * np.where(pairs > 0.5, pairs[0] / np.maximum(pairs, 1.0), 0.0) * (1.0 - _lags(len(x)))
-    both = rho[: len(rho) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    rho = autocorrelation(readings)
+    rho = rho * (1.0 - np.arange(rho.size) / rho.size)  # large lags have few pairs, hence a large error
+    both = rho[: rho.size // 2 * 2].reshape(-1, 2).sum(axis=1)
     ends = np.flatnonzero(both <= 0.0)
     time = 2.0 * float(both[: ends[0] if ends.size else None].sum()) - 1.0
     return min(1.0, 1.0 / max(time, 1.0))
 
 
-def _lags(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return each lag as a share of the length."""
-    return np.arange(count) / count
+def autocorrelation(readings: ArrayLike) -> Array:
+    """Return the autocorrelation of a series at every lag.
+
+        rho_k = mean of r_t r_{t+k} over the pairs that are present / mean of r_t^2,  r = x - mean(x)
+
+    Parameters
+    ----------
+    readings : ArrayLike
+        Shape (T,), NaN where missing.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (T,), for lags 0, 1, ...; 0 where no pair is present. All 0 if the readings do not vary.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 20 readings, or they have several dimensions.
+
+    Examples
+    --------
+    >>> autocorrelation([1, -1] * 10)[:3].round(6)
+    array([ 1., -1.,  1.])
+    """
+    x = floats(readings)
+    if x.ndim != 1:
+        raise ValueError(f"readings must have one dimension, not shape {x.shape}")
+    known = np.isfinite(x)
+    if known.sum() < LEAST:
+        raise ValueError(f"at least {LEAST} readings are needed, not {known.sum()}")
+    residual = np.where(known, x - x[known].mean(), 0.0)
+    size = 1 << (2 * x.size - 1).bit_length()  # zeros beyond the end: no lag wraps around
+    sums, pairs = (
+        np.fft.irfft(np.abs(np.fft.rfft(series, size)) ** 2)[: x.size] for series in (residual, known.astype(float))
+    )
+    if not (x[known] != x[known][0]).any():
+        return np.zeros(x.size)
+    mean = np.where(pairs > 0.5, sums / np.maximum(pairs, 1.0), 0.0)
+    return np.asarray(mean / mean[0])
