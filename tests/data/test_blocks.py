@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mfbocd as mf
 
@@ -87,7 +88,7 @@ def test_saved_blocks_continue_with_the_same_bits(at: int) -> None:
     twin = mf.Blocks.from_bytes(blocks.to_bytes())
     assert repr(twin) == repr(blocks)
     for v in x[at:]:
-        np.testing.assert_array_equal(blocks.push(v), twin.push(v))  # type: ignore[arg-type]
+        np.testing.assert_array_equal(blocks.push(v), twin.push(v))
     assert twin.to_bytes() == blocks.to_bytes()
 
 
@@ -131,7 +132,7 @@ def test_a_reading_that_is_refused_changes_nothing() -> None:
 # --- a detector of blocks ---------------------------------------------------------------------------------------
 
 
-def waves(change: int, ticks: int = 1200, seed: int = 4) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def waves(change: int, ticks: int = 1200, seed: int = 4) -> NDArray[np.float64]:
     """A sine that becomes a square wave of the same level, power and period."""
     t = np.arange(ticks)
     sine = np.sqrt(2) * np.sin(2 * np.pi * t / 24)

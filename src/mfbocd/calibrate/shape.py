@@ -64,10 +64,8 @@ def block_length(readings: ArrayLike) -> int:
     inner = rho[start : rho.size // 2]
     tops = 1 + np.flatnonzero((inner[1:-1] >= inner[:-2]) & (inner[1:-1] > inner[2:]))
     tops = tops[inner[tops] > 0.0]
-    if tops.size:
-        period = start + int(tops[inner[tops] >= _CLOSE * inner[tops].max()][0])
-    else:
-        period = rho.size // 2
+    high = tops[inner[tops] >= _CLOSE * inner[tops].max(initial=0.0)]
+    period = start + int(high[0]) if high.size else rho.size // 2
     return min(period * math.ceil(_SHORTEST / period), rho.size)
 
 
