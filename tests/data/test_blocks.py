@@ -110,6 +110,7 @@ def test_other_bytes_are_refused(data: bytes) -> None:
         (8, ["average"], ValueError, "not 'average'"),
         (8, [3], ValueError, "not 3"),
         (8, ["mean:2"], ValueError, "not 'mean:2'"),
+        (8, ["log_sd:2"], ValueError, "not 'log_sd:2'"),
         (8, ["harmonics:5"], ValueError, "1 to 4"),
         (8, ["harmonics:x"], ValueError, "1 to 4"),
     ],
@@ -136,7 +137,8 @@ def waves(change: int, ticks: int = 1200, seed: int = 4) -> NDArray[np.float64]:
     """A sine that becomes a square wave of the same level, power and period."""
     t = np.arange(ticks)
     sine = np.sqrt(2) * np.sin(2 * np.pi * t / 24)
-    return np.where(t < change, sine, np.sign(sine)) + np.random.default_rng(seed).normal(0, 0.1, ticks)
+    wave: NDArray[np.float64] = np.where(t < change, sine, np.sign(sine))
+    return wave + np.random.default_rng(seed).normal(0, 0.1, ticks)
 
 
 def watch(every: int = 24) -> mf.BlockDetector:

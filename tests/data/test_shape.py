@@ -130,6 +130,7 @@ def test_arguments_and_saving() -> None:
     detector = shape_detector(x[:100], every=48, hazard=0.01, alarm=mf.Alarm(10, 0.95))
     assert detector.blocks.every == 48
     assert detector.blocks.features == SHAPE_FEATURES
+    assert detector.blocks.floor == pytest.approx(1e-3 * x[:100].std())
     assert detector.detector.alarm == mf.Alarm(10, 0.95)
     assert detector.detector.hazard.table.tolist() == [0.01]
     for v in x[:1000]:
