@@ -13,6 +13,9 @@ from .cost import (
 )
 from .dependence import autocorrelation, effective_power
 from .evidence import Fitted, fit
+from .intervals import period_of
+from .noise import local_noise
+from .period import PeriodEstimate, estimate_period
 from .price import Tuned, average_spend, price_for, tune, weights_for
 from .shape import SHAPE_FEATURES, block_length, block_prior, shape_detector
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
@@ -24,6 +27,7 @@ __all__ = [
     "CalibrationError",
     "CostEstimate",
     "Fitted",
+    "PeriodEstimate",
     "ShadowGuard",
     "ShadowWarning",
     "ThresholdEstimate",
@@ -39,10 +43,13 @@ __all__ = [
     "decision_time",
     "declared_cost",
     "effective_power",
+    "estimate_period",
     "fit",
     "gaussian_zeta",
+    "local_noise",
     "measured_time",
     "onnx_operations",
+    "period_of",
     "price_for",
     "shape_detector",
     "threshold_fnr_fpr",
