@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from .belief.hazard import Hazard, Learned
     from .belief.pruning import Resample, Threshold, TopK
     from .datasets import simulate
+    from .detector.blocks import BlockDetector
     from .detector.detector import Detector
     from .detector.step import Alarm, Step
     from .fleet.fleet import Fleet
+    from .inputs.blocks import Blocks
     from .models import (
         Autoregressive,
         Bernoulli,
@@ -59,8 +61,9 @@ _HOME = {
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
-    "detector": ["Alarm", "Detector", "Step"],
+    "detector": ["Alarm", "BlockDetector", "Detector", "Step"],
     "fleet": ["Fleet"],
+    "inputs.blocks": ["Blocks"],
     "models": [
         "Autoregressive",
         "Bernoulli",
@@ -111,6 +114,8 @@ __all__ = [
     "Autoregressive",
     "Bernoulli",
     "Binomial",
+    "BlockDetector",
+    "Blocks",
     "Budget",
     "Categorical",
     "Confusion",

@@ -15,7 +15,7 @@ import mfbocd as mf
 NAMES = [
     *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
     *("Gains", "Gaussian", "Hazard", "InformationRate", "Learned", "Margin", "Model", "Net", "Policy", "Random"),
-    "Resample",
+    *("BlockDetector", "Blocks", "Resample"),
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
@@ -52,6 +52,8 @@ SIGNATURES = {
     "Fidelity": "name zeta cost observe",
     "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
+    "Blocks": "every features floor",
+    "BlockDetector": "blocks detector",
     "run": "detector table posterior raws detail",
     "Always": "name",
     "Random": "probabilities",
@@ -73,6 +75,8 @@ MEMBERS = {
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
+    "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
+    "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
@@ -173,6 +177,8 @@ def instance(name: str) -> object:
     made = {
         "Detector": detector,
         "Fleet": mf.Fleet(1, model),
+        "Blocks": mf.Blocks(4, ["mean"]),
+        "BlockDetector": mf.BlockDetector(mf.Blocks(4, ["mean"]), mf.Detector(model)),
         "Trace": mf.run(mf.Detector(model), [0.0]),
         "Step": step,
         "FidelityGain": detector.gains()[0],

@@ -11,15 +11,18 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
+from .dependence import autocorrelation, effective_power
 from .evidence import Fitted, fit
 from .intervals import period_of
 from .noise import local_noise
 from .period import PeriodEstimate, estimate_period
 from .price import Tuned, average_spend, price_for, tune, weights_for
+from .shape import SHAPE_FEATURES, block_length, block_prior, shape_detector
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
+    "SHAPE_FEATURES",
     "AlarmFor",
     "CalibrationError",
     "CostEstimate",
@@ -31,11 +34,15 @@ __all__ = [
     "Tuned",
     "ZetaEstimate",
     "alarm_for",
+    "autocorrelation",
     "average_spend",
     "bernoulli_zeta",
+    "block_length",
+    "block_prior",
     "decision_operations",
     "decision_time",
     "declared_cost",
+    "effective_power",
     "estimate_period",
     "fit",
     "gaussian_zeta",
@@ -44,6 +51,7 @@ __all__ = [
     "onnx_operations",
     "period_of",
     "price_for",
+    "shape_detector",
     "threshold_fnr_fpr",
     "tune",
     "weights_for",
