@@ -20,8 +20,8 @@ def normal_tails(z: Any) -> Tails:
     Examples
     --------
     >>> lower, upper = normal_tails(np.array([-40.0, 0.0]))
-    >>> lower.round(4), upper.round(4)
-    (array([-804.6084,   -0.6931]), array([-0.    , -0.6931]))
+    >>> lower.round(2).tolist(), upper.round(2).tolist()
+    ([-804.61, -0.69], [-0.0, -0.69])
     """
     each = np.asarray(z, dtype=float)
     lower, upper = log_normal_tails(np.ravel(each))
@@ -38,7 +38,7 @@ def beta_tails(a: Any, b: Any, odds: Any) -> Tails:
     (0.5248, 0.4752)
     """
     given = np.broadcast_arrays(*(np.asarray(v, dtype=float) for v in (a, b, odds)))
-    lower, upper = log_beta_tails(*(np.ascontiguousarray(np.ravel(v)) for v in given))
+    lower, upper = log_beta_tails(*(np.array(v).ravel() for v in given))
     return lower.reshape(given[0].shape), upper.reshape(given[0].shape)
 
 
@@ -64,8 +64,8 @@ def student_tails(d: Any, square: Any, df: Any) -> Tails:
     Examples
     --------
     >>> lower, upper = student_tails(1.0, 1e200, 1.0)  # Cauchy: P(X > 1e100) = 1e-100 / pi
-    >>> round(float(upper), 3), float(lower)
-    (-231.403, -3.183098861837907e-101)
+    >>> round(float(upper), 3), round(float(lower) * 1e100, 3)
+    (-231.403, -0.318)
     """
     beyond = np.asarray(beta_tails(0.5, 0.5 * np.asarray(df), square)[1]) - np.log(2.0)
     inside = np.log1p(-np.exp(beyond))
