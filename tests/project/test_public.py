@@ -20,7 +20,7 @@ NAMES = [
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "StudentT", "Trend"),
     "VectorAutoregressive",
-    *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
+    *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
@@ -46,9 +46,9 @@ SIGNATURES = {
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
-    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
-    "run": "detector table posterior raws detail",
+    "run": "detector table posterior raws detail surprise",
     "Always": "name",
     "Random": "probabilities",
     "InformationRate": "weights gain",
@@ -65,13 +65,15 @@ SIGNATURES = {
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow",
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number",
-    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
+    "of plot costs detail fidelities first number surprise",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning surprise "
+    "count index",
+    "Surprise": "log_density log_lower log_upper count index",
     "FidelityGain": "name zeta cost run_length joint variance chosen count index",
     "Gains": "count index",
     "RunLength": "length weight count index",
@@ -105,8 +107,8 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance check check_zetas columns cost_bound dimension gains log_predictive nearest new_regime observe "
-    "operations ordered outside parameter parameter_gain params partial possible predictive predictive_cdf prior "
+    "advance check check_zetas columns cost_bound dimension gains log_predictive log_tails nearest new_regime "
+    "observe operations ordered outside parameter parameter_gain params partial possible predictive predictive_cdf prior "
     "rescaled run_length_gain sample skip sound spec update variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
@@ -158,7 +160,7 @@ def public(thing: object) -> set[str]:
 
 def instance(name: str) -> object:
     model = mf.Gaussian(0, 9, 1)
-    detector = mf.Detector(model)
+    detector = mf.Detector(model, surprise=True)
     step = detector.update(0.0)
     made = {
         "Detector": detector,
@@ -169,6 +171,7 @@ def instance(name: str) -> object:
         "Gains": detector.gains(),
         "RunLength": detector.run_length,
         "Start": detector.regime(),
+        "Surprise": step.surprise,
         "Fidelity": detector.fidelities[0],
         "Hazard": detector.hazard,
         "Learned": mf.Learned(),
