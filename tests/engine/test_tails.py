@@ -233,7 +233,7 @@ def test_covariates_of_the_reading() -> None:
     lower, upper = model.log_tails(stats, x)
     assert max(abs(math.exp(lower[0]) - 0.5), abs(math.exp(upper[0]) - 0.5)) < 0.2
     assert lower[1] == upper[1] == 0.0
-    detector = mf.Detector(model, surprise=True, alarm=None)
+    detector = mf.Detector(model, surprise=True, alarm=None, hazard=1e-12)
     for t in range(40):
         step = detector.update([5 + 2 * (t % 4), t % 4])
     assert step.surprise is not None
@@ -241,6 +241,18 @@ def test_covariates_of_the_reading() -> None:
 
 
 # --- detectors ------------------------------------------------------------------------------------------------------
+
+
+def test_interval_at_the_last_covariates() -> None:
+    """The covariates of the coming reading are unknown: intervals are those of y at the last ones."""
+    detector = mf.Detector(mf.LinearRegression(2, count=0.01, noise_var=1), alarm=None, hazard=1e-12)
+    for u in (0.0, 1.0, 2.0, 3.0) * 5:
+        detector.update([5 + 2 * u, u, -7.0 * (u == 1.0)])
+    low, high = detector.interval(0.9)
+    mean, var = detector.mean[0], detector.variance[0]
+    reach = 1.6448536269514722 * math.sqrt(var)
+    assert (low[0], high[0]) == pytest.approx((mean - reach, mean + reach), abs=1e-6)
+    np.testing.assert_allclose(low[1:], [3.0, 0.0], atol=1e-9)
 
 
 def test_mixture_over_run_lengths() -> None:
