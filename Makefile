@@ -83,8 +83,8 @@ bench-service: $(VENV)/.test ## throughput of the service, with and without the 
 bench-spark: $(VENV)/.test ## overhead of the detectors in a Spark job
 	$(BIN)/python -m benchmarks.spark
 
-bench-accuracy: $(VENV)/.bench $(VENV)/.test ## accuracy on annotated series, and detection delay at a fixed false-alarm rate
-	$(BIN)/python -m benchmarks.accuracy
+bench-accuracy: $(VENV)/.bench $(VENV)/.test ## accuracy on simulated and annotated series, and detection delay at a fixed false-alarm rate
+	$(BIN)/python -m benchmarks.accuracy all
 	$(BIN)/python -m benchmarks.delay
 
 clean: ## remove the environment and all caches

@@ -18,6 +18,7 @@ import mfbocd as mf
 
 from .engine import dependent as d
 from .engine import robust as r
+from .engine import robust_trend as rt
 from .engine import vectors as v
 
 Readings = Sequence[tuple[Any, float]]  # (x, zeta) pairs of one segment
@@ -278,6 +279,19 @@ def trend(noise_var: float | None) -> Case:
     )
 
 
+def season(noise_var: float | None) -> Case:
+    """A fractional period; or a slope and the highest harmonic, whose sine vanishes."""
+    make = d.plain_season if noise_var is None else d.sloping_season
+    return Case(
+        "season" if noise_var is None else "season-known",
+        lambda: make(noise_var),
+        _normal,
+        lambda r: d.season_marginal(r, noise_var),
+        lambda r: d.season_mean(r, noise_var),
+        additive=False,
+    )
+
+
 def autoregressive(noise_var: float | None) -> Case:
     return Case(
         "autoregressive" if noise_var is None else "autoregressive-known",
@@ -403,6 +417,8 @@ CASES = [
     ),
     trend(None),
     trend(d.NOISE),
+    season(None),
+    season(d.NOISE),
     autoregressive(None),
     autoregressive(d.NOISE),
     process(None, 1),
@@ -413,6 +429,22 @@ CASES = [
         _normal,
         r.student_marginal,
         r.student_mean,
+        additive=False,
+    ),
+    Case(
+        "robust-trend",
+        lambda: mf.RobustTrend(rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE, rt.AR, rt.OUTLIERS, rt.FORGET),
+        _normal,
+        rt.marginal,
+        rt.mean,
+        additive=False,
+    ),
+    Case(
+        "robust-trend-plain",
+        lambda: mf.RobustTrend(rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE),
+        _normal,
+        rt.plain_marginal,
+        rt.plain_mean,
         additive=False,
     ),
     Case(

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+import mfbocd as mf
+
 Readings = Sequence[tuple[Any, float]]
 
 COUNTS = np.array([0.7, 2.5, 1.3])
@@ -83,6 +85,46 @@ def trend_mean(readings: Readings, noise_var: float | None) -> float:
         return LEVEL
     mean = posterior(*_trend(readings, noise_var), COUNTS[:2])[0]
     return LEVEL + SLOPE * age + unit(noise_var) * float(mean @ [1.0, age])
+
+
+# --- season -------------------------------------------------------------------------------------------------------
+PERIOD = 3.7
+SLOPING_COUNTS = np.array([0.7, 2.5, 1.3, 1.3, 1.3])
+
+
+def plain_season(noise_var: float | None) -> mf.Seasonal:
+    return mf.Seasonal(PERIOD, 1, LEVEL, None, COUNTS, **known_noise(noise_var))
+
+
+def sloping_season(noise_var: float | None) -> mf.Seasonal:
+    return mf.Seasonal(4, 2, LEVEL, SLOPE, SLOPING_COUNTS[:3], **known_noise(noise_var))
+
+
+def season_design(age: Any, noise_var: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Regressors and prior mean at each age, and the counts, of the two seasons of the registry."""
+    age = np.asarray(age, dtype=float)
+    if noise_var is None:
+        angle = 2 * math.pi * age / PERIOD
+        return np.stack([age**0, np.cos(angle), np.sin(angle)], axis=-1), LEVEL + 0 * age, COUNTS
+    quarter = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])[age.astype(int) % 4]
+    waves = [quarter[..., 0], quarter[..., 1], (-1.0) ** age]
+    return np.stack([age**0, age, *waves], axis=-1), LEVEL + SLOPE * age, SLOPING_COUNTS
+
+
+def _season(readings: Readings, noise_var: float | None):  # type: ignore[no-untyped-def]
+    u, offset, count = season_design(np.arange(len(readings)), noise_var)
+    y = (np.array([x for x, _ in readings]) - offset) / unit(noise_var)
+    return u, y, np.array([zeta for _, zeta in readings]), count
+
+
+def season_marginal(readings: Readings, noise_var: float | None) -> float:
+    return marginal(*_season(readings, noise_var), noise_var) if readings else 0.0
+
+
+def season_mean(readings: Readings, noise_var: float | None) -> float:
+    u, offset, _ = season_design(len(readings), noise_var)
+    mean = posterior(*_season(readings, noise_var))[0] if readings else np.zeros(u.size)
+    return float(offset + unit(noise_var) * (u @ mean))
 
 
 # --- autoregression of order 2 --------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ COHERENT = {
     "gamma",
     "gamma-paper",
     "trend-known",
+    "season-known",
     "autoregressive-known",
     "process-known",
     "regression-known",

@@ -14,6 +14,7 @@ from .test_fleet_rows import FIDELITIES
 
 SCALABLE = [
     *("gaussian", "unknown-variance", "student", "trend", "trend-known"),
+    *("season", "season-known"),
     *("autoregressive", "autoregressive-known", "process", "process-known"),
 ]
 

@@ -48,6 +48,7 @@ EXAMPLES: dict[str, list[Table]] = {
         {"parts": [{"kind": "gaussian"}, {"kind": "Categorical", "alpha": [1.0] * 5}]},
         {"parts": [{"kind": "student_t"}, {"kind": "MultivariateGaussian", "mean": [0.0, 0.0]}]},
     ],
+    "seasonal": [{"period": 7.0}, {"period": 24.0, "harmonics": 5, "slope": 0.0}, {"period": 6, "harmonics": 3}],
     "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
     "trend": [{}],
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
@@ -62,6 +63,7 @@ SIZES = {
     "multivariate_gaussian": ["mean"],
     "multivariate_gaussian_unknown": ["mean"],
     "product": ["parts"],
+    "seasonal": ["harmonics"],
     "student_t": ["points", "var"],
     "vector_autoregressive": ["order", "mean"],
 }

@@ -90,6 +90,18 @@ class FamilyKernels(NamedTuple):
     gains: Callable[[Array, Array, Rows, Array, int, Array, WorkQueue], None]
 
 
+class TickKernels(NamedTuple):
+    """The compiled kernels of a family whose gains are not compiled."""
+
+    observe: Callable[[Array, Array, Any, float], Report]
+    advance: Callable[[Array, Array, Rows, Array, Array, Array, WorkQueue], None]
+
+
+def tick_kernels(tick: Callable[[Pointer, Pointer, float, float], None]) -> TickKernels:
+    """Compile the templates that need only `tick`, which advances one stream by one reading."""
+    return TickKernels(observe=bind(observe, tick=tick), advance=bind(advance, tick=tick))
+
+
 def family_kernels(
     tick: Callable[[Pointer, Pointer, float, float], None],
     gain: Callable[[Pointer, Pointer, float, int], float] | None = None,
@@ -109,8 +121,4 @@ def family_kernels(
     if gain_of_each is None:
         assert gain is not None
         gain_of_each = bind(_gain_of_each, gain=gain)
-    return FamilyKernels(
-        observe=bind(observe, tick=tick),
-        advance=bind(advance, tick=tick),
-        gains=bind(gains, gain_of_each=gain_of_each),
-    )
+    return FamilyKernels(*tick_kernels(tick), gains=bind(gains, gain_of_each=gain_of_each))

@@ -13,6 +13,9 @@ from .cost import (
     onnx_operations,
 )
 from .evidence import Fitted, fit
+from .intervals import period_of
+from .noise import local_noise
+from .period import PeriodEstimate, estimate_period
 from .price import Tuned, average_spend, price_for, tune, weights_for
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
@@ -24,6 +27,7 @@ __all__ = [
     "CalibrationError",
     "CostEstimate",
     "Fitted",
+    "PeriodEstimate",
     "ShadowGuard",
     "ShadowWarning",
     "ThresholdEstimate",
@@ -35,10 +39,13 @@ __all__ = [
     "decision_operations",
     "decision_time",
     "declared_cost",
+    "estimate_period",
     "fit",
     "gaussian_zeta",
+    "local_noise",
     "measured_time",
     "onnx_operations",
+    "period_of",
     "price_for",
     "threshold_fnr_fpr",
     "tune",

@@ -27,6 +27,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "multivariate_gaussian": {"mean": [0.0, 0.0]},
     "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
     "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},
+    "seasonal": {"period": 12.0},
     "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},
 }
 """Arguments without which a family cannot be made."""

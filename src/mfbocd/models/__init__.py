@@ -17,6 +17,8 @@ from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
 from .poisson import Poisson
 from .product import Product
+from .robust_trend import RobustTrend
+from .seasonal import Seasonal
 from .student import StudentT
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
@@ -40,6 +42,8 @@ __all__ = [
     "MultivariateGaussianUnknown",
     "Poisson",
     "Product",
+    "RobustTrend",
+    "Seasonal",
     "StudentT",
     "Trend",
     "VectorAutoregressive",

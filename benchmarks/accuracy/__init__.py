@@ -1,0 +1,1 @@
+"""Accuracy against known or annotated changes: a zoo of simulated series, TCPD, NAB and TSSB."""

@@ -1,0 +1,425 @@
+"""The automatic detector: it learns what a series is while it watches it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._kernels import layout
+from ...belief.filter import RunLength
+from ...belief.pruning import Resample
+from ...detector.detector import Detector
+from ...detector.step import Alarm, Step, report_fields, seed_of
+from ...inputs.arguments import probability, whole
+from ...inputs.readings import floats, number
+from ...policy.fidelity import Fidelity
+from ...trace.trace import Trace
+from .selection import Candidate, History, candidates, replay
+from .structure import Array, Flags, Structure, Ticks
+
+FIRST = 20
+"""Readings before the first structure is chosen; no alarm fires earlier."""
+_GROWTH = 1.25  # the structure is chosen again when there are so many times as many ticks
+_LATER = 2.0  # the same, once the history is full
+_VOTE = 0.5  # share of the posterior probability of the structures that must report a change
+_LIVE = 200  # ticks that a structure's report of a change counts
+_REPEATS = 50  # equal readings in a row that are taken for one reading that is repeated
+_HYPOTHESES = 64
+_FULL = (Fidelity("full", 1.0, 1.0),)
+
+
+class _Report(NamedTuple):
+    """A change that one structure reported."""
+
+    tick: int
+    changed_at: int
+    confidence: float
+
+
+@dataclass
+class _Member:
+    """One structure with its posterior probability, its detector, and the change it reported last."""
+
+    structure: Structure
+    weight: float
+    detector: Detector
+    report: _Report | None
+
+
+class _Rows(NamedTuple):
+    """The fields of a trace that depend on the belief, one entry per tick."""
+
+    mean: Array
+    run_length: Ticks
+    p_change: Array
+    alarm: Flags
+    changed_at: Ticks
+    confidence: Array
+
+    @classmethod
+    def empty(cls, size: int) -> _Rows:
+        return cls(
+            np.zeros(size),
+            np.zeros(size, dtype=np.int64),
+            np.zeros(size),
+            np.zeros(size, dtype=np.bool_),
+            np.full(size, -1, dtype=np.int64),
+            np.full(size, np.nan),
+        )
+
+    def put(self, start: int, part: _Rows) -> None:
+        for whole_column, column in zip(self, part, strict=True):
+            whole_column[start : start + column.size] = column
+
+    def step(self, i: int, tick: int, x: float) -> Step:
+        missing = math.isnan(x)
+        fired = bool(self.alarm[i])
+        return Step(
+            tick=tick,
+            fidelity=None if missing else "full",
+            x=None if missing else x,
+            cost=1.0,
+            mean=float(self.mean[i]),
+            run_length=int(self.run_length[i]),
+            p_change=float(self.p_change[i]),
+            alarm=fired,
+            changed_at=int(self.changed_at[i]) if fired else None,
+            confidence=float(self.confidence[i]) if fired else None,
+        )
+
+
+class AutoDetector:
+    """Detect changes in a series of which nothing is known in advance.
+
+    The detector estimates from the readings so far whether they are numbers, counts or 0/1, their scale, season,
+    autocorrelation and outliers, and whether their variance drifts. It never uses later readings. At ticks 20, 25,
+    31, ... it chooses the structure again and replays the readings so far, so that a misleading start does not
+    persist.
+
+    Parameters
+    ----------
+    hazard : float, default 1/500
+        P(change) per tick.
+    alarm : Alarm or float, optional
+        When a structure reports a change; ``Alarm(within=200, threshold=0.9)`` by default. A number is the threshold.
+    history : int, default 2048
+        Readings kept for choosing the structure. Memory and time per reading do not grow beyond it.
+    seed : int, default 0
+        Seed of the resampling of hypotheses.
+
+    Attributes
+    ----------
+    ticks : int
+        Number of readings so far.
+    changes : list of tuple
+        Tick of the alarm and tick of the change, of the last 1000 alarms.
+
+    Notes
+    -----
+    Structures are compared by their evidence (`calibrate.auto.selection`). The most probable ones, at most four, are
+    followed at the same time. An alarm fires when structures with at least half of the posterior probability have
+    reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
+    a structure with white noise, is not reported.
+
+    A reading that equals the one before is not counted if hardly any other readings are equal: it is a sensor that
+    repeats its last value. After 50 repetitions it is counted.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> series = np.concatenate([rng.normal(5, 1, 200), rng.normal(9, 1, 100)])
+    >>> detector = AutoDetector()
+    >>> for x in series:
+    ...     step = detector.update(x)
+    ...     if step.alarm:
+    ...         print(step.tick, step.changed_at)
+    201 200
+    """
+
+    def __init__(
+        self,
+        hazard: float = 1 / 500,
+        alarm: Alarm | float | None = None,
+        *,
+        history: int = 2048,
+        seed: int = 0,
+    ) -> None:
+        self.hazard = probability("", "hazard", hazard)
+        self.alarm = alarm if isinstance(alarm, Alarm) else Alarm(200, 0.9 if alarm is None else alarm)
+        self.history = whole("", "history", history, 2 * FIRST)
+        self.seed = seed_of(seed)
+        self.fidelities = _FULL
+        self.changes: list[tuple[int, int]] = []
+        self.ticks = 0
+        self._x = np.empty(0)  # the last readings, at most `history`
+        self._next = FIRST
+        self._last_alarm = -1
+        self._origin = 0  # tick that the members' detectors began at
+        self._once = False  # whether repeated readings are skipped
+        self._repeats = 0
+        self._members: list[_Member] = []
+        self._candidates: list[Candidate] = []
+
+    def __repr__(self) -> str:
+        return f"<AutoDetector: {self.ticks} ticks, {len(self.changes)} changes>"
+
+    @property
+    def spent(self) -> float:
+        """Cost of all readings: 1 each."""
+        return float(self.ticks)
+
+    @property
+    def structure(self) -> Structure | None:
+        """What the series is taken to be; None before the first 20 readings."""
+        return self._members[0].structure if self._members else None
+
+    @property
+    def mean(self) -> float:
+        """E[x_{t+1}] of the most probable structure, in units of the readings.
+
+        Where readings are transformed it is the value whose transform is expected.
+        """
+        if not self._members:
+            return _plain_mean(self._x)
+        return self._restored(float(self._members[0].detector.mean))
+
+    @property
+    def run_length(self) -> RunLength:
+        """The run-length posterior of the most probable structure; see `Detector.run_length`."""
+        if self._members:
+            return self._members[0].detector.run_length
+        return RunLength(np.array([max(self.ticks - 1, 0)]), np.ones(1))
+
+    def p_changed(self, within: int) -> float:
+        """Return P(a regime began in the last `within` ticks), averaged over the structures.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks.
+
+        Returns
+        -------
+        float
+            The probability; 0 before the first 20 readings.
+        """
+        return sum(member.weight * member.detector.p_changed(within) for member in self._members)
+
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """Return an interval that contains the next reading with a given probability.
+
+        Parameters
+        ----------
+        level : float, default 0.9
+            The probability.
+
+        Returns
+        -------
+        low, high : float
+            Ends of the interval, in units of the readings; infinite before the first 20 readings.
+        """
+        if not self._members:
+            return -math.inf, math.inf
+        low, high = self._members[0].detector.interval(level)
+        return self._restored(low), self._restored(high)
+
+    def _restored(self, y: float) -> float:
+        """Return a value of the most probable structure for the coming tick, in units of the readings."""
+        return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
+
+    def update(self, x: Any) -> Step:
+        """Take one reading.
+
+        Parameters
+        ----------
+        x : float or None
+            The reading; None or NaN if it is missing.
+
+        Returns
+        -------
+        Step
+            The record of the tick.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `x` is not a finite number. Nothing changes.
+        """
+        value = math.nan if x is None else number(x)
+        if math.isinf(value):
+            raise ValueError(f"x must be finite, not {x!r}")
+        return self._advance(np.array([value])).step(0, self.ticks - 1, value)
+
+    def run(self, data: Any) -> Trace:
+        """Take many readings.
+
+        Parameters
+        ----------
+        data : array-like
+            The readings, NaN where missing.
+
+        Returns
+        -------
+        Trace
+            The same steps as from `update`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a reading is not a number or infinite. Nothing changes.
+        """
+        x = floats(data)
+        if x.ndim != 1:
+            raise ValueError(f"data must be one series, not an array of shape {x.shape}")
+        if np.isinf(x).any():
+            raise ValueError(f"reading {int(np.argmax(np.isinf(x)))} must be finite, not {x[np.isinf(x)][0]!r}")
+        first = self.ticks
+        rows = _Rows.empty(x.size)
+        start = 0
+        while start < x.size:
+            end = min(start + max(self._next - self.ticks, 1), x.size)
+            impossible = np.flatnonzero(~self._possible(x[start:end]))
+            if impossible.size:  # the structure is chosen again right after the first of them
+                end = start + int(impossible[0]) + 1
+            rows.put(start, self._advance(x[start:end]))
+            start = end
+        return Trace(
+            choice=np.where(np.isnan(x), -1, 0),
+            x=x,
+            cost=np.ones(x.size),
+            fidelities=("full",),
+            first=first,
+            costs=(1.0,),
+            **rows._asdict(),
+        )
+
+    def _possible(self, x: Array) -> Flags:
+        """Tell which readings every member can describe."""
+        ok = np.ones(x.size, dtype=np.bool_)
+        for member in self._members:
+            ok &= member.structure.possible(x)
+        return ok
+
+    def _advance(self, x: Array) -> _Rows:
+        """Take readings up to the next choice of a structure; only the last may be impossible for the members."""
+        rows = _Rows.empty(x.size)
+        used = self._used(x)
+        fit = bool(self._possible(x[-1:])[0])
+        first = self.ticks
+        self._x = np.append(self._x, x)[-self.history :]
+        self.ticks += x.size
+        if self._members:
+            self._feed(x if fit else x[:-1], used, first, rows)
+        else:
+            seen = np.isfinite(self._x)
+            means = np.cumsum(np.where(seen, self._x, 0.0)) / np.maximum(np.cumsum(seen), 1)
+            rows.mean[:] = means[-x.size :]
+            rows.run_length[:] = np.arange(first, self.ticks)
+        if self.ticks >= self._next or (self._members and not fit):
+            self._choose_again()
+            self._vote(self.ticks - 1, rows, x.size - 1)
+            if self._members:
+                rows.mean[-1] = self.mean
+                top = self._members[0].detector
+                rows.run_length[-1] = top.map_run_length or 0
+                rows.p_change[-1] = top.p_changed(self.alarm.within)
+        return rows
+
+    def _used(self, x: Array) -> Flags:
+        """Tell which readings count: those that are present and do not only repeat the reading before."""
+        before = np.append(self._x[-1:] if self._x.size else np.nan, x[:-1])
+        runs = _run_lengths(x == before, self._repeats)
+        self._repeats = int(runs[-1])
+        return np.asarray(np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once)))
+
+    def _feed(self, x: Array, used: Flags, first: int, rows: _Rows) -> None:
+        """Advance every member and fire the alarms they agree on."""
+        tick = np.arange(first, first + x.size)
+        reports: list[tuple[int, _Member, _Report]] = []
+        for member in self._members:
+            y = np.where(used[: x.size], member.structure.prepared(x, tick), np.nan)
+            known = ~np.isnan(y)
+            report = np.empty((x.size, layout.FIELDS, 1))
+            member.detector._advance(np.where(known, y, 0.0)[:, None], known.astype(float)[:, None], report)
+            fields = report_fields(report[:, :, 0].T.copy())
+            if member is self._members[0]:
+                rows.mean[: x.size] = member.structure.restored(fields["mean"], tick + 1)
+                rows.run_length[: x.size] = fields["run_length"]
+                rows.p_change[: x.size] = fields["p_change"]
+            for i in np.flatnonzero(fields["alarm"]).tolist():
+                changed_at = int(fields["changed_at"][i]) + self._origin
+                reports.append((i, member, _Report(first + i, changed_at, float(fields["confidence"][i]))))
+        for i in sorted({i for i, _, _ in reports}):
+            for j, member, one in reports:
+                if j == i:
+                    member.report = one
+            self._vote(first + i, rows, i)
+
+    def _vote(self, tick: int, rows: _Rows, i: int) -> None:
+        """Fire an alarm at `tick`, row i, if members with enough weight report a change after the last alarm."""
+        voters = [
+            (member.weight, member.report)
+            for member in self._members
+            if member.report is not None
+            and min(member.report.tick, member.report.changed_at) > self._last_alarm
+            and member.report.tick >= tick - _LIVE
+        ]
+        if not voters or sum(weight for weight, _ in voters) < _VOTE:
+            return
+        _, report = max(voters)
+        self._last_alarm = tick
+        self.changes = [*self.changes[-999:], (tick, report.changed_at)]
+        rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
+
+    def _choose_again(self) -> None:
+        """Choose the structures from the readings so far, and replay these in their detectors."""
+        growth = _GROWTH if self.ticks < self.history else _LATER
+        self._next = max(math.ceil(growth * self.ticks), FIRST)
+        x = self._x
+        self._origin = self.ticks - x.size
+        present = np.isfinite(x)
+        if not present.any():
+            self._members = []
+            return
+        self._once = np.unique(x[present]).size > 0.5 * present.sum()
+        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
+        used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
+        history = History(x, np.arange(self._origin, self.ticks), used)
+        self._candidates = candidates(history, self._make, self.structure)
+        weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
+        self._members = []
+        for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):
+            detector, trace = replay(candidate.structure, history, self._make)
+            report = None
+            if trace.changes:
+                last = trace.changes[-1]
+                report = _Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
+            self._members.append(_Member(candidate.structure, share, detector, report))
+
+    def _make(self, structure: Structure) -> Detector:
+        return Detector(
+            structure.model(),
+            hazard=self.hazard,
+            prune=Resample(_HYPOTHESES),
+            alarm=self.alarm,
+            seed=self.seed,
+            missing="skip",
+        )
+
+
+def _plain_mean(x: Array) -> float:
+    seen = x[np.isfinite(x)]
+    return float(seen.mean()) if seen.size else 0.0
+
+
+def _run_lengths(repeated: Flags, before: int) -> Ticks:
+    """Return how many readings in a row were repeated, up to each; `before` is the number before the first.
+
+    >>> _run_lengths(np.array([True, False, True, True]), 3)
+    array([4, 0, 1, 2])
+    """
+    place = np.arange(1, repeated.size + 1)
+    return np.asarray(place - np.maximum.accumulate(np.where(repeated, -before, place)))

@@ -1,0 +1,246 @@
+"""Which structure a series has: candidates are compared by the evidence of the whole changepoint filter.
+
+The evidence p(x_1, ..., x_n | structure) sums over every history of changes. It therefore weighs, for example, "white
+noise with five changes of level" against "autocorrelated noise without a change" with no further rule. Numbers that
+are fitted to the readings themselves (seasons, long autoregressions) are charged log(n) / 2 each, as in the Bayesian
+information criterion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...detector.detector import Detector
+from ...trace.run import run
+from ...trace.trace import Trace
+from ..period import estimate_period
+from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
+
+AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
+OUTLIERS = (0.001, 0.01, 0.05, 0.15)
+FORGET = (1.0, 0.99, 0.97)
+MEMBERS = 4
+"""Structures that are followed at the same time."""
+_RANGE = 8.0  # nats below the best at which a structure is no longer followed
+_ORDER = 8  # longest autoregression that is fitted
+_SEASONS = 2
+_CYCLES = 3.0  # seasons that must have been seen
+_ENOUGH = 40  # readings for seasons and long autoregressions
+_TRANSFORM_COST = 2.0  # nats
+_FEW = 200  # readings up to which every value is tried
+
+MakeDetector = Callable[[Structure], Detector]
+
+
+class Candidate(NamedTuple):
+    """A structure and the log evidence of the readings so far, less the cost of what was fitted."""
+
+    evidence: float
+    structure: Structure
+
+
+class History(NamedTuple):
+    """Readings with their ticks; `used` is False where a reading is missing or only repeats the one before."""
+
+    x: Array
+    tick: Ticks
+    used: Flags
+
+    def prepared(self, structure: Structure) -> Array:
+        """The readings as the structure's model sees them, NaN where they are not used."""
+        return np.where(self.used, structure.prepared(self.x, self.tick), np.nan)
+
+    def filled(self, structure: Structure) -> Array:
+        """The same, with gaps interpolated."""
+        y = structure.prepared(self.x, self.tick)
+        return np.interp(self.tick, self.tick[self.used], y[self.used])
+
+
+def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[Detector, Trace]:
+    """Return a detector of the structure after the readings, and its trace."""
+    detector = make(structure)
+    return detector, run(detector, history.prepared(structure))
+
+
+def candidates(history: History, make: MakeDetector, start: Structure | None = None) -> list[Candidate]:
+    """Return the structures worth following, most probable first; at most `MEMBERS`.
+
+    The search is greedy: transform, autocorrelation, seasons, outliers, drifting variance, and the autocorrelation
+    again. It begins with the autocorrelation, outliers and drift of `start`, the structure chosen before.
+    """
+    x = history.x[history.used]
+    if np.isin(x, (0.0, 1.0)).all():
+        return [Candidate(0.0, Structure(kind="binary"))]
+    return _Search(history, make, start or Structure()).result()
+
+
+class _Search:
+    """A greedy search that remembers the evidence of every structure it tried."""
+
+    def __init__(self, history: History, make: MakeDetector, start: Structure) -> None:
+        self.history, self.make = history, make
+        self.x = history.x[history.used]
+        self.log_n = math.log(max(self.x.size, 2))
+        self.tried: dict[Structure, float] = {}
+        ar = start.ar if start.ar in AUTOCORRELATIONS else ()
+        like = Structure(ar=ar, outliers=start.outliers, forget=start.forget, step=_rounding(self.x))
+        self.best = self._scaled(like)
+        self.tried[self.best] = self._evidence(self.best)
+
+    def result(self) -> list[Candidate]:
+        self._transforms()
+        self._climb("ar", AUTOCORRELATIONS)
+        if self.x.size >= _ENOUGH:
+            for _ in range(_SEASONS):
+                if not self._season():
+                    break
+            self._long_autoregression()
+        self._climb("outliers", OUTLIERS)
+        self._climb("forget", FORGET)
+        self._climb("ar", AUTOCORRELATIONS)
+        found = sorted((Candidate(e, s) for s, e in self.tried.items()), key=lambda c: -c.evidence)
+        return [one for one in found if one.evidence > found[0].evidence - _RANGE][:MEMBERS]
+
+    def _scaled(self, structure: Structure) -> Structure:
+        """Estimate center, noise and spread again."""
+        y = structure.prepared(self.x, self.history.tick[self.history.used])
+        center, noise, spread = scales(y)
+        return replace(structure, center=center, noise=noise, spread=spread)
+
+    def _evidence(self, structure: Structure) -> float:
+        detector, _ = replay(structure, self.history, self.make)
+        fitted = sum(2 * len(season.cosine) for season in structure.seasons)
+        if structure.ar not in AUTOCORRELATIONS:
+            fitted += len(structure.ar)
+        cost = 0.5 * fitted * self.log_n + _TRANSFORM_COST * (structure.transform != "none")
+        return detector.log_evidence + structure.log_jacobian(self.x) - cost
+
+    def _try(self, structure: Structure) -> bool:
+        """Make the structure the best one if its evidence is higher."""
+        if structure not in self.tried:
+            self.tried[structure] = self._evidence(structure)
+        if self.tried[structure] <= self.tried[self.best]:
+            return False
+        self.best = structure
+        return True
+
+    def _consider(self, **changed: Any) -> bool:
+        return self._try(replace(self.best, **changed))
+
+    def _transforms(self) -> None:
+        base, low, high = self.best, float(self.x.min()), float(self.x.max())
+        transforms: list[Transform] = []
+        if low > 0.0 and high > 3.0 * low and base.step == 0.0:
+            transforms.append("log")
+        if low >= 0.0 and base.step <= 1.0 and high > 2.0 * max(low, 1.0):
+            transforms.append("sqrt")
+        for transform in transforms:
+            self._try(self._scaled(replace(base, transform=transform)))
+
+    def _climb(self, field: str, values: Sequence[Any]) -> None:
+        """Try all values of a field while readings are few, otherwise uphill from the best; values are ordered."""
+        if self.x.size <= _FEW or getattr(self.best, field) not in values:
+            for value in values:
+                self._consider(**{field: value})
+            return
+        for direction in (1, -1):
+            at = values.index(getattr(self.best, field)) + direction
+            while 0 <= at < len(values) and self._consider(**{field: values[at]}):
+                at += direction
+
+    def _season(self) -> bool:
+        """Add a season if it raises the evidence."""
+        y = self.history.filled(self.best)
+        found = estimate_period(y)
+        if not found.significant or self.x.size < _CYCLES * found.period:
+            return False
+        harmonics = max(min(found.harmonics, int((found.period - 1e-9) / 2.0)), 1)
+        season = fit_season(y, self.history.tick, found.period, harmonics)
+        if season is None:
+            return False
+        with_season = self._scaled(replace(self.best, seasons=(*self.best.seasons, season)))
+        better = False
+        for ar in {(): None, self.best.ar: None}:
+            better |= self._try(replace(with_season, ar=ar))
+        if better:
+            self._climb("ar", AUTOCORRELATIONS)
+        return better
+
+    def _long_autoregression(self) -> None:
+        y = self.history.filled(self.best)
+        y = np.clip(y - np.median(y), -6.0 * self.best.spread, 6.0 * self.best.spread)
+        ar = burg(y - y.mean(), min(_ORDER, self.x.size // 10))
+        if ar:
+            self._consider(ar=ar)
+
+
+def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:
+    """Fit harmonics to readings less their moving average over one period; None if there are too few.
+
+    The moving average follows changes of level and slope, and the season itself averages to 0 over a period.
+    """
+    width = round(period)
+    if y.size < 2 * width:
+        return None
+    before = width // 2
+    after = width - 1 - before
+    smooth = np.convolve(np.pad(y, (before, after), mode="edge"), np.full(width, 1.0 / width), "valid")
+    whole = slice(before, y.size - after)
+    rest = (y - smooth)[whole]
+    rest = np.clip(rest, *np.quantile(rest, (0.005, 0.995)))
+    angle = 2.0 * math.pi * np.outer(np.mod(tick[whole], period) / period, np.arange(1, harmonics + 1))
+    found = np.linalg.lstsq(np.hstack([np.cos(angle), np.sin(angle)]), rest, rcond=None)[0].tolist()
+    return Season(period, tuple(found[:harmonics]), tuple(found[harmonics:]))
+
+
+def burg(y: Array, longest: int) -> tuple[float, ...]:
+    """Fit an autoregression by Burg's method, its order chosen by the Bayesian information criterion.
+
+    Parameters
+    ----------
+    y : ndarray
+        Readings with mean 0.
+    longest : int
+        Largest order.
+
+    Returns
+    -------
+    tuple of float
+        The coefficients, that of the last reading first; empty if none is worth it. They are stationary.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.zeros(2000)
+    >>> for t in range(2, 2000):
+    ...     y[t] = 1.2 * y[t - 1] - 0.5 * y[t - 2] + rng.normal()
+    >>> [round(a, 1) for a in burg(y, 8)]
+    [1.2, -0.5]
+    """
+    best: Sequence[float] = ()
+    coefficients = np.zeros(0)
+    left, cost, lowest = 1.0, 0.0, 0.0
+    forward, backward = y[1:].copy(), y[:-1].copy()
+    for order in range(1, longest + 1):
+        power = float(forward @ forward + backward @ backward)
+        if not power > 0.0 or forward.size < 5:
+            break
+        k = float(np.clip(2.0 * (forward @ backward) / power, -0.995, 0.995))
+        coefficients = np.append(coefficients - k * coefficients[::-1], k)
+        left *= 1.0 - k * k
+        forward, backward = (forward - k * backward)[1:], (backward - k * forward)[:-1]
+        cost = y.size * math.log(left) + order * math.log(y.size)
+        if cost < lowest:
+            lowest, best = cost, coefficients.tolist()
+    return tuple(best)
+
+
+def _rounding(x: Array) -> float:
+    """Return the step of rounded readings; 0 if fewer than half of them repeat an earlier value."""
+    values = np.unique(x)
+    return float(np.diff(values).min()) if 1 < values.size < 0.5 * x.size else 0.0

@@ -1,0 +1,265 @@
+"""What a series is taken to be: its scale, season, noise and outliers, as one immutable description."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models import Bernoulli, Model, RobustTrend
+from ..noise import local_noise
+
+Array = NDArray[np.float64]
+Ticks = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Kind = Literal["number", "binary"]
+Transform = Literal["none", "log", "sqrt"]
+
+_SHIFT = 0.6  # added before a square root, so that the variance of small counts is nearly constant
+_SLOPE_TICKS = 100.0  # a line typically changes by the spread of the levels within so many ticks
+
+
+class Season(NamedTuple):
+    """A periodic curve that is the same in every regime.
+
+    Attributes
+    ----------
+    period : float
+        Ticks per season.
+    cosine, sine : tuple of float
+        Coefficients of the harmonics 1, 2, ..., in units of the transformed readings.
+    """
+
+    period: float
+    cosine: tuple[float, ...]
+    sine: tuple[float, ...]
+
+    def at(self, tick: Ticks) -> Array:
+        """Return the value of the season at each tick.
+
+        Parameters
+        ----------
+        tick : ndarray of int
+            Ticks of the stream.
+
+        Returns
+        -------
+        ndarray
+            Same shape as `tick`.
+        """
+        angle = 2.0 * math.pi * np.outer(np.arange(1, len(self.cosine) + 1), np.mod(tick, self.period) / self.period)
+        return np.asarray(np.array(self.cosine) @ np.cos(angle) + np.array(self.sine) @ np.sin(angle))
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A description of a series, from which its model follows.
+
+    Parameters
+    ----------
+    kind : {"number", "binary"}
+        ``"binary"`` if all readings are 0 or 1; the other fields are then not used.
+    transform : {"none", "log", "sqrt"}
+        Applied to the readings first.
+    center : float
+        Typical level of the transformed readings.
+    noise : float
+        Standard deviation of their noise.
+    spread : float
+        Typical distance of levels from `center`.
+    seasons : tuple of Season
+        Subtracted from the transformed readings.
+    ar : tuple of float
+        Autocorrelation of the noise, as in `RobustTrend`.
+    outliers : float
+        Probability of an outlier.
+    forget : float
+        Below 1 if the variance of the noise drifts, as in `RobustTrend`.
+    step : float
+        Step of rounded readings, 0 if they are not rounded. A random fraction of a step is added, because the
+        variance of rounded readings that repeat themselves would otherwise be estimated as 0.
+    """
+
+    kind: Kind = "number"
+    transform: Transform = "none"
+    center: float = 0.0
+    noise: float = 1.0
+    spread: float = 1.0
+    seasons: tuple[Season, ...] = ()
+    ar: tuple[float, ...] = ()
+    outliers: float = 0.01
+    forget: float = 1.0
+    step: float = 0.0
+
+    def possible(self, x: Array) -> Flags:
+        """Tell which readings the structure can describe; missing ones count as possible.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+
+        Returns
+        -------
+        ndarray of bool
+            Same shape.
+        """
+        if self.kind == "binary":
+            return np.asarray((x == 0.0) | (x == 1.0) | np.isnan(x))
+        if self.transform == "none":
+            return np.ones(x.shape, dtype=np.bool_)
+        return np.asarray(~(x <= 0.0) if self.transform == "log" else ~(x < 0.0))
+
+    def prepared(self, x: Array, tick: Ticks) -> Array:
+        """Return the readings as the model sees them.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings that are `possible`, NaN where missing.
+        tick : ndarray of int
+            Their ticks.
+
+        Returns
+        -------
+        ndarray
+            Transformed readings without their seasons.
+        """
+        if self.kind == "binary":
+            return x
+        if self.step:
+            x = x + self.step * (_fractions(tick) - 0.5)
+        if self.transform == "log":
+            x = np.log(np.maximum(x, 1e-300))
+        elif self.transform == "sqrt":
+            x = 2.0 * np.sqrt(np.maximum(x + _SHIFT, 0.0))
+        return x - self._seasonal(tick)
+
+    def restored(self, y: Array, tick: Ticks) -> Array:
+        """Return values of the model in units of the readings.
+
+        Parameters
+        ----------
+        y : ndarray
+            Values such as predictive means or quantiles.
+        tick : ndarray of int
+            The ticks they belong to.
+
+        Returns
+        -------
+        ndarray
+            The inverse of `prepared`.
+        """
+        if self.kind == "binary":
+            return y
+        y = y + self._seasonal(tick)
+        if self.transform == "log":
+            return np.asarray(np.exp(np.minimum(y, 700.0)))
+        return y if self.transform == "none" else 0.25 * np.maximum(y, 0.0) ** 2 - _SHIFT
+
+    def log_jacobian(self, x: Array) -> float:
+        """Return what the transform adds to the log density of readings, so that evidences can be compared.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, without missing ones.
+
+        Returns
+        -------
+        float
+            Sum of log |derivative of the transform|.
+        """
+        if self.kind == "binary" or self.transform == "none":
+            return 0.0
+        return float(-np.log(x).sum() if self.transform == "log" else -0.5 * np.log(x + _SHIFT).sum())
+
+    def model(self) -> Model:
+        """Return the model of the prepared readings.
+
+        Returns
+        -------
+        Model
+            `Bernoulli` for binary readings, otherwise `RobustTrend`.
+        """
+        if self.kind == "binary":
+            return Bernoulli(1.0, 1.0)
+        count = (self.noise / self.spread) ** 2
+        return RobustTrend(
+            level=self.center,
+            count=(count, count * _SLOPE_TICKS**2),
+            scale=self.noise**2,
+            ar=self.ar,
+            outliers=self.outliers,
+            forget=self.forget,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; `from_dict` is the inverse.
+
+        Returns
+        -------
+        dict
+            Of numbers, strings and lists.
+        """
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        seasons = [[s.period, list(s.cosine), list(s.sine)] for s in self.seasons]
+        return plain | {"ar": list(self.ar), "seasons": seasons}
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Structure:
+        """Return the structure that `to_dict` described.
+
+        Parameters
+        ----------
+        given : dict
+            The plain values.
+
+        Returns
+        -------
+        Structure
+            The structure.
+        """
+        seasons = tuple(Season(float(p), tuple(map(float, c)), tuple(map(float, s))) for p, c, s in given["seasons"])
+        return cls(**(given | {"seasons": seasons, "ar": tuple(map(float, given["ar"]))}))
+
+    def _seasonal(self, tick: Ticks) -> Array:
+        out = np.zeros(np.shape(tick))
+        for season in self.seasons:
+            out = out + season.at(tick)
+        return out
+
+
+def scales(y: Array) -> tuple[float, float, float]:
+    """Return center, noise and spread of prepared readings, all positive or finite also if they never vary.
+
+    Parameters
+    ----------
+    y : ndarray
+        Prepared readings, without missing ones.
+
+    Returns
+    -------
+    center, noise, spread : float
+        As in `Structure`.
+    """
+    center, sd = float(np.median(y)), float(np.std(y))
+    noise = local_noise(y)
+    if not noise > 0.0:
+        noise = 0.1 * sd if sd > 0.0 else max(1e-6 * abs(center), 1e-6)
+    noise = max(noise, 1e-6 * sd)
+    return center, noise, max(1.4826 * float(np.median(np.abs(y - center))), 0.5 * sd, noise)
+
+
+def _fractions(tick: Ticks) -> Array:
+    """Return a pseudo-random number in [0, 1) for each tick, always the same (splitmix64)."""
+    z = np.asarray(tick).astype(np.uint64) + np.uint64(1)
+    with np.errstate(over="ignore"):
+        z = z * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)).astype(np.float64) / 2.0**53
