@@ -112,9 +112,9 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance assimilate check check_zetas columns cost_bound dimension gains log_predictive log_predictives log_tails "
-    "nearest new_regime observe operations ordered outside parameter parameter_gain params partial possible "
-    "predictive predictive_cdf prior rescaled run_length_gain sample skip sound spec update variance_gain"
+    "advance assimilate check check_zetas columns cost_bound dimension gains log_predictive log_predictives "
+    "log_tails nearest new_regime observe operations ordered outside parameter parameter_gain params partial "
+    "possible predictive predictive_cdf prior rescaled run_length_gain sample skip sound spec update variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),

@@ -132,7 +132,7 @@ class Product(Composed):
             else (np.full((part.dimension, *stats.shape[1:]), np.nan),) * 2
             for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
         ]
-        return _stacked([lower for lower, _ in found], stats), _stacked([upper for _, upper in found], stats)
+        return stacked([lower for lower, _ in found], stats), stacked([upper for _, upper in found], stats)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
