@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import calibrate, datasets, models, report
-    from .belief.filter import RunLength, Start
+    from .belief.filter import RunLength, Start, Surprise
     from .belief.gains import FidelityGain, Gains
     from .belief.hazard import Hazard, Learned
     from .belief.pruning import Resample, Threshold, TopK
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "belief.filter": ["RunLength", "Start"],
+    "belief.filter": ["RunLength", "Start", "Surprise"],
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
@@ -155,6 +155,7 @@ __all__ = [
     "Step",
     "StudentT",
     "StudentTUnknown",
+    "Surprise",
     "Threshold",
     "TopK",
     "Trace",

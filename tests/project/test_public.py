@@ -20,7 +20,7 @@ NAMES = [
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
     *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
-    *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
+    *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
@@ -50,11 +50,11 @@ SIGNATURES = {
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
-    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "Blocks": "every features floor",
     "BlockDetector": "blocks detector",
-    "run": "detector table posterior raws detail",
+    "run": "detector table posterior raws detail surprise",
     "Always": "name",
     "Random": "probabilities",
     "InformationRate": "weights gain",
@@ -71,16 +71,17 @@ SIGNATURES = {
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow",
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number outlier",
+    "of plot costs detail fidelities first number outlier surprise",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
-    "outlier count index",
+    "outlier surprise count index",
+    "Surprise": "log_density log_lower log_upper count index",
     "FidelityGain": "name zeta cost run_length joint variance chosen count index",
     "Gains": "count index",
     "RunLength": "length weight count index",
@@ -115,9 +116,9 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 
 MODEL = (
     "advance assimilate check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
-    "log_predictive log_predictives nearest new_regime observe operations ordered outside parameter parameter_gain "
-    "params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip sound spec update "
-    "update_doubtful variance_gain"
+    "log_predictive log_predictives log_tails nearest new_regime observe operations ordered outside parameter "
+    "parameter_gain params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip sound "
+    "spec update update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -172,7 +173,7 @@ def public(thing: object) -> set[str]:
 
 def instance(name: str) -> object:
     model = mf.Gaussian(0, 9, 1)
-    detector = mf.Detector(model)
+    detector = mf.Detector(model, surprise=True)
     step = detector.update(0.0)
     made = {
         "Detector": detector,
@@ -185,6 +186,7 @@ def instance(name: str) -> object:
         "Gains": detector.gains(),
         "RunLength": detector.run_length,
         "Start": detector.regime(),
+        "Surprise": step.surprise,
         "Fidelity": detector.fidelities[0],
         "Hazard": detector.hazard,
         "Learned": mf.Learned(),

@@ -2,6 +2,7 @@
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
+from .anomaly import Anomaly, AnomalyScore
 from .checks import CalibrationError
 from .cost import (
     CostEstimate,
@@ -24,6 +25,8 @@ from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 __all__ = [
     "SHAPE_FEATURES",
     "AlarmFor",
+    "Anomaly",
+    "AnomalyScore",
     "CalibrationError",
     "CostEstimate",
     "Fitted",

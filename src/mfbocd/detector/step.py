@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief.filter import Surprise
 from ..inputs.arguments import finite, probability, whole
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
@@ -79,6 +80,9 @@ class Step(NamedTuple):
     outlier : float or None
         P(this reading was an outlier), averaged over the run lengths after the update; None if the model has no
         outliers (`Outliers`).
+    surprise : Surprise or None
+        With ``surprise=True``, the log predictive and both log tail probabilities of the reading, from before the
+        update; None if nothing was read.
     """
 
     tick: int
@@ -94,6 +98,7 @@ class Step(NamedTuple):
     failed: tuple[str, ...] = ()
     warning: str | None = None
     outlier: float | None = None
+    surprise: Surprise | None = None
 
 
 def reading(model: Model, x: Any, missing: Missing) -> Any:

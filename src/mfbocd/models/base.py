@@ -354,6 +354,34 @@ class Model(ABC):
             P(next reading <= x), shape () or (K,); for each number on its own where `dimension` is above 1.
         """
 
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tail probabilities of the next reading.
+
+        The default takes them from `predictive_cdf`, so an upper tail below 1e-16 is 0, with logarithm minus
+        infinity. The families of this library override it, and are accurate where the probabilities themselves
+        underflow.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            Where to evaluate them.
+        zeta : float, default 1.0
+            Fidelity of the next reading.
+
+        Returns
+        -------
+        lower : ndarray
+            log P(next reading <= x), with the shape of `predictive_cdf`.
+        upper : ndarray
+            log P(next reading >= x). Where x has a positive probability, it is part of both tails.
+        """
+        with np.errstate(divide="ignore"):
+            lower = np.log(self.predictive_cdf(stats, x, zeta))
+            upper = np.log1p(-np.minimum(self.predictive_cdf(stats, np.nextafter(x, -np.inf), zeta), 1.0))
+        return lower, upper
+
     @abstractmethod
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return the information about the run length expected from a reading.

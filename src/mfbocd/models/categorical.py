@@ -142,6 +142,12 @@ class Categorical(Model):
             else np.ones_like(p[0])
         )
 
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the sums of the normalized probabilities of the categories up to x, and from x on."""
+        p = self._share(stats, zeta).reshape(stats.shape)
+        lower, upper = (np.log(p[side].sum(axis=0)) for side in (self._index <= x, self._index >= x))
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over k outcomes (`mi_xr`)."""
         if zeta == 0.0:

@@ -197,6 +197,12 @@ class ExponentialFamily(Model):
         below = self.support.mass_below(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
         return below.reshape(stats.shape[1:])
 
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the normalized predictive, summed or integrated from x outwards."""
+        rows = stats.reshape(self.columns, -1)
+        lower, upper = self.support.log_tails(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return E_r E_x log p(x | r) / p(x) of the normalized predictives, summed or integrated over the support."""
         kept = weight > 1e-12  # the others contribute less than the rounding error of the integral

@@ -204,6 +204,16 @@ class Mixture(Composed):
         p = np.exp(stats[-len(self.parts) :])
         return _averaged(p, [part.predictive_cdf(own, x, zeta) for part, own in self._each(stats)])
 
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the averages of the families' tails."""
+        logs = stats[-len(self.parts) :]
+        found = [part.log_tails(own, x, zeta) for part, own in self._each(stats)]
+        lower, upper = (
+            np.logaddexp.reduce([log + tail for log, tail in zip(logs, side, strict=True)], axis=0)
+            for side in zip(*found, strict=True)
+        )
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)
 

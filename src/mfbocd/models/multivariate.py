@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .base import Array
 from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
+from .tails import normal_tails
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -115,6 +116,11 @@ class MultivariateGaussian(Elliptical):
         mean, variance = self.predictive(stats, zeta)
         z = (_column(x, stats) - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the normal, for each number."""
+        mean, variance = self.predictive(stats, zeta)
+        return normal_tails((_column(x, stats) - mean) / np.sqrt(variance))
 
     def components(self, stats: Array, zeta: float) -> Components:
         """Return normals, with diagonal covariances in the model's basis."""

@@ -136,6 +136,16 @@ class Product(Composed):
         ]
         return stacked(found, stats)
 
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the log tails of each number on its own; NaN for a number that is missing."""
+        found = [
+            part.log_tails(stats[rows], _own(part, x[cells]), zeta)
+            if not np.isnan(x[cells]).any()
+            else (np.full((part.dimension, *stats.shape[1:]), np.nan),) * 2
+            for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
+        ]
+        return stacked([lower for lower, _ in found], stats), stacked([upper for _, upper in found], stats)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
         if zeta == 0.0:

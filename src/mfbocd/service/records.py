@@ -192,7 +192,7 @@ def step_record(step: Step, spent: float, at: float, posterior: list[list[float]
     posterior : list of [run length, probability]
         The likely run lengths.
     """
-    tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence = step[:10]
+    tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence, *_ = step
     return {
         "tick": tick,
         "fidelity": fidelity,

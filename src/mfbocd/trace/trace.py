@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief.filter import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..policy.fidelity import Fidelity
@@ -120,6 +121,9 @@ class Trace:
         What plots need, if requested.
     outlier : numpy.ndarray or None
         P(the reading was an outlier), averaged over the run lengths; None if the model has no outliers.
+    surprise : Surprise or None
+        If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
+        where nothing was read. The tails have the shape of `x`.
     """
 
     choice: NDArray[np.int64]
@@ -137,6 +141,7 @@ class Trace:
     costs: tuple[float, ...] = ()
     detail: Detail | None = None
     outlier: Array | None = None
+    surprise: Surprise | None = None
 
     @classmethod
     def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
@@ -199,6 +204,7 @@ class Trace:
             confidence=np.array([np.nan if s.confidence is None else s.confidence for s in steps]),
             fidelities=tuple(names),
             first=first,
+            surprise=_surprises(steps),
             **fields,
         )
 
@@ -246,7 +252,10 @@ class Trace:
         """
         if self.x.ndim == 1:
             raise ValueError("number needs readings of several numbers, but each reading has one")
-        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None)
+        tails = self.surprise
+        if tails is not None:
+            tails = tails._replace(log_lower=tails.log_lower[:, j], log_upper=tails.log_upper[:, j])
+        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails)
 
     def plot(self, **options: Any) -> Figure:
         """Draw the standard figure (extra ``plot``).
@@ -281,7 +290,8 @@ class Trace:
         -------
         pandas.DataFrame
             One row per tick, indexed by ``tick``, with the fidelity's name and every per-tick field. Readings of d
-            numbers become the columns x_0, x_1, ...
+            numbers become the columns x_0, x_1, ... With `surprise` there are columns log_density, log_lower and
+            log_upper.
 
         Raises
         ------
@@ -302,15 +312,17 @@ class Trace:
 
         names = np.array([*self.fidelities, None], dtype=object)  # -1, nothing read, selects the last
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        for f in dataclasses.fields(self):
-            if f.name not in ("posterior", "fidelities", "first", "costs", "detail"):
-                value = getattr(self, f.name)
-                if value is None:  # outlier, of a model without outliers
-                    continue
-                if value.ndim == 1:
-                    columns[f.name] = value
-                else:
-                    columns |= {f"{f.name}_{j}": value[:, j] for j in range(value.shape[1])}
+        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise")
+        each = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in other}
+        if self.surprise is not None:
+            each |= self.surprise._asdict()
+        for name, value in each.items():
+            if value is None:  # outlier, of a model without outliers
+                continue
+            if value.ndim == 1:
+                columns[name] = value
+            else:
+                columns |= {f"{name}_{j}": value[:, j] for j in range(value.shape[1])}
         index = pd.RangeIndex(self.first, self.first + len(self), name="tick")
         return pd.DataFrame(columns, index=index)
 
@@ -319,6 +331,16 @@ def _readings(steps: Sequence[Step]) -> Array:
     dimension = next((len(s.mean) for s in steps if isinstance(s.mean, tuple)), 0)
     missing = (np.nan,) * dimension if dimension else np.nan
     return np.array([missing if s.x is None else s.x for s in steps], dtype=np.float64)
+
+
+def _surprises(steps: Sequence[Step]) -> Surprise | None:
+    """Return the surprises of steps as arrays, NaN where a step has none; None if no step has one."""
+    some = next((s.surprise for s in steps if s.surprise is not None), None)
+    if some is None:
+        return None
+    absent = tuple(np.full_like(field, np.nan) for field in some)
+    columns: list[Any] = [np.array(c, dtype=float) for c in zip(*(s.surprise or absent for s in steps), strict=True)]
+    return Surprise(*columns)
 
 
 def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:
