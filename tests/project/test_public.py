@@ -39,6 +39,7 @@ SIGNATURES = {
     "Product": "models parts",
     "LinearRegression": "covariates mean count shape scale noise_var intercept",
     "Trend": "level slope count shape scale noise_var",
+    "RobustTrend": "level count shape scale line ar outliers forget",
     "Seasonal": "period harmonics level slope count shape scale noise_var",
     "Autoregressive": "order mean count shape scale noise_var",
     "GaussianProcess": "order mean length count shape scale noise_var reach",
@@ -117,8 +118,8 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 MODEL = (
     "advance assimilate check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
     "log_predictive log_predictives log_tails nearest new_regime observe operations ordered outside parameter "
-    "parameter_gain params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip sound "
-    "spec update update_doubtful variance_gain"
+    "parameter_gain params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip "
+    "sound spec update update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -138,6 +139,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Product": (lambda: mf.Product(mf.Gaussian(), mf.Poisson()), "parts"),
     "LinearRegression": (lambda: mf.LinearRegression(1), "covariates shape scale noise_var intercept"),
     "Trend": (mf.Trend, "level slope shape scale noise_var"),
+    "RobustTrend": (mf.RobustTrend, "level count shape scale line ar outliers forget"),
     "Seasonal": (lambda: mf.Seasonal(7), "period harmonics level slope shape scale noise_var"),
     "Autoregressive": (mf.Autoregressive, "order mean shape scale noise_var"),
     "GaussianProcess": (mf.GaussianProcess, "order mean length count shape scale noise_var reach"),
