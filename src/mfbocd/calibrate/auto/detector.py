@@ -17,7 +17,7 @@ from ...inputs.arguments import probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
-from .selection import Candidate, History, candidates, replay
+from .selection import Candidate, History, candidates, is_regular, replay
 from .structure import Array, Flags, Structure, Ticks
 
 FIRST = 20
@@ -125,6 +125,9 @@ class AutoDetector:
     reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
     a structure with white noise, is not reported.
 
+    Changes at regular distances are a pattern of the series: after three of them (five if two distances alternate),
+    the next one at that distance is not reported.
+
     A reading that equals the one before is not counted if hardly any other readings are equal: it is a sensor that
     repeats its last value. After 50 repetitions it is counted.
 
@@ -158,6 +161,7 @@ class AutoDetector:
         self._x = np.empty(0)  # the last readings, at most `history`
         self._next = FIRST
         self._last_alarm = -1
+        self._rhythm: list[int] = []  # ticks of the last changes, also of those at regular distances
         self._origin = 0  # tick that the members' detectors began at
         self._once = False  # whether repeated readings are skipped
         self._repeats = 0
@@ -373,6 +377,10 @@ class AutoDetector:
             return
         _, report = max(voters)
         self._last_alarm = tick
+        expected = is_regular(self._rhythm, report.changed_at)
+        self._rhythm = [*self._rhythm[-9:], report.changed_at]
+        if expected:
+            return
         self.changes = [*self.changes[-999:], (tick, report.changed_at)]
         rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
 
@@ -390,9 +398,7 @@ class AutoDetector:
         runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
         used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
         history = History(x, np.arange(self._origin, self.ticks), used)
-        self._candidates = candidates(
-            history, self._make, self.structure, [changed_at for _, changed_at in self.changes]
-        )
+        self._candidates = candidates(history, self._make, self.structure, self._rhythm)
         weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
         self._members = []
         for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):

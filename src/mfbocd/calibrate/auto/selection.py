@@ -22,7 +22,7 @@ from ..period import estimate_period
 from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
-OUTLIERS = (0.001, 0.01, 0.05, 0.15)
+OUTLIERS = (0.001, 0.01, 0.05, 0.15, 0.3)
 FORGET = (1.0, 0.99, 0.97)
 MEMBERS = 4
 """Structures that are followed at the same time."""
@@ -32,6 +32,7 @@ _SEASONS = 2
 _CYCLES = 2.0  # seasons that must have been seen
 _ENOUGH = 40  # readings for seasons and long autoregressions
 _TRANSFORM_COST = 2.0  # nats
+_IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
 
 MakeDetector = Callable[[Structure], Detector]
@@ -268,6 +269,34 @@ def burg(y: Array, longest: int) -> tuple[float, ...]:
     return tuple(best)
 
 
+def is_regular(changes: Sequence[int], change: int) -> bool:
+    """Tell whether a change continues a sequence of regular ones; two distances may alternate.
+
+    Parameters
+    ----------
+    changes : sequence of int
+        Ticks of the changes before.
+    change : int
+        Tick of the change.
+
+    Returns
+    -------
+    bool
+        True if the last distances, and that to `change`, are equal up to 15 %.
+
+    Examples
+    --------
+    >>> is_regular([10, 50, 90], 131), is_regular([10, 50, 90], 150), is_regular([10, 20, 50, 60, 90], 100)
+    (True, False, True)
+    """
+    at = np.array([*changes, change])
+    for stride, count in ((1, 3), (2, 4)):
+        distances = (at[stride:] - at[:-stride])[-count:]
+        if distances.size == count and distances.max() - distances.min() <= _IRREGULAR * distances.max():
+            return True
+    return False
+
+
 def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
     """Return possible periods: the distance of the last changes if it is regular, and twice it (up and down).
 
@@ -278,7 +307,7 @@ def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
         return ()
     last = np.diff(np.array(changes[-3:], dtype=float))
     mean = float(last.mean())
-    return (mean, 2.0 * mean) if float(last.max() - last.min()) <= 0.15 * mean else ()
+    return (mean, 2.0 * mean) if float(last.max() - last.min()) <= _IRREGULAR * float(last.max()) else ()
 
 
 def _rounding(x: Array) -> float:
