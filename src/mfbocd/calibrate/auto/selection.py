@@ -18,7 +18,7 @@ import numpy as np
 from ...detector.detector import Detector
 from ...trace.run import run
 from ...trace.trace import Trace
-from ..period import estimate_period
+from ..period import estimate_period, refined_period
 from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
@@ -269,32 +269,15 @@ def burg(y: Array, longest: int) -> tuple[float, ...]:
     return tuple(best)
 
 
-def is_regular(changes: Sequence[int], change: int) -> bool:
-    """Tell whether a change continues a sequence of regular ones; two distances may alternate.
-
-    Parameters
-    ----------
-    changes : sequence of int
-        Ticks of the changes before.
-    change : int
-        Tick of the change.
-
-    Returns
-    -------
-    bool
-        True if the last distances, and that to `change`, are equal up to 15 %.
-
-    Examples
-    --------
-    >>> is_regular([10, 50, 90], 131), is_regular([10, 50, 90], 150), is_regular([10, 20, 50, 60, 90], 100)
-    (True, False, True)
-    """
-    at = np.array([*changes, change])
-    for stride, count in ((1, 3), (2, 4)):
-        distances = (at[stride:] - at[:-stride])[-count:]
-        if distances.size == count and distances.max() - distances.min() <= _IRREGULAR * distances.max():
-            return True
-    return False
+def refreshed(structure: Structure, history: History) -> Structure:
+    """Return the structure with its seasons fitted again to the last readings, each by Gauss-Newton in its period."""
+    seasons: list[Season] = []
+    for k, season in enumerate(structure.seasons):
+        others = replace(structure, seasons=(*seasons, *structure.seasons[k + 1 :]))
+        y = history.filled(others)
+        period = refined_period(y, season.period, len(season.cosine))
+        seasons.append(fit_season(y, history.tick, period, len(season.cosine)) or season)
+    return replace(structure, seasons=tuple(seasons))
 
 
 def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
