@@ -179,6 +179,48 @@ class _Search:
             self._consider(ar=ar)
 
 
+def losses(structure: Structure, history: History, make: MakeDetector) -> dict[str, float]:
+    """Return by how many nats the evidence falls if one feature of a structure is removed.
+
+    Without a season every autocorrelation is tried, since it can stand for part of the season.
+
+    Parameters
+    ----------
+    structure : Structure
+        What the series is taken to be.
+    history : History
+        The readings.
+    make : callable
+        Returns the detector of a structure.
+
+    Returns
+    -------
+    dict of str to float
+        One entry for each of the fields ``transform``, ``seasons``, ``ar``, ``outliers`` and ``forget`` in which the
+        structure differs from the simplest one. Negative if the simpler structure now has more evidence.
+    """
+    if structure.kind == "binary":
+        return {}
+    search = _Search(history, make, structure)
+    scaled = search._scaled
+    simpler: dict[str, list[Structure]] = {}
+    if structure.transform != "none":
+        simpler["transform"] = [scaled(replace(structure, transform="none"))]
+    if structure.seasons:
+        plain = scaled(replace(structure, seasons=()))
+        simpler["seasons"] = [replace(plain, ar=ar) for ar in dict.fromkeys((structure.ar, *AUTOCORRELATIONS))]
+    if structure.ar:
+        simpler["ar"] = [replace(structure, ar=())]
+    if structure.outliers > OUTLIERS[0]:
+        simpler["outliers"] = [replace(structure, outliers=OUTLIERS[0])]
+    if structure.forget < 1.0:
+        simpler["forget"] = [replace(structure, forget=1.0)]
+    if not simpler:
+        return {}
+    now = search._evidence(structure)
+    return {name: now - max(map(search._evidence, others)) for name, others in simpler.items()}
+
+
 def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:
     """Fit harmonics to readings less their moving average over one period; None if there are too few.
 
