@@ -15,6 +15,26 @@ from mfbocd.cli import main
 from ..parts import PATIENCE
 
 COMMAND = [sys.executable, "-m", "mfbocd.cli"]
+WALK = """
+hazard = 0.01
+seed = 3
+[model]
+kind = "gaussian"
+mean = 0.0
+var = 25.0
+noise_var = 1.0
+[[fidelity]]
+name = "imu"
+zeta = 0.1
+cost = 1.0
+[[fidelity]]
+name = "gps"
+zeta = 1.0
+cost = 40.0
+[policy]
+kind = "budget"
+share = 0.35
+"""
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 """An environment in which Python buffers its output, so that a missing flush shows."""
 

@@ -23,32 +23,19 @@ import mfbocd as mf
 from mfbocd.io.config import Config
 
 from ..parts import PATIENCE
+from . import program
 from .program import BUFFERED, COMMAND, mfbocd, process
 
 pytestmark = pytest.mark.slow
 
-WALK = """
-hazard = 0.01
-[model]
-kind = "gaussian"
-mean = 0.0
-var = 25.0
-noise_var = 1.0
-[[fidelity]]
-name = "imu"
-zeta = 0.1
-cost = 1.0
-[[fidelity]]
-name = "gps"
-zeta = 1.0
-cost = 40.0
-[policy]
-kind = "budget"
-share = 0.35
+WALK = (
+    program.WALK
+    + """
 [data]
 time = "at"
 cost_unit = "mJ"
 """
+)
 FIELDS = ["tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "confidence"]
 
 

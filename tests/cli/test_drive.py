@@ -17,30 +17,10 @@ import pytest
 from mfbocd.io.config import Config
 
 from ..parts import PATIENCE
-from .program import BUFFERED, COMMAND, mfbocd, process
+from .program import BUFFERED, COMMAND, WALK, mfbocd, process
 
 pytestmark = pytest.mark.slow
 
-WALK = """
-hazard = 0.01
-seed = 3
-[model]
-kind = "gaussian"
-mean = 0.0
-var = 25.0
-noise_var = 1.0
-[[fidelity]]
-name = "imu"
-zeta = 0.1
-cost = 1.0
-[[fidelity]]
-name = "gps"
-zeta = 1.0
-cost = 40.0
-[policy]
-kind = "budget"
-share = 0.35
-"""
 # A reading depends only on the tick and the fidelity, so an interrupted run can be compared with a complete one.
 SENSOR = """
 import json, random, sys, time

@@ -318,6 +318,7 @@ def test_a_vector_reading_may_be_missing_entirely() -> None:
 
 
 def test_river_accepts_the_same() -> None:
+    pytest.importorskip("river")
     from mfbocd.adapters.river import BOCD, Surprise
 
     for name, (x, expected) in TABLE.items():
@@ -339,6 +340,7 @@ def test_river_accepts_the_same() -> None:
 
 
 def test_the_segmenter_accepts_the_same() -> None:
+    pytest.importorskip("sklearn")
     from mfbocd.adapters.sklearn import Segmenter
 
     noise = [0.1, -0.2, 0.3, 0.0]
@@ -354,7 +356,9 @@ def test_the_segmenter_accepts_the_same() -> None:
 
 
 def test_spark_rows_accept_the_same() -> None:
-    worker_module = pytest.importorskip("mfbocd.adapters.spark.worker")
+    pytest.importorskip("pyspark")
+    from mfbocd.adapters.spark import worker as worker_module
+
     config = Config.parse({"model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1}, "missing": "skip"})
     worker = worker_module.Worker(worker_module.Job("token", config.to_dict(), ("full",), {}))
     for name, (x, expected) in TABLE.items():

@@ -12,6 +12,7 @@ from .._kernels.template import Report
 from .._kernels.weights import begin_tick, end_tick, endings, expectation
 from ..inputs.arguments import whole
 from ..models import Model
+from .crossing import crossing
 from .hazard import Hazard
 from .pruning import Pruning
 from .state import fresh_state, setup_array, stats_of, table, with_room
@@ -62,10 +63,10 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         scale = begin_tick(state, setup)
         stats = stats_of(model, state)
         stats[:, -1] = model.new_regime(stats[:, :-1])
-        logs = model.log_predictive(stats, x, zeta)
+        logs, after = model.assimilate(stats, x, zeta)
         if np.isnan(logs).any() or not (logs < np.inf).all() or not (logs > -np.inf).any():
             raise ValueError(f"{model!r} gave a log predictive of {logs!r} at x = {x!r}, zeta = {zeta!r}")
-        stats[:] = model.update(stats, x, zeta) if zeta > 0.0 else model.skip(stats)
+        stats[:] = after
         gained = end_tick(state, setup, scale, np.array(logs))
         if zeta > 0.0:
             state[layout.EVIDENCE] += gained
@@ -337,22 +338,7 @@ class Filter:
 
         centre, var = (np.asarray(v) for v in self.predictive(zeta))
         reach = np.sqrt(np.where(np.isfinite(var), var, np.maximum(1.0, np.abs(centre)))) + 1e-300
-        low, high = centre - reach, centre + reach
-        step = reach
-        for _ in range(1100):
-            short, far = below(low) > level, below(high) < level
-            if not (short.any() or far.any()):
-                break
-            low, high = np.where(short, low - step, low), np.where(far, high + step, high)
-            step = 2.0 * step
-        # To 1e-13 of the scale, not to the last bit: an end at exactly 0 would take a thousand halvings.
-        enough = 1e-13 * (np.abs(centre) + reach)
-        for _ in range(2000):
-            middle = 0.5 * (low + high)
-            if not ((high - low > enough) & (low < middle) & (middle < high)).any():
-                break
-            under = below(middle) < level
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
+        high = crossing(below, level, centre, reach)
         return self.model.nearest(high if high.ndim else float(high))
 
 

@@ -188,13 +188,16 @@ def report_fields(report: Array) -> dict[str, Any]:
     """Return what the kernels report of n ticks or streams, (FIELDS, n), as fields of a trace or a fleet's step."""
     mean, run_length, p_change, alarm, changed_at, confidence = report
     fired = alarm != 0.0
+    when, sure = np.full(len(fired), -1), np.full(len(fired), np.nan)
+    if fired.any():
+        when[fired], sure[fired] = changed_at[fired], confidence[fired]
     return {
         "mean": mean,
         "run_length": run_length.astype(np.int64),
         "p_change": p_change,
         "alarm": fired,
-        "changed_at": np.where(fired, changed_at, -1.0).astype(np.int64),
-        "confidence": np.where(fired, confidence, np.nan),
+        "changed_at": when,
+        "confidence": sure,
     }
 
 

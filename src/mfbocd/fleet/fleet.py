@@ -24,7 +24,7 @@ from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_unifo
 from ..policy.own import OwnPolicies
 from .inputs import choices_of, observed, readings_of
 from .names import Names
-from .rows import Rows
+from .rows import Rows, Selected
 from .step import Decision, FleetStep
 from .streams import Streams, StreamSet, units_of
 from .workers import Workers
@@ -185,8 +185,8 @@ class Fleet(StreamSet):
         ndarray of int
             Index of each fidelity, shape (m,).
         """
-        rows = self._names.rows(streams)
-        return self._decide(rows, self._quoted(raws, len(rows)))[0]
+        selected = self._selected(streams)
+        return self._decide(selected, self._quoted(raws, len(selected.rows)))[0]
 
     @alone
     def decide(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Decision:
@@ -204,22 +204,24 @@ class Fleet(StreamSet):
         Decision
             Choices, the gains that the policy uses, and the prices.
         """
-        rows = self._names.rows(streams)
-        choice, gains = self._decide(rows, self._quoted(raws, len(rows)))
-        return Decision(rows, choice, gains, self._prices(rows))
+        selected = self._selected(streams)
+        choice, gains = self._decide(selected, self._quoted(raws, len(selected.rows)))
+        return Decision(selected.rows, choice, gains, self._prices(selected.rows))
 
-    def _decide(self, rows: Choices, quoted: Array | None) -> tuple[Choices, Array]:
+    def _decide(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
         """Choices and the gains that led to them; an update without a fidelity takes the choice of the same tick."""
-        choice, gains = self._weighed(rows, quoted)
-        self._rows.chosen[rows], self._rows.chosen_at[rows] = choice, self._rows.tick[rows]
+        choice, gains = self._weighed(selected, quoted)
+        own, at = self._rows, selected.at
+        own.chosen[at], own.chosen_at[at] = choice, own.tick[at]
         return choice, gains
 
-    def _weighed(self, rows: Choices, quoted: Array | None) -> tuple[Choices, Array]:
+    def _weighed(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
+        rows, at = selected
         none = np.empty((len(rows), 0))
         if len(self.fidelities) == 1:
             return np.zeros(len(rows), dtype=np.int64), none
         policy = self.policy
-        seeds, ticks = self._rows.seed[rows], self._rows.tick[rows]
+        seeds, ticks = self._rows.seed[at], self._rows.tick[at]
         if policy.gain is None:
             planned = policy.scheduled(seeds, ticks)
             if planned is not None:
@@ -300,11 +302,12 @@ class Fleet(StreamSet):
         RuntimeError
             If an earlier update was interrupted within a kernel: the states are then undefined.
         """
-        rows = self._ready(streams)
+        selected = self._ready(streams)
+        rows = selected.rows
         values = readings_of(self, x, rows)
         quoted = self._quoted(raws, len(rows))
         choice = choices_of(self, fidelity, rows)
-        return self._advance(rows, values, choice, self._paid(quoted, choice))
+        return self._advance(selected, values, choice, self._paid(quoted, choice))
 
     @alone
     def step(self, raws: Sequence[Any], *, streams: Streams | None = None) -> FleetStep:
@@ -328,22 +331,27 @@ class Fleet(StreamSet):
         TypeError
             If a chosen fidelity has no `observe`, or one that stores earlier inputs, which would be of other streams.
         """
-        rows = self._ready(streams)
+        selected = self._ready(streams)
+        rows = selected.rows
         if len(raws) != len(rows):
             raise ValueError(f"raws must have one raw input for each of {len(rows)} streams, not {len(raws)}")
         quoted = self._quoted(raws, len(rows))
-        choice = self._decide(rows, quoted)[0]
+        choice = self._decide(selected, quoted)[0]
         values = observed(self, rows, choice, raws)
-        return self._advance(rows, values, choice, self._paid(quoted, choice))
+        return self._advance(selected, values, choice, self._paid(quoted, choice))
 
-    def _ready(self, streams: Streams | None) -> Choices:
+    def _selected(self, streams: Streams | None) -> Selected:
+        rows = self._names.rows(streams)
+        return Selected(rows, slice(len(rows)) if streams is None else rows)
+
+    def _ready(self, streams: Streams | None) -> Selected:
         """The rows of the streams that are to be updated."""
         if self._broken is not None:
             raise RuntimeError(f"this fleet is unusable: a tick broke off among its streams ({self._broken})")
-        rows = self._names.rows(streams)
+        selected = self._selected(streams)
         if self._shared is not None:
-            self._shared.check(len(rows))
-        return rows
+            self._shared.check(len(selected.rows))
+        return selected
 
     def _quoted(self, raws: Sequence[Any] | None, m: int) -> Array | None:
         """The cost of each fidelity for each of m raw inputs, (m, J); None where costs are numbers."""
@@ -357,8 +365,9 @@ class Fleet(StreamSet):
         """What each stream pays for the chosen fidelity, (m,)."""
         return self.policy.cost.take(choice) if quoted is None else quoted[np.arange(len(choice)), choice]
 
-    def _advance(self, rows: Choices, values: Array, choice: Choices, cost: Array) -> FleetStep:
+    def _advance(self, selected: Selected, values: Array, choice: Choices, cost: Array) -> FleetStep:
         """One tick of these streams, all of whose input was checked."""
+        rows, at = selected
         m, own = len(rows), self._rows
         zeta, fed = self._zeta.take(choice), values
         units = np.flatnonzero((own.offset[rows] != 0.0) | (own.scale[rows] != 1.0)) if own.has_units else rows[:0]
@@ -370,7 +379,7 @@ class Fleet(StreamSet):
         if gone.any():
             fed = np.where(gone.reshape(m, *[1] * (values.ndim - 1)), 0.0, fed)
             zeta = np.where(gone, 0.0, zeta)
-        tick = own.tick[rows]
+        tick = own.tick[at].copy()
         report = np.empty((1, layout.FIELDS, m))
         self._run(rows, fed[None], zeta[None], report)
         if units.size:
@@ -378,18 +387,19 @@ class Fleet(StreamSet):
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
-        own.tick[rows] = tick + 1
-        self._pay(rows, cost)
+        own.tick[at] = tick + 1
+        self._pay(selected, cost)
         reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self._means(rows)
         names = tuple(self._index)
         return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
 
-    def _pay(self, rows: Choices, cost: Array) -> None:
+    def _pay(self, selected: Selected, cost: Array) -> None:
         """Count what readings cost, and let the policy learn from it."""
+        rows, at = selected
         with np.errstate(over="ignore"):  # a sum that is infinite cannot be saved: that is soon enough
-            self._rows.spent[rows] += cost
+            self._rows.spent[at] += cost
             if self._shared is not None:
                 self._shared.record(float(cost.sum()), len(rows))
         if self._own is not None:

@@ -126,9 +126,9 @@ class Names:
             raise TypeError(f"streams must be a list of names or indices, not {streams!r}")
         if isinstance(streams, np.ndarray) and streams.ndim == 1 and streams.dtype.kind in "iu":
             found = streams.astype(np.int64)
-            if found.size and not (found.min() >= 0 and found.max() < self.n):
-                bad = found[(found < 0) | (found >= self.n)][0]
-                raise IndexError(f"stream must lie in [0, {self.n}), not {bad}")
+            outside = found.view(np.uint64) >= self.n  # one comparison: a negative number is a large one there
+            if outside.any():
+                raise IndexError(f"stream must lie in [0, {self.n}), not {found[outside][0]}")
         else:
             found = np.array([self.row(stream) for stream in streams], dtype=np.int64)
         if len(set(found.tolist())) < len(found):

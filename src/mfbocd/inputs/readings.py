@@ -206,8 +206,10 @@ def numbers(given: NDArray[Any], where: Callable[[int], str] | None = None) -> A
     """
     gone = np.ma.getmaskarray(given) if isinstance(given, np.ma.MaskedArray) else None
     if given.dtype.kind in "biuf":
-        with np.errstate(over="ignore"):  # a long double may be too large: then it is infinite, and refused as such
-            out = np.array(np.asarray(given), dtype=np.float64, order="C")
+        if given.dtype.itemsize > 8:  # a long double may be too large: then it is infinite, and refused as such
+            with np.errstate(over="ignore"):
+                given = given.astype(np.float64)
+        out = np.array(np.asarray(given), dtype=np.float64, order="C")
         if gone is not None:
             out[gone] = math.nan
         return out

@@ -291,13 +291,15 @@ class Budget(Policy):
             The new numbers, shape (m, 3).
         """
         log_price, debt, ticks = numbers.T
+        new = np.empty_like(numbers)
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
-            debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
+            new[:, 1] = debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
             rate = np.maximum(self._rate, 1.0 / (self._settle + ticks))
             moved = log_price + rate * excess + self._rate * self._rate / 8.0 * debt
-        log_price = np.minimum(np.maximum(moved, self._began - REACH), self._began + REACH)
-        return np.stack([log_price, debt, ticks + 1.0], axis=1)
+        new[:, 0] = np.minimum(np.maximum(moved, self._began - REACH), self._began + REACH)
+        new[:, 2] = ticks + 1.0
+        return new
 
     def prices(self, numbers: Array) -> Array:
         """Compute `price` of many budgets like this one.

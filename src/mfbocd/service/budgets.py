@@ -32,10 +32,9 @@ def group_budget(config: Config, streams: int, state: str = "") -> SharedBudget:
     ValueError
         If the policy is no budget, has a cap, or cannot pay for the cheapest fidelity of every stream.
     """
-    detector = config.detector(missing="skip", shared=True)
-    if not isinstance(detector.policy, Budget):
+    budget = config.shared_budget(max(streams, 1), shared=True)
+    if budget is None:
         raise ValueError(f"the policy of a group must be a budget, not {config.policy!r}")
-    budget = SharedBudget(detector.policy, detector.fidelities, detector._filter, max(streams, 1))
     if state:
         budget.restore(json.loads(state))
     return budget

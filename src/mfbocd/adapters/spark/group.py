@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...inputs.arguments import whole
 from ...io.config import Config
-from ...policy import Budget, SharedBudget
+from ...policy import SharedBudget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -172,11 +172,12 @@ class GroupBudget:
         """The budget before the first micro-batch."""
         if len(self.config.fidelities) < 2:
             raise ValueError("a group needs a config with several fidelities")
-        detector = self.config.detector(shared=True)
-        if not isinstance(detector.policy, Budget):
-            raise ValueError(f"a group needs a config with a budget, not {detector.policy!r}")
-        budget = type(detector.policy)(**detector.policy.spec())
-        return SharedBudget(budget, detector.fidelities, detector._filter, self.streams)
+        budget = self.config.shared_budget(self.streams)
+        if budget is None:
+            raise ValueError(
+                f"a group needs a config with a budget, not {self.config.detector(shared=True).policy!r}"
+            )
+        return budget
 
 
 def _resize(budget: SharedBudget, streams: int) -> None:

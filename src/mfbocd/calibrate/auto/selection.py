@@ -83,7 +83,7 @@ class _Search:
     """A greedy search that remembers the evidence of every structure it tried."""
 
     def __init__(self, history: History, make: MakeDetector, start: Structure) -> None:
-        self.history, self.make = history, make
+        self.history, self.make, self.start = history, make, start
         self.x = history.x[history.used]
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
@@ -96,9 +96,7 @@ class _Search:
         self._transforms()
         self._climb("ar", AUTOCORRELATIONS)
         if self.x.size >= _ENOUGH:
-            for _ in range(_SEASONS):
-                if not self._season():
-                    break
+            self._seasons()
             self._long_autoregression()
         self._climb("outliers", OUTLIERS)
         self._climb("forget", FORGET)
@@ -153,14 +151,23 @@ class _Search:
             while 0 <= at < len(values) and self._consider(**{field: values[at]}):
                 at += direction
 
-    def _season(self) -> bool:
+    def _seasons(self) -> None:
+        """Add seasons that raise the evidence: those found in the readings, and those of the structure before."""
+        for _ in range(_SEASONS):
+            found = estimate_period(self.history.filled(self.best))
+            if not (found.significant and self._add_season(found.period, found.harmonics)):
+                break
+        for season in self.start.seasons:  # a change of level may hide them from the estimate
+            near = any(abs(season.period - other.period) < 0.05 * season.period for other in self.best.seasons)
+            if not near and len(self.best.seasons) < _SEASONS:
+                self._add_season(season.period, len(season.cosine))
+
+    def _add_season(self, period: float, harmonics: int) -> bool:
         """Add a season if it raises the evidence."""
-        y = self.history.filled(self.best)
-        found = estimate_period(y)
-        if not found.significant or self.x.size < _CYCLES * found.period:
+        if self.x.size < _CYCLES * period:
             return False
-        harmonics = max(min(found.harmonics, int((found.period - 1e-9) / 2.0)), 1)
-        season = fit_season(y, self.history.tick, found.period, harmonics)
+        harmonics = max(min(harmonics, int((period - 1e-9) / 2.0)), 1)
+        season = fit_season(self.history.filled(self.best), self.history.tick, period, harmonics)
         if season is None:
             return False
         with_season = self._scaled(replace(self.best, seasons=(*self.best.seasons, season)))

@@ -15,7 +15,7 @@ from ...detector.detector import Detector
 from ...detector.step import Alarm, Missing, seed_of
 from ...fleet.fleet import Fleet
 from ...models import Model
-from ...policy import Policy, policy_of
+from ...policy import Budget, Policy, SharedBudget, policy_of
 from ...policy.fidelity import Fidelity, checked
 from . import toml
 from .kinds import (
@@ -271,6 +271,32 @@ class Config:
         arguments = self._arguments({})
         arguments["policy"].shared = shared
         return Fleet(n, **(arguments | overrides))
+
+    def shared_budget(self, streams: int, *, shared: bool = False) -> SharedBudget | None:
+        """Return the budget of streams that share it but are not in one fleet, as in `Fleet`.
+
+        Parameters
+        ----------
+        streams : int
+            Number of streams, at least 1.
+        shared : bool, default False
+            Whether the budget may exceed what these streams can spend, because others will share it.
+
+        Returns
+        -------
+        SharedBudget or None
+            The budget before the first tick; None if the policy is not a budget.
+
+        Raises
+        ------
+        ValueError
+            If the budget has a cap, or is too small or too large for these streams.
+        """
+        like = self.detector(shared=True)
+        if not isinstance(like.policy, Budget):
+            return None
+        like.policy.shared = shared
+        return SharedBudget(like.policy, like.fidelities, like._filter, streams)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the configuration as plain JSON values; `parse` restores it.
