@@ -28,6 +28,7 @@ _LATER = 2.0  # the same, once the history is full
 _VOTE = 0.5  # share of the posterior probability of the structures that must report a change
 _LIVE = 200  # ticks that a structure's report of a change counts
 _REPEATS = 50  # equal readings in a row that are taken for one reading that is repeated
+_EARLIEST = 10  # an earlier change leaves too few readings before it
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
 
@@ -432,6 +433,7 @@ class AutoDetector:
             for member in self._members
             if member.report is not None
             and min(member.report.tick, member.report.changed_at) > self._last_alarm
+            and member.report.changed_at >= _EARLIEST
             and member.report.tick >= tick - _LIVE
         ]
         if not voters or sum(weight for weight, _ in voters) < _VOTE:
@@ -452,7 +454,9 @@ class AutoDetector:
             return
         self._once = np.unique(present).size > 0.5 * present.size
         history = self._past()
-        self._candidates = candidates(history, self._make, self.structure)
+        self._candidates = candidates(
+            history, self._make, self.structure, [changed_at for _, changed_at in self.changes]
+        )
         weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
         self._members = []
         for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):
