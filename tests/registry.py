@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special, stats
@@ -268,6 +268,10 @@ def _some(rng: np.random.Generator) -> float:
     return float(rng.binomial(TRIALS, rng.choice([0.2, 0.7])))
 
 
+def _many(rng: np.random.Generator) -> float:
+    return float(rng.poisson(rng.choice([3.0, 8.0])))
+
+
 def trend(noise_var: float | None) -> Case:
     return Case(
         "trend" if noise_var is None else "trend-known",
@@ -328,6 +332,39 @@ def regression(noise_var: float | None) -> Case:
         remembers=True,
         given=2,
     )
+
+
+# --- mixtures of families ------------------------------------------------------------------------------------------
+ODDS = (1.0, 3.0)
+
+
+class Both(NamedTuple):
+    """Two rows of this table with prior odds 1 to 3: P(family) times its marginal likelihood of the segment."""
+
+    one: Case
+    two: Case
+
+    def logs(self, readings: Readings) -> Any:
+        known = [case.log_marginal(readings) for case in self]
+        return np.array(known) + np.log(ODDS) - math.log(sum(ODDS))
+
+    def marginal(self, readings: Readings) -> float:
+        return float(special.logsumexp(self.logs(readings)))
+
+    def mean(self, readings: Readings) -> Any:
+        return special.softmax(self.logs(readings)) @ np.array([case.mean(readings) for case in self])
+
+    def case(self, name: str, draw: Callable[[np.random.Generator], Any]) -> Case:
+        def model() -> Any:
+            return mf.Mixture(self.one.model(), self.two.model(), weights=ODDS)
+
+        return Case(name, model, draw, self.marginal, self.mean, additive=False)
+
+
+def binomial_if_possible(readings: Readings) -> float:
+    """The family is excluded by a count above its number of trials."""
+    able = all(x <= TRIALS for x, zeta in readings if zeta > 0)
+    return sequential(readings, binomial_predictive) if able else -math.inf
 
 
 CASES = [
@@ -463,6 +500,12 @@ CASES = [
         r.sensor_mean,
         additive=False,
     ),
+]
+_ROW = {case.name: case for case in CASES}
+CASES += [
+    Both(_ROW["gaussian"], _ROW["unknown-variance"]).case("mixture-gaussian", _normal),
+    Both(_ROW["trend"], _ROW["unknown-variance"]).case("mixture-trend", _normal),
+    Both(_ROW["poisson"], replace(_ROW["binomial"], log_marginal=binomial_if_possible)).case("mixture-counts", _many),
 ]
 COMPILED = [case for case in CASES if case.model().observe is not None]
 ZETAS = (0.0, 0.1, 0.5, 0.93, 1.0)

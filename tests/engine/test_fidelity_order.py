@@ -26,7 +26,10 @@ from ..registry import ALL, Case
 Array = np.ndarray
 ZETAS = np.array([0.0, 0.1, 0.5, 1.0])
 STATES = 200
-SLOW = {"family-gaussian", "family-gaussian-paper", "product", "process", "student"}
+SLOW = {
+    *("family-gaussian", "family-gaussian-paper", "product", "process", "student"),
+    *("mixture-gaussian", "mixture-trend", "mixture-counts"),
+}
 """Families whose gains are integrals in numpy: tested with fewer hypotheses."""
 COHERENT = {
     "gaussian",

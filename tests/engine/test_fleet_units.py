@@ -16,6 +16,7 @@ SCALABLE = [
     *("gaussian", "unknown-variance", "student", "trend", "trend-known"),
     *("season", "season-known"),
     *("autoregressive", "autoregressive-known", "process", "process-known"),
+    *("mixture-gaussian", "mixture-trend"),
 ]
 
 

@@ -79,7 +79,10 @@ def test_bad_hazards_are_named(make, message: str) -> None:  # type: ignore[no-u
 # --- a learned hazard ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [CASES[0], CASES[2], CASES[-1]], ids=lambda c: c.name)
+THREE = [case for case in CASES if case.name in ("gaussian", "bernoulli", "grid-sensor")]
+
+
+@pytest.mark.parametrize("case", THREE, ids=lambda c: c.name)
 def test_a_learned_hazard_is_a_mixture_of_one_filter_per_candidate(case: Case) -> None:
     learned = Learned(low=0.01, high=0.4, points=5)
     fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1.0) for z in (0.0, 0.3, 1.0)]

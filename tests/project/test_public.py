@@ -19,6 +19,9 @@ NAMES = [
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
+
+    *("Categorical", "Mixture", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
+    *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "StudentT", "Trend"),
     "VectorAutoregressive",
     *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
@@ -35,6 +38,7 @@ SIGNATURES = {
     "Categorical": "alpha predictive",
     "MultivariateGaussian": "mean var noise_var",
     "MultivariateGaussianUnknown": "mean count degrees scale predictive",
+    "Mixture": "models weights parts",
     "Product": "models parts",
     "LinearRegression": "covariates mean count shape scale noise_var intercept",
     "Trend": "level slope count shape scale noise_var",
@@ -65,7 +69,7 @@ SIGNATURES = {
 
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
-    "log_evidence interval parameter map_run_length ticks hazard_posterior wait reset with_fidelities "
+    "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
     "model fidelities hazard policy pruning alarm seed missing on_error shadow",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
@@ -106,9 +110,9 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance check check_zetas columns cost_bound dimension gains log_predictive nearest new_regime observe "
-    "operations ordered outside parameter parameter_gain params partial possible predictive predictive_cdf prior "
-    "rescaled run_length_gain sample skip sound spec update variance_gain"
+    "advance assimilate check check_zetas columns cost_bound dimension gains log_predictive log_predictives nearest "
+    "new_regime observe operations ordered outside parameter parameter_gain params partial possible predictive "
+    "predictive_cdf prior rescaled run_length_gain sample skip sound spec update variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -124,6 +128,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
         lambda: mf.MultivariateGaussianUnknown([0, 0]),
         "mean count degrees scale kind components covariance",
     ),
+    "Mixture": (lambda: mf.Mixture(mf.Gaussian(), mf.Trend()), "families names parts weights"),
     "Product": (lambda: mf.Product(mf.Gaussian(), mf.Poisson()), "parts"),
     "LinearRegression": (lambda: mf.LinearRegression(1), "covariates shape scale noise_var intercept"),
     "Trend": (mf.Trend, "level slope shape scale noise_var"),

@@ -41,6 +41,10 @@ EXAMPLES: dict[str, list[Table]] = {
     "gaussian_process": [{}, {"reach": 20.0}, {"length": 2.0, "reach": 11.0}, {"order": 2}],
     "gaussian_unknown": [{}],
     "linear_regression": [{"covariates": 1}, {"covariates": 6}, {"covariates": 6, "intercept": False}],
+    "mixture": [
+        {"parts": [{"kind": "gaussian"}, {"kind": "trend"}]},
+        {"parts": [{"kind": "poisson"}, {"kind": "Binomial", "trials": 9}], "weights": [1.0, 3.0]},
+    ],
     "multivariate_gaussian": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
     "multivariate_gaussian_unknown": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
     "poisson": [{}],
@@ -60,6 +64,7 @@ SIZES = {
     "confusion": ["points"],
     "gaussian_process": ["order", "reach"],
     "linear_regression": ["covariates"],
+    "mixture": ["parts"],
     "multivariate_gaussian": ["mean"],
     "multivariate_gaussian_unknown": ["mean"],
     "product": ["parts"],

@@ -63,10 +63,10 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         scale = begin_tick(state, setup)
         stats = stats_of(model, state)
         stats[:, -1] = model.new_regime(stats[:, :-1])
-        logs = model.log_predictive(stats, x, zeta)
+        logs, after = model.assimilate(stats, x, zeta)
         if np.isnan(logs).any() or not (logs < np.inf).all() or not (logs > -np.inf).any():
             raise ValueError(f"{model!r} gave a log predictive of {logs!r} at x = {x!r}, zeta = {zeta!r}")
-        stats[:] = model.update(stats, x, zeta) if zeta > 0.0 else model.skip(stats)
+        stats[:] = after
         gained = end_tick(state, setup, scale, np.array(logs))
         if zeta > 0.0:
             state[layout.EVIDENCE] += gained

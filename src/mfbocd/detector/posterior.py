@@ -11,7 +11,7 @@ from ..belief.filter import Array, Filter, RunLength, Start
 from ..belief.gains import GAINS, FidelityGain, Gains, expected_gains
 from ..belief.hazard import Hazard
 from ..inputs.arguments import probability
-from ..models import Model
+from ..models import Mixture, Model
 from ..policy import Policy
 from ..policy.fidelity import Fidelity
 from .lock import OneThread, alone
@@ -124,6 +124,36 @@ class Posterior(OneThread):
         if self._tick < 0:
             raise ValueError("no regime has begun: there was no tick yet")
         return self._filter.start(probability("", "level", level))
+
+    @alone
+    def families(self) -> dict[str, float]:
+        """Return the probability of each family of a `Mixture` in the current regime, averaged over run lengths.
+
+        Returns
+        -------
+        dict of str to float
+            P(family | x_1..x_t) by name (`Mixture.names`); the prior probabilities before the first tick.
+
+        Raises
+        ------
+        TypeError
+            If the model is not a `Mixture`.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, GaussianUnknown, Mixture, Trend
+        >>> detector = Detector(Mixture(GaussianUnknown(), Trend()), hazard=0.01)
+        >>> for t in range(20):
+        ...     step = detector.update(0.5 * t + 0.3 * (-1) ** t)
+        >>> {name: round(p, 3) for name, p in detector.families().items()}
+        {'GaussianUnknown': 0.0, 'Trend': 1.0}
+        """
+        if not isinstance(self.model, Mixture):
+            raise TypeError(f"{type(self.model).__name__} is one family: only a Mixture has several")
+        shares = self.model.families(self.model.prior())
+        if self._tick >= 0:
+            shares = self._filter.run_length.weight[::-1] @ self.model.families(self._filter.stats)
+        return dict(zip(self.model.names, shares.tolist(), strict=True))
 
     @property
     @alone

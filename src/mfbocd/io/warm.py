@@ -24,6 +24,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "confusion": {"matrices": [[0.5, [[0.9, 0.1], [0.1, 0.9]]]]},
     "gamma": {"known": 2.0},
     "linear_regression": {"covariates": 1},
+    "mixture": {"parts": [{"kind": "gaussian"}, {"kind": "gaussian_unknown"}]},
     "multivariate_gaussian": {"mean": [0.0, 0.0]},
     "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
     "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},

@@ -13,6 +13,7 @@ from .gaussian_process import GaussianProcess
 from .gaussian_unknown import GaussianUnknown
 from .grid import Confusion, Grid
 from .linear_regression import LinearRegression
+from .mixture import Mixture
 from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
 from .poisson import Poisson
@@ -37,6 +38,7 @@ __all__ = [
     "GaussianUnknown",
     "Grid",
     "LinearRegression",
+    "Mixture",
     "Model",
     "MultivariateGaussian",
     "MultivariateGaussianUnknown",

@@ -207,6 +207,50 @@ class Model(ABC):
             Log density or log probability, shape () or (K,).
         """
 
+    def assimilate(self, stats: Array, x: Any, zeta: float) -> tuple[Array, Array]:
+        """Return `log_predictive` and `update` of the same reading; `skip` at zeta = 0.
+
+        The filter calls this method, so that a model whose two methods share work can do that work once.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            The reading.
+        zeta : float
+            Fidelity of the reading, in [0, 1].
+
+        Returns
+        -------
+        log_predictive : ndarray
+            Shape () or (K,).
+        stats : ndarray
+            The statistics after the tick, same shape as `stats`.
+        """
+        logs = self.log_predictive(stats, x, zeta)
+        return logs, self.update(stats, x, zeta) if zeta > 0.0 else self.skip(stats)
+
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """Return `log_predictive` of many readings.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        x : ndarray
+            N readings that the family can produce, shape (N,) or (N, dimension).
+        zeta : float
+            Fidelity of the readings, above 0.
+
+        Returns
+        -------
+        ndarray
+            Shape (N, K).
+        """
+        each = x.tolist() if self.dimension == 1 else x
+        return np.array([self.log_predictive(stats, v, zeta) for v in each]).reshape(len(x), -1)
+
     @abstractmethod
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return the posterior mean and variance of the parameter theta.

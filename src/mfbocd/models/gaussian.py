@@ -273,10 +273,18 @@ class Gaussian(Model):
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return log N(x | mu, noise_var / zeta + var_theta)."""
-        count, mean = stats
         if zeta == 0.0:
-            return np.zeros_like(count)
-        y = min(max((x - self.mean) / math.sqrt(self.noise_var), -_FAR), _FAR)
+            return np.zeros_like(stats[0])
+        return self._log_density(stats, min(max((x - self.mean) / math.sqrt(self.noise_var), -_FAR), _FAR), zeta)
+
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """As for any model, in one pass."""
+        return self._log_density(
+            stats, np.clip((x[:, None] - self.mean) / math.sqrt(self.noise_var), -_FAR, _FAR), zeta
+        )
+
+    def _log_density(self, stats: Array, y: Any, zeta: float) -> Array:
+        count, mean = stats
         k = zeta * count / (count + zeta)
         return np.asarray(0.5 * (np.log(k / self.noise_var) - _LOG_2PI - k * (y - mean) ** 2))
 

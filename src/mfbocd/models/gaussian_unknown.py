@@ -340,10 +340,10 @@ class GaussianUnknown(Model):
         """Accept every finite number."""
         return x
 
-    def _lift(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array]:
-        """How far x is from the mean, and what it adds to the scale."""
-        y = min(max((x - self.mean) / self._unit, -_FAR), _FAR)
-        d = y - stats[1]
+    def _lift(self, stats: Array, x: Any, zeta: float) -> tuple[Array, Array]:
+        """How far x is from the mean, and what it adds to the scale; x is a number or a column of them."""
+        y = (x - self.mean) / self._unit
+        d = (np.clip(y, -_FAR, _FAR) if np.ndim(y) else min(max(y, -_FAR), _FAR)) - stats[1]
         return d, 0.5 * zeta * stats[0] / (stats[0] + zeta) * d * d
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
@@ -354,9 +354,14 @@ class GaussianUnknown(Model):
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log of Student's t, or of the paper's tempered integral."""
+        return np.zeros_like(stats[0]) if zeta == 0.0 else self._log_density(stats, x, zeta)
+
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """As for any model, in one pass."""
+        return self._log_density(stats, x[:, None], zeta)
+
+    def _log_density(self, stats: Array, x: Any, zeta: float) -> Array:
         count, _, shape, scale = stats
-        if zeta == 0.0:
-            return np.zeros_like(count)
         _, lift = self._lift(stats, x, zeta)
         fall = (shape + 0.5 * zeta) * np.log1p(lift / scale)
         if self.kind == "paper":

@@ -263,13 +263,19 @@ class Poisson(Model):
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log of the tempered predictive, divided by its sum over x if normalized."""
-        a, b = np.ravel(stats[0]), np.ravel(stats[1])
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        value = _COUNTS.all_values(a, b, x, _END, zeta)
-        if self.kind == "normalized" and zeta < 1.0:
-            value = value - self._sums(stats, zeta)[0]
-        return value.reshape(np.shape(stats[0]))
+        value = _COUNTS.all_values(np.ravel(stats[0]), np.ravel(stats[1]), x, _END, zeta)
+        return (value - self._log_norm(stats, zeta)).reshape(np.shape(stats[0]))
+
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """As for any model; the sums over all counts are computed once."""
+        a, b = np.array(stats)
+        value = np.array([_COUNTS.all_values(a, b, v, _END, zeta) for v in x.tolist()])
+        return value.reshape(x.size, -1) - self._log_norm(stats, zeta)
+
+    def _log_norm(self, stats: Array, zeta: float) -> Array | float:
+        return self._sums(stats, zeta)[0] if self.kind == "normalized" and zeta < 1.0 else 0.0
 
     def _sums(self, stats: Array, zeta: float, stop: float = _END, deep: bool = False) -> Array:
         return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), _END, zeta, stop, deep)

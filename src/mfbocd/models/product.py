@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array, Model
-from .cost import CostBound, cost_bound_of, families, family
+from .composed import Composed, parts_of, stacked
+from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
 from .sampling import POINTS, heavy, owners, sampled_information, summed_information, uniform
 from .table import Table, table_of
@@ -19,7 +20,7 @@ from .table import Table, table_of
 _CELLS = 8192  # readings summed one by one; more are sampled
 
 
-class Product(Model):
+class Product(Composed):
     """Readings made of columns of different families that change together.
 
         log p(x) = sum over the families of log p(their columns)
@@ -58,46 +59,18 @@ class Product(Model):
     partial = True
 
     def __init__(self, *models: Model, parts: Sequence[Model | Mapping[str, Any]] | None = None) -> None:
-        if models and parts is not None:
-            raise TypeError("Product takes its families as arguments or as parts, not both")
-        given = [_model_of(i, part) for i, part in enumerate(models if parts is None else parts)]
+        given = parts_of("Product", models, parts)
+        for i, part in enumerate(given):
+            if part.dimension > 1 and not isinstance(part, (Elliptical, Product)):
+                raise ValueError(
+                    f"Product.parts[{i}] must be of one number, a multivariate Gaussian or a Product, not {part!r}"
+                )
         flat = [one for part in given for one in (part.parts if isinstance(part, Product) else [part])]
         if len(flat) < 2:
             raise ValueError(f"Product.parts must be two families or more, not {flat!r}")
-        self.parts: list[Model] = flat
-        self.dimension = sum(part.dimension for part in flat)
-        self.ordered = all(part.ordered for part in flat)
-        self.columns = sum(part.columns for part in flat)
-        ends = np.cumsum([0, *(part.columns for part in flat)]).tolist()
-        self._rows = [slice(a, b) for a, b in pairwise(ends)]
         ends = np.cumsum([0, *(part.dimension for part in flat)]).tolist()
         self._cells = [slice(a, b) for a, b in pairwise(ends)]
-
-    def __repr__(self) -> str:
-        return f"Product({', '.join(repr(part) for part in self.parts)})"
-
-    def prior(self) -> Array:
-        """Return the priors of the families, concatenated."""
-        return np.concatenate([part.prior() for part in self.parts])
-
-    def sound(self, stats: Array) -> bool:
-        """Check the statistics of every family."""
-        return all(part.sound(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True))
-
-    def new_regime(self, live: Array) -> Array:
-        """Return the new regime of every family, concatenated."""
-        return np.concatenate(
-            [part.new_regime(live[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
-        )
-
-    def skip(self, stats: Array) -> Array:
-        """Skip the tick in every family."""
-        return np.concatenate([part.skip(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)])
-
-    def check_zetas(self, zetas: Sequence[float]) -> None:
-        """Check the fidelities for every family."""
-        for part in self.parts:
-            part.check_zetas(zetas)
+        self._compose(flat, ends[-1])
 
     def check(self, x: Array) -> Array:
         """Check the numbers of every family; an error names the position of the first bad one."""
@@ -138,15 +111,10 @@ class Product(Model):
                 total = total + part.log_predictive(stats[rows], _own(part, own), zeta)
         return total
 
-    def parameter(self, stats: Array) -> tuple[Array, Array]:
-        """Return the parameters of the families, concatenated."""
-        pairs = [part.parameter(stats[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
-        return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
-
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the moments of the families, concatenated."""
-        pairs = [part.predictive(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)]
-        return _stacked([mean for mean, _ in pairs], stats), _stacked([var for _, var in pairs], stats)
+        pairs = [part.predictive(own, zeta) for part, own in self._each(stats)]
+        return stacked([mean for mean, _ in pairs], stats), stacked([var for _, var in pairs], stats)
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
         """Return the distribution function of each number on its own."""
@@ -154,7 +122,7 @@ class Product(Model):
             part.predictive_cdf(stats[rows], _own(part, x[cells]), zeta)
             for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
         ]
-        return _stacked(found, stats)
+        return stacked(found, stats)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of all columns together: a sum over their combined values, or over fixed points."""
@@ -163,7 +131,7 @@ class Product(Model):
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
-        own = [(part, kept[rows]) for part, rows in zip(self.parts, self._rows, strict=True)]
+        own = list(self._each(kept))
         tables = [table_of(part, rows, zeta) for part, rows in own if not isinstance(part, Elliptical)]
         if len(tables) == len(own) and math.prod(len(table) for table in tables) <= _CELLS:
             logs = tables[0]
@@ -185,15 +153,13 @@ class Product(Model):
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return the sum over the families, which are independent given the regime."""
         return np.sum(
-            [part.parameter_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)],
+            [part.parameter_gain(own, zeta) for part, own in self._each(stats)],
             axis=0,
         )
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return the sum over the families, each in its own unit."""
-        return np.sum(
-            [part.variance_gain(stats[rows], zeta) for part, rows in zip(self.parts, self._rows, strict=True)], axis=0
-        )
+        return np.sum([part.variance_gain(own, zeta) for part, own in self._each(stats)], axis=0)
 
     def nearest(self, x: Array) -> Array:
         """Return the nearest value of each family."""
@@ -211,36 +177,9 @@ class Product(Model):
         gain = sum(part.gain for part in parts) + 150_000 + 50 * POINTS * len(parts)
         return CostBound(sum(part.columns for part in parts), sum(part.tick for part in parts) + 5000, gain, "parts")
 
-    def spec(self) -> dict[str, Any]:
-        """Return `parts`: each family as its kind and its arguments."""
-        return {"parts": [{"kind": type(part).__name__, **part.spec()} for part in self.parts]}
-
-
-def _model_of(i: int, part: object) -> Model:
-    """Return a family, given as a model or as a table that names it."""
-    if isinstance(part, Mapping):
-        arguments = dict(part)
-        kind = arguments.pop("kind", None)
-        made = family(kind)
-        if made is None:
-            raise ValueError(f"Product.parts[{i}].kind must be one of {', '.join(families())}, not {kind!r}")
-        part = made(**arguments)
-    if not isinstance(part, Model):
-        raise TypeError(f"Product.parts[{i}] must be a model or a table that names one, not {part!r}")
-    if part.dimension > 1 and not isinstance(part, (Elliptical, Product)):
-        raise ValueError(
-            f"Product.parts[{i}] must be of one number, a multivariate Gaussian or a Product, not {part!r}"
-        )
-    return part
-
 
 def _own(part: Model, x: Array) -> Any:
     return float(x[0]) if part.dimension == 1 else x
-
-
-def _stacked(found: list[Array], stats: Array) -> Array:
-    """Concatenate values, with one row per number in front of the hypotheses."""
-    return np.concatenate([np.asarray(values).reshape(-1, *stats.shape[1:]) for values in found])
 
 
 def _drawn(table: Table, u: Array, owner: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -194,7 +194,13 @@ class Regression(Model):
         """Return the log of the normal density, or of Student's t."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        rows = stats.reshape(self.columns, -1)
+        return self._log_density(stats.reshape(self.columns, -1), x, zeta).reshape(stats.shape[1:])
+
+    def log_predictives(self, stats: Array, x: Array, zeta: float) -> Array:
+        """As for any model, in one pass where a reading is one number."""
+        return super().log_predictives(stats, x, zeta) if x.ndim > 1 else self._log_density(stats, x[:, None], zeta)
+
+    def _log_density(self, rows: Array, x: Any, zeta: float) -> Array:
         u, y = self._at(rows, x)
         centre, spread, shape, scale = self._forecast(rows, u)
         q = 1.0 / self._worth(rows, zeta) + spread
@@ -204,7 +210,7 @@ class Regression(Model):
             value = rise - (shape + 0.5 * zeta) * np.log1p(lift / scale)
         else:
             value = -lift
-        return np.asarray(value - 0.5 * (_LOG_2PI + np.log(q)) - math.log(self._unit)).reshape(stats.shape[1:])
+        return np.asarray(value - 0.5 * (_LOG_2PI + np.log(q)) - math.log(self._unit))
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return the mean and variance of each coefficient, shape (p, K).

@@ -131,6 +131,11 @@ def _shares(weight: Array, logs: Array) -> tuple[Array, Array, Array]:
     return np.einsum("nk,nk,k->n", density, logs, weight) / mixed - np.log(mixed), mixed, density
 
 
+def posterior_divergence(weight: Array, logs: Array) -> Array:
+    """Return KL(P(r | x) || P(r)) of each x from the log density of x under each hypothesis, shape (points, K)."""
+    return _shares(weight, logs)[0]
+
+
 def chi_square(u: Array, degrees: Array) -> Array:
     """Return quantiles of chi-square with one number of degrees per point, from sums over 512 steps of log x.
 

@@ -30,20 +30,31 @@ def table_of(model: Model, stats: Array, zeta: float) -> Table:
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
     """
-    mean, sd = _moments(model, stats, zeta)
-    if model.nearest(_ODD) == _ODD:
-        x = _bounded(model, _grid(mean, sd))
-        width = _widths(x)
+    mean, sd = moments(model, stats, zeta)
+    if continuous(model):
+        x = bounded(model, _grid(mean, sd))
+        width = widths(x)
     else:
-        few, points = _reached(mean, sd)
-        near = np.unique([model.nearest(v) for v in points.tolist()])
-        x = near[model.possible(near)]
-        width = np.ones_like(x) if few else _widths(x)
+        x, few = values(model, mean, sd)
+        width = np.ones_like(x) if few else widths(x)
     logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()]) + np.log(width)[:, None]
     return logs - np.logaddexp.reduce(logs, axis=0)
 
 
-def _moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
+def continuous(model: Model) -> bool:
+    """Tell whether the readings of a family of one number are continuous."""
+    return bool(model.nearest(_ODD) == _ODD)
+
+
+def values(model: Model, mean: Array, sd: Array) -> tuple[Array, bool]:
+    """Return the relevant values of a discrete family, and whether these are all or only some of many."""
+    few, points = _reached(mean, sd)
+    near = np.unique([model.nearest(v) for v in points.tolist()])
+    return near[model.possible(near)], few
+
+
+def moments(model: Model, stats: Array, zeta: float) -> tuple[Array, Array]:
+    """Return the mean and a scale of the next reading: its standard deviation, if that is finite."""
     mean, var = (np.asarray(v) for v in model.predictive(stats, zeta))
     known = np.isfinite(var)
     # where there is no variance, use the distance that contains half of the readings
@@ -64,7 +75,7 @@ def _half(model: Model, stats: Array, mean: float, zeta: float) -> float:
     return math.ldexp(1.0, high)
 
 
-def _widths(x: Array) -> Array:
+def widths(x: Array) -> Array:
     """Return the weight of each point in the trapezoid rule."""
     return 0.5 * (np.append(np.diff(x), 0.0) + np.insert(np.diff(x), 0, 0.0))
 
@@ -83,7 +94,7 @@ def _grid(mean: Array, sd: Array) -> Array:
     return np.unique(np.concatenate([m + s * nodes for m, s in _scales(mean, sd)]))
 
 
-def _bounded(model: Model, x: Array) -> Array:
+def bounded(model: Model, x: Array) -> Array:
     """Return the points in the support, with finer ones towards its ends."""
     inside = model.possible(x)
     kept = x[inside]

@@ -157,8 +157,7 @@ class Hindsight:
             where = paths.argmax(axis=1)
             previous, best = self._birth[where], paths[np.arange(len(paths)), where]
         stats = np.concatenate([self._stats, new], axis=1)
-        logs = self._model.log_predictive(stats, x, zeta)
-        self._stats = self._model.update(stats, x, zeta) if zeta > 0.0 else self._model.skip(stats)
+        logs, self._stats = self._model.assimilate(stats, x, zeta)
         # the factor common to all histories is removed, so that the logarithms stay small
         self._like = np.append(self._like, 0.0) + (logs - logs.max())
         self._birth = np.append(self._birth, tick)

@@ -17,6 +17,7 @@ from ...inputs.arguments import probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
+from .explain import Account, cautions, explanation
 from .selection import Candidate, History, candidates, replay
 from .structure import Array, Flags, Structure, Ticks
 
@@ -27,6 +28,7 @@ _LATER = 2.0  # the same, once the history is full
 _VOTE = 0.5  # share of the posterior probability of the structures that must report a change
 _LIVE = 200  # ticks that a structure's report of a change counts
 _REPEATS = 50  # equal readings in a row that are taken for one reading that is repeated
+_EARLIEST = 10  # an earlier change leaves too few readings before it
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
 
@@ -230,6 +232,72 @@ class AutoDetector:
         """Return a value of the most probable structure for the coming tick, in units of the readings."""
         return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
 
+    def explain(self) -> str:
+        """Say in words what the series is taken to be, and why.
+
+        Returns
+        -------
+        str
+            A few lines. The reason for a feature is how much lower the evidence of the readings so far is without it:
+            a difference of n nats makes the simpler structure exp(n) times less probable.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> detector = AutoDetector()
+        >>> trace = detector.run(5 + 2 * np.sin(np.arange(300) / 3) + rng.normal(size=300))
+        >>> [line for line in detector.explain().splitlines() if "Season" in line]
+        ['Season of 18.85 ticks: without it the evidence is 107 nats lower.']
+        """
+        known = self._account()
+        if known is None:
+            return self._waiting()
+        lines = explanation(known)
+        if self.changes:
+            count = len(self.changes)
+            lines.append(
+                f"{count} change{'s' if count > 1 else ''} reported, the last at tick {self.changes[-1][1]}."
+            )
+        return "\n".join([*lines, f"No alarm fires before tick {FIRST - 1}, when the structure is chosen first."])
+
+    def warnings(self) -> list[str]:
+        """Say what may make the alarms unreliable.
+
+        Returns
+        -------
+        list of str
+            One entry for each of: few readings, many missing ones, a constant series, a series that moves like a
+            random walk, very frequent changes, and structure that none of the models describes. Empty if there is
+            nothing to say.
+
+        Examples
+        --------
+        >>> detector = AutoDetector()
+        >>> trace = detector.run([5.0] * 50)
+        >>> detector.warnings()
+        ['The series is constant: the size of its noise is unknown, so any other value is a change.']
+        """
+        known = self._account()
+        if known is None:
+            return [self._waiting()]
+        return cautions(known)
+
+    def _waiting(self) -> str:
+        """Say why there is no structure."""
+        if self.ticks < FIRST:
+            many = f"{self.ticks} reading{'' if self.ticks == 1 else 's'}"
+            return f"Only {many} so far: changes are looked for from reading {FIRST} on."
+        return f"All {self.ticks} readings so far are missing."
+
+    def _account(self) -> Account | None:
+        """Return what is known about the series; None before its structure is chosen."""
+        if not self._members:
+            return None
+        top = self._members[0]
+        return Account(
+            self.ticks, top.structure, top.detector, self._past(), self._make, self._once, list(self.changes)
+        )
+
     def update(self, x: Any) -> Step:
         """Take one reading.
 
@@ -365,6 +433,7 @@ class AutoDetector:
             for member in self._members
             if member.report is not None
             and min(member.report.tick, member.report.changed_at) > self._last_alarm
+            and member.report.changed_at >= _EARLIEST
             and member.report.tick >= tick - _LIVE
         ]
         if not voters or sum(weight for weight, _ in voters) < _VOTE:
@@ -378,17 +447,16 @@ class AutoDetector:
         """Choose the structures from the readings so far, and replay these in their detectors."""
         growth = _GROWTH if self.ticks < self.history else _LATER
         self._next = max(math.ceil(growth * self.ticks), FIRST)
-        x = self._x
-        self._origin = self.ticks - x.size
-        present = np.isfinite(x)
-        if not present.any():
+        self._origin = self.ticks - self._x.size
+        present = self._x[np.isfinite(self._x)]
+        if not present.size:
             self._members = []
             return
-        self._once = np.unique(x[present]).size > 0.5 * present.sum()
-        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
-        used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
-        history = History(x, np.arange(self._origin, self.ticks), used)
-        self._candidates = candidates(history, self._make, self.structure)
+        self._once = np.unique(present).size > 0.5 * present.size
+        history = self._past()
+        self._candidates = candidates(
+            history, self._make, self.structure, [changed_at for _, changed_at in self.changes]
+        )
         weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
         self._members = []
         for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):
@@ -398,6 +466,13 @@ class AutoDetector:
                 last = trace.changes[-1]
                 report = _Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
             self._members.append(_Member(candidate.structure, share, detector, report))
+
+    def _past(self) -> History:
+        """Return the readings that are kept."""
+        x = self._x
+        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
+        used = np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once))
+        return History(x, np.arange(self.ticks - x.size, self.ticks), used)
 
     def _make(self, structure: Structure) -> Detector:
         return Detector(

@@ -29,7 +29,7 @@ MEMBERS = 4
 _RANGE = 8.0  # nats below the best at which a structure is no longer followed
 _ORDER = 8  # longest autoregression that is fitted
 _SEASONS = 2
-_CYCLES = 3.0  # seasons that must have been seen
+_CYCLES = 2.0  # seasons that must have been seen
 _ENOUGH = 40  # readings for seasons and long autoregressions
 _TRANSFORM_COST = 2.0  # nats
 _FEW = 200  # readings up to which every value is tried
@@ -67,23 +67,26 @@ def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[
     return detector, run(detector, history.prepared(structure))
 
 
-def candidates(history: History, make: MakeDetector, start: Structure | None = None) -> list[Candidate]:
+def candidates(
+    history: History, make: MakeDetector, start: Structure | None = None, changes: Sequence[int] = ()
+) -> list[Candidate]:
     """Return the structures worth following, most probable first; at most `MEMBERS`.
 
     The search is greedy: transform, autocorrelation, seasons, outliers, drifting variance, and the autocorrelation
-    again. It begins with the autocorrelation, outliers and drift of `start`, the structure chosen before.
+    again. It begins with the autocorrelation, outliers and drift of `start`, the structure chosen before. `changes`
+    are the ticks of the changes reported so far: at equal distances, they may be a season that was not recognized.
     """
     x = history.x[history.used]
     if np.isin(x, (0.0, 1.0)).all():
         return [Candidate(0.0, Structure(kind="binary"))]
-    return _Search(history, make, start or Structure()).result()
+    return _Search(history, make, start or Structure(), _spacings(changes)).result()
 
 
 class _Search:
     """A greedy search that remembers the evidence of every structure it tried."""
 
-    def __init__(self, history: History, make: MakeDetector, start: Structure) -> None:
-        self.history, self.make = history, make
+    def __init__(self, history: History, make: MakeDetector, start: Structure, periods: Sequence[float]) -> None:
+        self.history, self.make, self.start, self.periods = history, make, start, periods
         self.x = history.x[history.used]
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
@@ -96,14 +99,17 @@ class _Search:
         self._transforms()
         self._climb("ar", AUTOCORRELATIONS)
         if self.x.size >= _ENOUGH:
-            for _ in range(_SEASONS):
-                if not self._season():
-                    break
+            self._seasons()
             self._long_autoregression()
         self._climb("outliers", OUTLIERS)
         self._climb("forget", FORGET)
         self._climb("ar", AUTOCORRELATIONS)
-        found = sorted((Candidate(e, s) for s, e in self.tried.items()), key=lambda c: -c.evidence)
+        # Of structures that differ only in outliers and drift the best one stands for all.
+        groups: dict[Any, Candidate] = {}
+        for structure, evidence in sorted(self.tried.items(), key=lambda item: -item[1]):
+            key = structure.transform, structure.seasons, structure.ar
+            groups.setdefault(key, Candidate(evidence, structure))
+        found = list(groups.values())
         return [one for one in found if one.evidence > found[0].evidence - _RANGE][:MEMBERS]
 
     def _scaled(self, structure: Structure) -> Structure:
@@ -153,23 +159,45 @@ class _Search:
             while 0 <= at < len(values) and self._consider(**{field: values[at]}):
                 at += direction
 
-    def _season(self) -> bool:
-        """Add a season if it raises the evidence."""
-        y = self.history.filled(self.best)
-        found = estimate_period(y)
-        if not found.significant or self.x.size < _CYCLES * found.period:
-            return False
-        harmonics = max(min(found.harmonics, int((found.period - 1e-9) / 2.0)), 1)
-        season = fit_season(y, self.history.tick, found.period, harmonics)
-        if season is None:
-            return False
-        with_season = self._scaled(replace(self.best, seasons=(*self.best.seasons, season)))
-        better = False
-        for ar in {(): None, self.best.ar: None}:
-            better |= self._try(replace(with_season, ar=ar))
-        if better:
+    def _seasons(self) -> None:
+        """Add seasons that raise the evidence: those of the structure before, then those found in the readings.
+
+        A change of level may hide known seasons from the estimate, and a false one may have been found before.
+        """
+        plain = base = self.best
+        for season in self.start.seasons:
+            base = self._with_season(base, season.period, len(season.cosine)) or base
+        self._find_seasons(base)
+        if base.seasons:
+            self._find_seasons(plain)
+        for period in self.periods:
+            for harmonics in (3, 8):
+                self._with_season(plain, period, harmonics)
+        if self.best.seasons:
             self._climb("ar", AUTOCORRELATIONS)
-        return better
+
+    def _find_seasons(self, base: Structure) -> None:
+        while len(base.seasons) < _SEASONS:
+            found = estimate_period(self.history.filled(base))
+            grown = self._with_season(base, found.period, found.harmonics) if found.significant else None
+            if grown is None:
+                return
+            base = grown
+
+    def _with_season(self, base: Structure, period: float, harmonics: int) -> Structure | None:
+        """Return the base with one more season, with or without its autocorrelation; None if it is not better."""
+        if self.x.size < _CYCLES * period:
+            return None
+        harmonics = max(min(harmonics, int((period - 1e-9) / 2.0)), 1)
+        season = fit_season(self.history.filled(base), self.history.tick, period, harmonics)
+        if season is None:
+            return None
+        grown = self._scaled(replace(base, seasons=(*base.seasons, season)))
+        variants = [replace(grown, ar=ar) for ar in {(): None, base.ar: None}]
+        for variant in variants:
+            self._try(variant)
+        best = max(variants, key=self.tried.__getitem__)
+        return best if self.tried[best] > self.tried[base] else None
 
     def _long_autoregression(self) -> None:
         y = self.history.filled(self.best)
@@ -177,6 +205,48 @@ class _Search:
         ar = burg(y - y.mean(), min(_ORDER, self.x.size // 10))
         if ar:
             self._consider(ar=ar)
+
+
+def losses(structure: Structure, history: History, make: MakeDetector) -> dict[str, float]:
+    """Return by how many nats the evidence falls if one feature of a structure is removed.
+
+    Without a season every autocorrelation is tried, since it can stand for part of the season.
+
+    Parameters
+    ----------
+    structure : Structure
+        What the series is taken to be.
+    history : History
+        The readings.
+    make : callable
+        Returns the detector of a structure.
+
+    Returns
+    -------
+    dict of str to float
+        One entry for each of the fields ``transform``, ``seasons``, ``ar``, ``outliers`` and ``forget`` in which the
+        structure differs from the simplest one. Negative if the simpler structure now has more evidence.
+    """
+    if structure.kind == "binary":
+        return {}
+    search = _Search(history, make, structure, ())
+    scaled = search._scaled
+    simpler: dict[str, list[Structure]] = {}
+    if structure.transform != "none":
+        simpler["transform"] = [scaled(replace(structure, transform="none"))]
+    if structure.seasons:
+        plain = scaled(replace(structure, seasons=()))
+        simpler["seasons"] = [replace(plain, ar=ar) for ar in dict.fromkeys((structure.ar, *AUTOCORRELATIONS))]
+    if structure.ar:
+        simpler["ar"] = [replace(structure, ar=())]
+    if structure.outliers > OUTLIERS[0]:
+        simpler["outliers"] = [replace(structure, outliers=OUTLIERS[0])]
+    if structure.forget < 1.0:
+        simpler["forget"] = [replace(structure, forget=1.0)]
+    if not simpler:
+        return {}
+    now = search._evidence(structure)
+    return {name: now - max(map(search._evidence, others)) for name, others in simpler.items()}
 
 
 def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:
@@ -238,6 +308,19 @@ def burg(y: Array, longest: int) -> tuple[float, ...]:
         if cost < lowest:
             lowest, best = cost, coefficients.tolist()
     return tuple(best)
+
+
+def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
+    """Return possible periods: the distance of the last changes if it is regular, and twice it (up and down).
+
+    >>> _spacings([3, 40, 61, 80])
+    (20.0, 40.0)
+    """
+    if len(changes) < 3:
+        return ()
+    last = np.diff(np.array(changes[-3:], dtype=float))
+    mean = float(last.mean())
+    return (mean, 2.0 * mean) if float(last.max() - last.min()) <= 0.15 * mean else ()
 
 
 def _rounding(x: Array) -> float:
