@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,26 +16,19 @@ DATA = click.Path(exists=True, dir_okay=False, allow_dash=True)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-class _Hazard(click.ParamType):
-    """A probability, written as a number or a fraction."""
+def probability(text: str) -> float:
+    """Return a probability that is written as a number or a fraction."""
+    from ..inputs.arguments import probability as checked
 
-    name = "probability"
+    try:
+        value = float(Fraction(text))
+    except (ValueError, ArithmeticError):
+        raise click.BadParameter(f"{text!r} is neither a number nor a fraction such as 1/500") from None
+    try:
+        return checked("", "hazard", value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from ..inputs.arguments import probability
-
-        try:
-            return probability("", "hazard", float(Fraction(value)))
-        except ZeroDivisionError:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        except (ValueError, OverflowError) as error:
-            known = str(error).startswith("hazard")
-            self.fail(
-                str(error) if known else f"{value!r} is neither a number nor a fraction such as 1/500", param, ctx
-            )
-
-
-HAZARD = _Hazard()
 
 format_option = click.option(
     "--format",

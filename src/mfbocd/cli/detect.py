@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from .common import CONFIG, DATA, FILE, HAZARD, format_option, handle_errors, quiet_option, status
+from .common import CONFIG, DATA, FILE, format_option, handle_errors, probability, quiet_option, status
 
 if TYPE_CHECKING:
     from ..io.tables import Chunk, Table
@@ -36,7 +36,9 @@ COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
     "--model", help="Without a configuration: a model family, such as gaussian, instead of automatic choice."
 )
 @click.option(
-    "--hazard", type=HAZARD, help="P(change) per tick, such as 1/500. Default: from the configuration, else 1/500."
+    "--hazard",
+    type=probability,
+    help="P(change) per tick, such as 1/500. Default: from the configuration, else 1/500.",
 )
 @format_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
@@ -118,8 +120,8 @@ def _prepare(
     chunks = table.chunks([*dict.fromkeys([*wanted, *([config.data.time] if config.data.time else [])])])
     if (dimension := config.detector(missing="skip").model.dimension) > 1:
         raise click.UsageError(
-            f"a reading of this {config.model['kind']} model has {dimension} numbers, and detect reads one column per "
-            "fidelity; `mfbocd drive` accepts lists of numbers"
+            f"a reading of this {config.model['kind']} model has {dimension} numbers, and detect reads one column "
+            "per fidelity; `mfbocd drive` accepts lists of numbers"
         )
     return Configured(config), chunks
 
@@ -245,13 +247,15 @@ def _run(
         alarms=alarms,
         live=table.live,
     )
-    recorder = Recorder(detector) if plot or report else None
+    recorder: Recorder | None = None
     times: list[Time] = []
     interrupted = False
     shown = not quiet and not (file is sys.stdout and sys.stdout.isatty())
     try:
         with watched(before=lambda: status(COMPILING, quiet=quiet)), progress(table, shown=shown) as redraw:
             for chunk in chunks:
+                if recorder is None and (plot or report):
+                    recorder = Recorder(detector, ticks=_expected(table, len(chunk)))
                 times.extend(task.advance(chunk, writer, recorder))
                 redraw()
     except KeyboardInterrupt:
@@ -268,6 +272,18 @@ def _run(
         _plot(task, recorder, times, table.name, plot, report, quiet)
     if interrupted:
         raise click.exceptions.Exit(130)
+
+
+def _expected(table: Table, rows: int) -> int:
+    """Return a number of ticks that a plot surely has, from the size of the first rows; 0 if it is unknown.
+
+    Half of the estimate: the recorder then leaves out no tick that it would keep at the end.
+    """
+    from .tasks import MAX_PLOTTED
+
+    if table.live or not table.total or not table.done:
+        return 0
+    return min(int(0.5 * rows * table.total / table.done), MAX_PLOTTED)
 
 
 def _check_outputs(plot: Path | None, report: Path | None) -> None:

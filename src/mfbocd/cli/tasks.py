@@ -26,14 +26,30 @@ _FIRST = 10  # rows of a file that are printed before the kernels are needed, an
 class Task(Protocol):
     """A detector, and what is known about its data."""
 
-    detector: Detector | AutoDetector
-    data: Data
-    advice: str
-    """What to try if there are too many changes."""
-    reach: int
-    """How many ticks before an alarm the change may have been."""
-    budget: float | None
-    """The average cost per tick that is asked for."""
+    @property
+    def detector(self) -> Detector | AutoDetector:
+        """The detector."""
+        ...
+
+    @property
+    def data(self) -> Data:
+        """Column of timestamps and units."""
+        ...
+
+    @property
+    def advice(self) -> str:
+        """What to try if there are too many changes."""
+        ...
+
+    @property
+    def reach(self) -> int:
+        """How many ticks before an alarm the change may have been."""
+        ...
+
+    @property
+    def budget(self) -> float | None:
+        """The average cost per tick that is asked for."""
+        ...
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
         """Process the rows of a chunk; yield the timestamps of those that were recorded for a plot."""

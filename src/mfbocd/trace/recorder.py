@@ -28,9 +28,20 @@ BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bin
 class SingleFidelity(Protocol):
     """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
 
-    fidelities: tuple[Fidelity, ...]
-    changes: list[tuple[int, int]]
-    alarm: Alarm
+    @property
+    def fidelities(self) -> tuple[Fidelity, ...]:
+        """The fidelity."""
+        ...
+
+    @property
+    def changes(self) -> list[tuple[int, int]]:
+        """Tick of the alarm and tick of the change, of the last alarms."""
+        ...
+
+    @property
+    def alarm(self) -> Alarm:
+        """When an alarm fires."""
+        ...
 
     @property
     def run_length(self) -> RunLength:

@@ -96,10 +96,8 @@ def guess_model(values: ArrayLike) -> Guess:
     scatter = dispersion(x) if _whole(x) else math.nan
     is_labels = float(np.mean(x == x.max())) > LABEL_SHARE
     if COUNTS[0] <= scatter <= COUNTS[1] and not is_labels:
-        return _poisson(
-            x,
-            f"counts: whole numbers whose variance within a level is {scatter:.3g} times their mean (1 for a Poisson)",
-        )
+        within = f"whose variance within a level is {scatter:.3g} times their mean (1 for a Poisson)"
+        return _poisson(x, f"counts: whole numbers {within}")
     if _is_waiting_ratio_text(x):
         return _exponential(x, "waiting times: not negative, and within a level distributed exponentially")
     why = _not_counts_reason(x, scatter)
