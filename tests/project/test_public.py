@@ -19,7 +19,6 @@ NAMES = [
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
-
     *("Categorical", "Mixture", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "StudentT", "Trend"),
     "VectorAutoregressive",
