@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..belief.hazard import Hazard, hazard_of
+from ..calibrate.anomaly import AnomalyScore
 from ..detector.detector import Detector
 from ..detector.step import Alarm, Step, seed_of
 from ..inputs.arguments import whole
@@ -84,11 +85,14 @@ class _Stream:
             return None
         if not self.possible(x):
             return 0.0
-        weight, stats = self.detector._filter.predicted()
-        cdf = self.detector.model.predictive_cdf
-        below = float(cdf(stats, x) @ weight)
-        above = 1.0 - float(cdf(stats, math.nextafter(x, -math.inf)) @ weight)  # P(X >= x), also for discrete x
-        return min(max(2.0 * min(below, above), 0.0), 1.0)
+        surprise = self.detector._filter.surprise(x, 1.0)
+        return min(2.0 * math.exp(min(surprise.log_lower, surprise.log_upper)), 1.0)
+
+    def surprise(self, x: float) -> float | None:
+        """Return minus the log predictive density of x; None while there is no model."""
+        if self.detector is None:
+            return None
+        return -self.detector._filter.surprise(x, 1.0).log_density if self.possible(x) else math.inf
 
 
 class BOCD(base.DriftDetector):
@@ -216,6 +220,10 @@ class Surprise(base.AnomalyDetector):
 
     Unlike with a fixed threshold, a new level is normal within a few readings after a change.
 
+    The model is an approximation, so that small p may be common in one stream. With ``calibrated=True``, p is
+    estimated from the log densities of the last 1000 readings of the same feature instead (`calibrate.AnomalyScore`):
+    the score is then about uniform on any stationary stream.
+
     Parameters
     ----------
     model : Model or None
@@ -226,6 +234,8 @@ class Surprise(base.AnomalyDetector):
         Readings from which a model is estimated, at least 2; 30 by default.
     seed : int
         Seed of the detectors' pruning; 0 by default.
+    calibrated : bool
+        Whether the score is calibrated against the past of each feature; False by default.
 
     Raises
     ------
@@ -249,12 +259,19 @@ class Surprise(base.AnomalyDetector):
     """
 
     def __init__(
-        self, model: Model | None = None, hazard: float | Hazard = 1 / 250, warmup: int = 30, seed: int = 0
+        self,
+        model: Model | None = None,
+        hazard: float | Hazard = 1 / 250,
+        warmup: int = 30,
+        seed: int = 0,
+        calibrated: bool = False,
     ) -> None:
         self.model = model
         self.hazard = hazard
         self.warmup = warmup
         self.seed = seed
+        self.calibrated = calibrated
+        self._past: dict[Any, AnomalyScore] = {}
         self._stream()  # validates the arguments now rather than at the first reading
         self._streams: dict[Any, _Stream] = {}
 
@@ -265,6 +282,7 @@ class Surprise(base.AnomalyDetector):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"hazard": 0.01, "warmup": 20}
+        yield {"calibrated": True}
 
     def learn_one(self, x: dict[Any, Any]) -> None:
         """Process one reading of every feature; an absent feature is a missing reading.
@@ -287,6 +305,8 @@ class Surprise(base.AnomalyDetector):
             streams[name].check(value)
         self._streams = streams
         for name, stream in streams.items():
+            if self.calibrated and name in features:
+                self._past.setdefault(name, AnomalyScore()).update(stream.surprise(features[name]))
             stream.update(features.get(name))
 
     def score_one(self, x: dict[Any, Any]) -> float:
@@ -308,11 +328,16 @@ class Surprise(base.AnomalyDetector):
             If a reading is not a number.
         """
         features = _features(x)
-        tails = [
-            self._streams[name].tail_probability(value) for name, value in features.items() if name in self._streams
-        ]
+        tails = [self._tail(name, value) for name, value in features.items() if name in self._streams]
         known = [p for p in tails if p is not None]
         return (1.0 - min(known)) ** len(known) if known else 0.0
+
+    def _tail(self, name: Any, x: float) -> float | None:
+        """Return P(a reading of this feature is at least as surprising); None while that is unknown."""
+        if not self.calibrated:
+            return self._streams[name].tail_probability(x)
+        past = self._past.get(name)
+        return None if past is None or past.count < past.warmup else 1.0 - past.score(self._streams[name].surprise(x))
 
 
 def _features(x: dict[Any, Any]) -> dict[Any, float]:

@@ -41,6 +41,12 @@ MAX_PLOTTED = 200_000
 )
 @format_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
+@click.option(
+    "--surprise",
+    is_flag=True,
+    help="Add log_density, log_lower and log_upper of every reading: the logs of its predictive density, P(X <= x) "
+    "and P(X >= x), before the update. Slower.",
+)
 @click.option("--out", type=FILE, help="Write the steps to this file instead of stdout.")
 @click.option("--plot", type=FILE, help="Write a plot: .png, .svg or .pdf. Needs the extra `plot`.")
 @click.option("--report", type=FILE, help="Write a self-contained HTML report. Needs the extra `report`.")
@@ -54,6 +60,7 @@ def detect(
     look: int | None,
     format: Any,
     alarms: bool,
+    surprise: bool,
     out: Path | None,
     plot: Path | None,
     report: Path | None,
@@ -85,7 +92,7 @@ def detect(
             table = stack.enter_context(open_table(data, format))
             config, chunks = _prepare(table, data, path, column, time, hazard, look, quiet)
             file = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
-            _run(table, chunks, config, file, alarms, plot, report, quiet)
+            _run(table, chunks, config, file, alarms, surprise, plot, report, quiet)
 
 
 def _prepare(
@@ -187,6 +194,7 @@ def _run(
     config: Config,
     file: IO[str],
     alarms: bool,
+    surprise: bool,
     plot: Path | None,
     report: Path | None,
     quiet: bool,
@@ -201,6 +209,7 @@ def _run(
             f"a reading of this {config.model['kind']} model has {detector.model.dimension} numbers, and detect "
             "reads one column per fidelity; `mfbocd drive` accepts lists of numbers"
         )
+    detector.surprise = surprise
     writer = StepWriter(file, config, detector, timed=bool(config.data.time), alarms=alarms, live=table.live)
     recorder = Recorder(detector) if plot or report else None
     times: list[Time] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from math import isfinite
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ class StepWriter:
         if timed:
             record["changed_at_time"] = self._change_time(step)
         record["confidence"] = step.confidence
+        if step.outlier is not None:
+            record["outlier"] = step.outlier
+        if self._detector.surprise:
+            record |= _surprise_fields(step)
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
@@ -132,6 +137,17 @@ class StepWriter:
             saved = 100 * (1.0 - spent / alone)
             lines.append(f"{expensive.name} at every tick would have cost {alone:g}{unit} ({saved:.0f} % saved).")
         return "\n".join(lines)
+
+
+def _surprise_fields(step: Step) -> dict[str, float | None]:
+    """Return the fields of a step's surprise; null without one, or if it is minus infinity, which JSON lacks."""
+    from ..belief.filter import Surprise
+
+    values = (None,) * len(Surprise._fields) if step.surprise is None else step.surprise
+    return {
+        name: value if value is not None and isfinite(value) else None
+        for name, value in zip(Surprise._fields, values, strict=True)
+    }
 
 
 def _count(n: int, what: str) -> str:
