@@ -16,6 +16,7 @@ from scipy import special, stats
 
 import mfbocd as mf
 
+from .engine import contaminated as c
 from .engine import dependent as d
 from .engine import robust as r
 from .engine import robust_trend as rt
@@ -367,6 +368,29 @@ def binomial_if_possible(readings: Readings) -> float:
     return sequential(readings, binomial_predictive) if able else -math.inf
 
 
+def gaussian_predictive(past: Readings, x: float, zeta: float) -> float:
+    precision = 1 / VAR + sum(z / NOISE for _, z in past)
+    return float(stats.norm(gaussian_mean(past), math.sqrt(NOISE / zeta + 1 / precision)).logpdf(x))
+
+
+def beta_predictive(past: Readings, x: float, zeta: float) -> float:
+    a, b = ALPHA + sum(z * v for v, z in past), BETA + sum(z * (1 - v) for v, z in past)
+    rise = (special.poch(b, zeta), special.poch(a, zeta))
+    return math.log(rise[int(x)] / sum(rise))
+
+
+def contaminated(
+    name: str,
+    model: Callable[[], Any],
+    draw: Callable[[np.random.Generator], Any],
+    predictive: Callable[[Readings, Any, float], float],
+    mean: Callable[[Readings], Any],
+) -> Case:
+    """A family with outliers, from the family's own predictive and mean."""
+    wrapped = (c.marginal(predictive), c.mean(predictive, mean))
+    return Case(f"outliers-{name}", lambda: mf.Outliers(model(), c.RATE), draw, *wrapped, additive=False)
+
+
 CASES = [
     Case("gaussian", lambda: mf.Gaussian(MEAN, VAR, NOISE), _normal, gaussian_marginal, gaussian_mean),
     Case(
@@ -468,6 +492,25 @@ CASES = [
         r.student_mean,
         additive=False,
     ),
+    Case(
+        "student-unknown",
+        lambda: mf.StudentTUnknown(r.LEVEL, r.WORTH, r.FORM, r.SIZE, r.TAILS),
+        _normal,
+        lambda readings: sequential(readings, r.scale_predictive),
+        lambda readings: r.scale_state(readings)[0],
+        tolerance=1e-8,
+        additive=False,
+    ),
+    contaminated("gaussian", lambda: mf.Gaussian(MEAN, VAR, NOISE), _normal, gaussian_predictive, gaussian_mean),
+    contaminated(
+        "unknown",
+        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE),
+        _normal,
+        unknown_predictive,
+        lambda r: normal_gamma(r)[0],
+    ),
+    contaminated("poisson", lambda: mf.Poisson(SHAPE, RATE), _count, poisson_predictive, poisson_mean),
+    contaminated("bernoulli", lambda: mf.Bernoulli(ALPHA, BETA), _bit, beta_predictive, beta_mean),
     Case(
         "robust-trend",
         lambda: mf.RobustTrend(rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE, rt.AR, rt.OUTLIERS, rt.FORGET),

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import calibrate, datasets, models, report
-    from .belief.filter import RunLength, Start
+    from .belief.filter import RunLength, Start, Surprise
     from .belief.gains import FidelityGain, Gains
     from .belief.hazard import Hazard, Learned
     from .belief.pruning import Resample, Threshold, TopK
     from .datasets import simulate
+    from .detector.blocks import BlockDetector
     from .detector.detector import Detector
     from .detector.step import Alarm, Step
     from .fleet.fleet import Fleet
+    from .inputs.blocks import Blocks
     from .models import (
         Autoregressive,
         Bernoulli,
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
         Model,
         MultivariateGaussian,
         MultivariateGaussianUnknown,
+        Outliers,
         Poisson,
         Product,
         RobustTrend,
         Seasonal,
         StudentT,
+        StudentTUnknown,
         Trend,
         VectorAutoregressive,
     )
@@ -53,12 +57,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "belief.filter": ["RunLength", "Start"],
+    "belief.filter": ["RunLength", "Start", "Surprise"],
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
-    "detector": ["Alarm", "Detector", "Step"],
+    "detector": ["Alarm", "BlockDetector", "Detector", "Step"],
     "fleet": ["Fleet"],
+    "inputs.blocks": ["Blocks"],
     "models": [
         "Autoregressive",
         "Bernoulli",
@@ -77,11 +82,13 @@ _HOME = {
         "Model",
         "MultivariateGaussian",
         "MultivariateGaussianUnknown",
+        "Outliers",
         "Poisson",
         "Product",
         "RobustTrend",
         "Seasonal",
         "StudentT",
+        "StudentTUnknown",
         "Trend",
         "VectorAutoregressive",
     ],
@@ -107,6 +114,8 @@ __all__ = [
     "Autoregressive",
     "Bernoulli",
     "Binomial",
+    "BlockDetector",
+    "Blocks",
     "Budget",
     "Categorical",
     "Confusion",
@@ -132,6 +141,7 @@ __all__ = [
     "MultivariateGaussian",
     "MultivariateGaussianUnknown",
     "Net",
+    "Outliers",
     "Poisson",
     "Policy",
     "Product",
@@ -144,6 +154,8 @@ __all__ = [
     "Start",
     "Step",
     "StudentT",
+    "StudentTUnknown",
+    "Surprise",
     "Threshold",
     "TopK",
     "Trace",

@@ -287,3 +287,24 @@ def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delitem(sys.modules, "mfbocd.adapters.river")
     with pytest.raises(ImportError, match=r"pip install 'mfbocd\[river\]'"):
         importlib.import_module("mfbocd.adapters.river")
+
+
+def test_calibrated_scores_are_uniform_whatever_the_model() -> None:
+    """A model whose noise is a third of the true one: most of its own scores are high, calibrated ones are not."""
+    rng, model = random.Random(3), mf.Gaussian(0, 0.01, 0.1)
+    plain, calibrated = Surprise(model, hazard=1e-6), Surprise(model, hazard=1e-6, calibrated=True)
+    scores = []
+    for _ in range(1500):
+        x = {"a": rng.gauss(0, 1)}
+        scores.append((plain.score_one(x), calibrated.score_one(x)))
+        plain.learn_one(x)
+        calibrated.learn_one(x)
+    late = np.array(scores[300:])
+    assert (late[:, 0] > 0.99).mean() > 0.3
+    assert abs((late[:, 1] > 0.99).mean() - 0.01) < 0.01
+    assert abs((late[:, 1] > 0.5).mean() - 0.5) < 0.06
+    assert calibrated.score_one({"a": 30.0}) > 0.9999
+    assert calibrated.score_one({"b": 30.0}) == 0.0
+    before = pickle.dumps(calibrated)
+    calibrated.score_one({"a": 1.0})
+    assert pickle.dumps(calibrated) == before

@@ -204,6 +204,26 @@ def test_warnings_are_printed(folder: Path) -> None:
     assert mfbocd("detect", "-", "-q", cwd=folder, stdin="5\n" * 60).stderr == ""
 
 
+def test_surprise_adds_the_tails(folder: Path) -> None:
+    (folder / "tails.csv").write_text(
+        "at,gps,imu\n" + "".join(f"{t},{x},0\n" for t, x in enumerate([0.1, 0.3, "", 9.0]))
+    )
+    text = (
+        WALK.replace("0.35", "1.0")
+        .replace('kind = "budget"', 'kind = "always"')
+        .replace("share = 1.0", 'name = "gps"')
+    )
+    (folder / "tails.toml").write_text(f"{text}".replace("hazard", 'missing = "skip"\nhazard', 1))
+    found = steps(mfbocd("detect", "tails.csv", "-c", "tails.toml", "--surprise", cwd=folder))
+    detector = mf.Detector(mf.Gaussian(0, 25, 1), hazard=0.01, missing="skip", surprise=True)
+    for row, x in zip(found, (0.1, 0.3, None, 9.0), strict=True):
+        surprise = detector.update(x).surprise
+        expected = (None, None, None) if surprise is None else surprise
+        assert [row[name] for name in mf.Surprise._fields] == list(expected)
+    plain = steps(mfbocd("detect", "tails.csv", "-c", "tails.toml", cwd=folder))
+    assert "log_density" not in plain[0]
+
+
 def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
     text = "when,on,note\n" + "".join(f"day {i},{int(i >= 30)},x\n" for i in range(60))
     done = mfbocd("detect", "-", cwd=folder, stdin=text)

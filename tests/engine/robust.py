@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import integrate, stats
+from scipy import integrate, optimize, special, stats
 
 Readings = Sequence[tuple[float, float]]
 
@@ -102,3 +102,47 @@ def sensor_mean(readings: Readings) -> float:
 
 def saturated(rng: np.random.Generator) -> float:
     return float(min(rng.normal(1.0, 1.5), CAP))
+
+
+# --- Student's t of unknown scale: a dense integral over the precision of a reading, then matched moments ---------
+LEVEL, WORTH, FORM, SIZE, TAILS = 0.7, 0.6, 2.3, 1.9, 3.5
+_LOG_PRECISION = np.linspace(-30.0, 5.0, 3_501)
+_SHARE = stats.loggamma(0.5 * TAILS, scale=1.0, loc=-math.log(0.5 * TAILS)).pdf(_LOG_PRECISION)
+_SHARE = _SHARE / _SHARE.sum()
+
+
+def _scaled(
+    past: Readings, x: float, zeta: float
+) -> tuple[tuple[float, float, float, float], np.ndarray, np.ndarray]:
+    """Mean, count, shape and scale after `past`; the precisions of x, and the density of x at each."""
+    state = scale_state(past)
+    mean, count, shape, scale = state
+    precision = zeta * np.exp(_LOG_PRECISION)
+    df = 2 * shape + zeta - 1
+    width = np.sqrt(2 * scale * (count + precision) / (precision * count * df))
+    return state, precision, stats.t(df, mean, width).pdf(x)
+
+
+def scale_predictive(past: Readings, x: float, zeta: float) -> float:
+    return math.log(_SHARE @ _scaled(past, x, zeta)[2])
+
+
+def scale_state(readings: Readings) -> tuple[float, float, float, float]:
+    """The Normal-inverse-gamma with the expectations of 1/s2, log s2, theta/s2 and theta^2/s2 of the mixture."""
+    readings = [(x, zeta) for x, zeta in readings if zeta > 0]
+    if not readings:
+        return LEVEL, WORTH, FORM, SIZE
+    *past, (x, zeta) = readings
+    (mean, count, shape, scale), precision, density = _scaled(past, x, zeta)
+    w = _SHARE * density / (_SHARE @ density)
+    counts = count + precision
+    means = (count * mean + precision * x) / counts
+    scales = scale + 0.5 * (count * (mean - means) ** 2 + precision * (x - means) ** 2)
+    shape += 0.5 * zeta
+    tau, log_tau = w @ (shape / scales), special.digamma(shape) - w @ np.log(scales)
+    first, second = w @ (means * shape / scales), w @ (1 / counts + means**2 * shape / scales)
+    found = optimize.brentq(
+        lambda log_a: special.digamma(math.exp(log_a)) - log_a - (log_tau - math.log(tau)), -5.0, 15.0, xtol=1e-14
+    )
+    a = math.exp(found)
+    return first / tau, 1 / (second - first**2 / tau), a, a / tau

@@ -30,7 +30,9 @@ EXAMPLES: dict[str, Callable[[], mf.Detector]] = {
     "exact": lambda: mf.Detector(
         mf.Poisson(2, 1), IMU_GPS, [0.1, 0.05, 0.02], policy=mf.Net(0.01), prune=None, alarm=None
     ),
-    "learned": lambda: mf.Detector(mf.Gamma(1, 2, 1), hazard=mf.Learned(points=3), missing="skip", alarm=0.8),
+    "learned": lambda: mf.Detector(
+        mf.Gamma(1, 2, 1), hazard=mf.Learned(1 / 5000, 1 / 5, points=3), missing="skip", alarm=0.8
+    ),
     "shadow": lambda: mf.Detector(mf.Gaussian(0, 9, 1), IMU_GPS, 0.02, shadow=3, on_error="fallback"),
     "vector": lambda: mf.Detector(mf.MultivariateGaussian([0, 0], 9, 1), hazard=0.02, prune=mf.Threshold(1e-6)),
 }

@@ -27,8 +27,9 @@ Array = np.ndarray
 ZETAS = np.array([0.0, 0.1, 0.5, 1.0])
 STATES = 200
 SLOW = {
-    *("family-gaussian", "family-gaussian-paper", "product", "process", "student"),
-    *("mixture-gaussian", "mixture-trend", "mixture-counts"),
+    *("family-gaussian", "family-gaussian-paper", "product", "process", "student", "student-unknown"),
+    *("mixture-gaussian", "mixture-trend", "mixture-counts", "robust-trend", "robust-trend-plain"),
+    *(f"outliers-{name}" for name in ("gaussian", "unknown", "poisson", "bernoulli")),
 }
 """Families whose gains are integrals in numpy: tested with fewer hypotheses."""
 COHERENT = {

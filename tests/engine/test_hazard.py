@@ -116,6 +116,13 @@ def test_a_learned_hazard_finds_the_true_one_whatever_the_pruning() -> None:
     assert float(hazard @ probability) == pytest.approx(counted, rel=0.3)  # candidates are a factor 2 apart
 
 
+def test_a_learned_hazard_becomes_small_in_a_long_quiet_stream() -> None:
+    detector = mf.Detector(mf.GaussianUnknown(0, 1, 2, 1), hazard=Learned())
+    trace = mf.run(detector, np.random.default_rng(2).normal(size=50_000))
+    assert float(np.dot(*detector.hazard_posterior)) < 1 / 10_000
+    assert not trace.changes
+
+
 def test_a_saved_learned_hazard_continues_with_the_same_bits() -> None:
     rng = np.random.default_rng(5)
     detector = mf.Detector(mf.Bernoulli(1, 1), hazard=Learned(points=4), seed=2)

@@ -15,15 +15,12 @@ import mfbocd as mf
 NAMES = [
     *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
     *("Gains", "Gaussian", "Hazard", "InformationRate", "Learned", "Margin", "Model", "Net", "Policy", "Random"),
-    "Resample",
+    *("BlockDetector", "Blocks", "Resample"),
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
-
-    *("Categorical", "Mixture", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
-    *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "StudentT", "Trend"),
-    "VectorAutoregressive",
-    *("RunLength", "Soft", "Start", "Step", "Threshold", "TopK", "Trace"),
+    *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
+    *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
@@ -42,18 +39,23 @@ SIGNATURES = {
     "Product": "models parts",
     "LinearRegression": "covariates mean count shape scale noise_var intercept",
     "Trend": "level slope count shape scale noise_var",
+    "RobustTrend": "level count shape scale line ar outliers forget",
     "Seasonal": "period harmonics level slope count shape scale noise_var",
     "Autoregressive": "order mean count shape scale noise_var",
     "GaussianProcess": "order mean length count shape scale noise_var reach",
     "VectorAutoregressive": "order mean count degrees scale",
     "StudentT": "mean var noise_var degrees points",
+    "StudentTUnknown": "mean count shape scale degrees",
+    "Outliers": "model rate outlier",
     "Grid": "theta likelihood support prior atoms points",
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe",
-    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
-    "run": "detector table posterior raws detail",
+    "Blocks": "every features floor",
+    "BlockDetector": "blocks detector",
+    "run": "detector table posterior raws detail surprise",
     "Always": "name",
     "Random": "probabilities",
     "InformationRate": "weights gain",
@@ -70,13 +72,17 @@ SIGNATURES = {
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow",
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
+    "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
+    "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number",
-    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning count index",
+    "of plot costs detail fidelities first number outlier surprise",
+    "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
+    "outlier surprise count index",
+    "Surprise": "log_density log_lower log_upper count index",
     "FidelityGain": "name zeta cost run_length joint variance chosen count index",
     "Gains": "count index",
     "RunLength": "length weight count index",
@@ -110,9 +116,10 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance assimilate check check_zetas columns cost_bound dimension gains log_predictive log_predictives nearest "
-    "new_regime observe operations ordered outside parameter parameter_gain params partial possible predictive "
-    "predictive_cdf prior rescaled run_length_gain sample skip sound spec update variance_gain"
+    "advance assimilate check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
+    "log_predictive log_predictives log_tails nearest new_regime observe operations ordered outside parameter "
+    "parameter_gain params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip "
+    "sound spec update update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -132,11 +139,14 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Product": (lambda: mf.Product(mf.Gaussian(), mf.Poisson()), "parts"),
     "LinearRegression": (lambda: mf.LinearRegression(1), "covariates shape scale noise_var intercept"),
     "Trend": (mf.Trend, "level slope shape scale noise_var"),
+    "RobustTrend": (mf.RobustTrend, "level count shape scale line ar outliers forget slope"),
     "Seasonal": (lambda: mf.Seasonal(7), "period harmonics level slope shape scale noise_var"),
     "Autoregressive": (mf.Autoregressive, "order mean shape scale noise_var"),
     "GaussianProcess": (mf.GaussianProcess, "order mean length count shape scale noise_var reach"),
     "VectorAutoregressive": (lambda: mf.VectorAutoregressive(1, [0, 0]), "order mean count degrees scale components"),
     "StudentT": (mf.StudentT, "mean var noise_var degrees points theta"),
+    "StudentTUnknown": (mf.StudentTUnknown, "mean count shape scale degrees"),
+    "Outliers": (lambda: mf.Outliers(mf.Gaussian()), "model rate broad"),
     "Grid": (
         lambda: mf.Grid([0.2, 0.8], lambda x, theta, zeta: theta**x * (1 - theta) ** (1 - x), support=[0, 1]),
         "theta likelihood support atoms points confusion discrete",
@@ -165,17 +175,20 @@ def public(thing: object) -> set[str]:
 
 def instance(name: str) -> object:
     model = mf.Gaussian(0, 9, 1)
-    detector = mf.Detector(model)
+    detector = mf.Detector(model, surprise=True)
     step = detector.update(0.0)
     made = {
         "Detector": detector,
         "Fleet": mf.Fleet(1, model),
+        "Blocks": mf.Blocks(4, ["mean"]),
+        "BlockDetector": mf.BlockDetector(mf.Blocks(4, ["mean"]), mf.Detector(model)),
         "Trace": mf.run(mf.Detector(model), [0.0]),
         "Step": step,
         "FidelityGain": detector.gains()[0],
         "Gains": detector.gains(),
         "RunLength": detector.run_length,
         "Start": detector.regime(),
+        "Surprise": step.surprise,
         "Fidelity": detector.fidelities[0],
         "Hazard": detector.hazard,
         "Learned": mf.Learned(),

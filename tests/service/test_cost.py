@@ -47,6 +47,11 @@ EXAMPLES: dict[str, list[Table]] = {
     ],
     "multivariate_gaussian": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
     "multivariate_gaussian_unknown": [{"mean": [0.0] * 2}, {"mean": [0.0] * 7}],
+    "outliers": [
+        {"model": {"kind": "gaussian"}},
+        {"model": {"kind": "Poisson"}, "rate": 0.1},
+        {"model": {"kind": "student_t"}},
+    ],
     "poisson": [{}],
     "product": [
         {"parts": [{"kind": "gaussian"}, {"kind": "Categorical", "alpha": [1.0] * 5}]},
@@ -54,6 +59,7 @@ EXAMPLES: dict[str, list[Table]] = {
     ],
     "seasonal": [{"period": 7.0}, {"period": 24.0, "harmonics": 5, "slope": 0.0}, {"period": 6, "harmonics": 3}],
     "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
+    "student_t_unknown": [{}, {"degrees": 1.5}],
     "trend": [{}],
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
 }

@@ -9,16 +9,22 @@ from numpy.typing import NDArray
 
 from .compile import kernel
 from .gamma_ratio import log_gamma_ratio
+from .tails import log_complement
 
 _EPS = 4e-16
 _TINY = 1e-300  # replaces a zero denominator (Lentz's method)
 
 
 @kernel
-def _below(a: float, b: float, x: float, y: float) -> float:
-    """I_x(a, b) with y = 1 - x, for x at most about the mean a / (a + b), where the continued fraction is short."""
+def _front(a: float, b: float, log_x: float, log_y: float) -> float:
+    """log of x^a y^b / B(a, b)."""
     small, large = min(a, b), max(a, b)
-    front = log_gamma_ratio(large, small) - math.lgamma(small) + a * math.log(x) + b * math.log(y)
+    return log_gamma_ratio(large, small) - math.lgamma(small) + a * log_x + b * log_y
+
+
+@kernel
+def _fraction(a: float, b: float, x: float) -> float:
+    """a I_x(a, b) B(a, b) / (x^a y^b), a continued fraction; short for x at most about the mean a / (a + b)."""
     value, c, d = _TINY, _TINY, 0.0
     for i in range(100_000):
         m = i // 2
@@ -35,7 +41,13 @@ def _below(a: float, b: float, x: float, y: float) -> float:
         value *= c * d
         if abs(c * d - 1.0) < _EPS:
             break
-    return math.exp(front) / a * value
+    return value
+
+
+@kernel
+def _below(a: float, b: float, x: float, y: float) -> float:
+    """I_x(a, b) with y = 1 - x, for x at most about the mean a / (a + b)."""
+    return math.exp(_front(a, b, math.log(x), math.log(y))) / a * _fraction(a, b, x)
 
 
 @kernel
@@ -62,3 +74,33 @@ def beta_cdfs(
     for i in range(a.size):
         out[i] = beta_cdf(a[i], b[i], x[i], y[i])
     return out
+
+
+@kernel
+def log_beta_tails(
+    a: NDArray[np.float64], b: NDArray[np.float64], odds: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """log I_x(a, b) and log(1 - I_x(a, b)) of each element, with x = odds / (1 + odds); both are accurate far out.
+
+    The odds replace x, because log(1 - x) loses digits where x is small and b large.
+    """
+    lower, upper = np.empty(a.size), np.empty(a.size)
+    for i in range(a.size):
+        u, p, q = odds[i], a[i], b[i]
+        if u <= 0.0:
+            lower[i], upper[i] = -np.inf, 0.0
+            continue
+        if u == np.inf:
+            lower[i], upper[i] = 0.0, -np.inf
+            continue
+        x, y = (u / (1.0 + u), 1.0 / (1.0 + u)) if u < 1.0 else (1.0 / (1.0 + 1.0 / u), 1.0 / (1.0 + u))
+        log_y = -math.log1p(u)
+        log_x = math.log(u) + log_y if u < 1.0 else -math.log1p(1.0 / u)
+        front = _front(p, q, log_x, log_y)
+        if x > (p + 1.0) / (p + q + 2.0):
+            upper[i] = min(front + math.log(_fraction(q, p, y) / q), 0.0)
+            lower[i] = log_complement(upper[i])
+        else:
+            lower[i] = min(front + math.log(_fraction(p, q, x) / p), 0.0)
+            upper[i] = log_complement(lower[i])
+    return lower, upper

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .compile import bind
-from .counts import grid, information, log_sum, max_nodes
+from .counts import block, block_size, grid, information, log_sum, max_nodes
 from .layout import COUNT, EVIDENCE, FIRST, HAZARDS, JOINT, MAP_INDEX, MEAN, RUN_LENGTH, STATS, TINY, VARIANCE, WEIGHT
 from .pointer import Array, Pointer
 from .scalar import bits_of, exp
+from .tails import log_complement
 from .weights import begin, column, expect, finish_tick, hazards, padded_count, predict, reweigh, scratch, skip_tick
 
 _LIGHT = 1e-11  # hypotheses below this weight are left out of gains in nats
@@ -108,6 +109,62 @@ def all_values(a: Array, b: Array, x: float, last: float, zeta: float) -> Array:
         else:
             out[i] = constant(x, last, zeta) + value(a[i], b[i], x, last, zeta)
     return out
+
+
+def outer_sum(a: float, b: float, last: float, zeta: float, start: float, up: bool, x: Array, share: Array) -> float:
+    """log of the tempered predictive's sum over start .. last, or over 0 .. start if not `up`, however far out.
+
+    Unlike the bell of `sums`, the summand may fall by any factor per count: a block of the quadrature spans at most
+    two e-foldings of it.
+    """
+    sd = bell(a, b, last, zeta)[1]
+    way = 1.0 if up else -1.0
+    left = last - start + 1.0 if up else start + 1.0  # counts that remain
+    at = start
+    top = -np.inf
+    total = 0.0
+    while left >= 1.0:
+        here = full_value(a, b, at, last, zeta)
+        fall = here - full_value(a, b, at + way, last, zeta) if left > 1.0 else 0.0
+        if fall > 0.0 and here < top - 50.0 and here - math.log(fall) < top - 45.0:
+            break
+        length = min(left, 2.0 * sd)
+        if fall != 0.0:
+            length = min(length, 2.0 / abs(fall))
+        # the poles of the log-gamma functions are at -1 and at last + 1
+        length = min(length, at if up else (at + 1.0) / 2.0)
+        length = min(length, (last - at + 1.0) / 2.0 if up else last - at)
+        n = block(at, length, up, x, share)
+        for j in range(n):
+            v = full_value(a, b, x[j], last, zeta)
+            if v > top:
+                total *= exp(top - v) if top > -np.inf else 0.0
+                top = v
+            total += share[j] * exp(v - top)
+        covered = block_size(length)
+        at += way * covered
+        left -= covered
+    return top + math.log(total) if total > 0.0 else -np.inf
+
+
+def all_tails(a: Array, b: Array, x: float, last: float, zeta: float) -> tuple[Array, Array]:
+    """log P(X <= x) and log P(X >= x) of the normalized predictive, for each hypothesis.
+
+    The tail away from the mean is summed; the other is the complement of the sum beyond x.
+    """
+    lower = np.zeros(a.size)
+    upper = np.zeros(a.size)
+    node = np.empty(max_nodes())
+    share = np.empty(max_nodes())
+    for i in range(a.size):
+        norm, centre, _, _ = sums(a[i], b[i], last, zeta, last, False, node, share)
+        if x > centre:
+            upper[i] = min(outer_sum(a[i], b[i], last, zeta, x, True, node, share) - norm, 0.0)
+            lower[i] = log_complement(outer_sum(a[i], b[i], last, zeta, x + 1.0, True, node, share) - norm)
+        else:
+            lower[i] = min(outer_sum(a[i], b[i], last, zeta, x, False, node, share) - norm, 0.0)
+            upper[i] = log_complement(outer_sum(a[i], b[i], last, zeta, x - 1.0, False, node, share) - norm)
+    return lower, upper
 
 
 def norms(state: Pointer, n: int, last: float, zeta: float, norm: Array) -> None:
@@ -260,6 +317,7 @@ class CountKernels(NamedTuple):
     all_sums: Callable[[Array, Array, float, float, float, bool], Array]
     all_values: Callable[[Array, Array, float, float, float], Array]
     mixture_information: Callable[[Array, Array, Array, float, float], float]
+    all_tails: Callable[[Array, Array, float, float, float], tuple[Array, Array]]
 
 
 def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
@@ -279,4 +337,5 @@ def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
         all_sums=bind(all_sums, **formulas),
         all_values=bind(all_values, **formulas),
         mixture_information=mixed,
+        all_tails=bind(all_tails, **(formulas | {"outer_sum": bind(outer_sum, **formulas)})),
     )

@@ -94,6 +94,28 @@ def grid(low: Array, high: Array, sd: Array, last: float, stop: float, x: Array,
 
 
 @scalar
+def block_size(length: float) -> float:
+    """Counts in a block of at most `length`: a power of two that has a quadrature, or 1."""
+    k = int(math.log2(max(length, 1.0)) + 1e-12)
+    return 1.0 if k < _LEAST else 2.0 ** min(k, _SIZES - 1 + _LEAST)
+
+
+@kernel
+def block(at: float, length: float, up: bool, x: Array, share: Array) -> int:
+    """Fill in nodes and weights of one block from the count `at` up or down, and return how many."""
+    size = block_size(length)
+    if size == 1.0:
+        x[0] = at
+        share[0] = 1.0
+        return 1
+    k = int(math.log2(size) + 0.5) - _LEAST
+    for j in range(NODES):
+        x[j] = at + _TABLE[k, 0, j] if up else at - _TABLE[k, 0, j]
+        share[j] = _TABLE[k, 1, j]
+    return NODES
+
+
+@scalar
 def max_nodes() -> int:
     """The largest number of nodes of a grid."""
     return _MOST + NODES

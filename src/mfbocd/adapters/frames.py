@@ -83,7 +83,7 @@ def run(
         )
     if time is not None and time not in given.columns:
         raise ValueError(f"time must name a column of the frame, {', '.join(given.columns)}, not {time!r}")
-    if time is not None and time in ("tick", "fidelity", *STEPS):
+    if time is not None and time in ("tick", "fidelity", *STEPS, "outlier"):
         raise ValueError(f"time must not have the name of a result column, {time!r}: rename it")
     column_names = _column_of_each(detector, given.columns, columns, time)
     trace = run_table(detector, np.column_stack([_numbers(given[name], name) for name in column_names]))
@@ -135,4 +135,5 @@ def _steps(trace: Trace) -> dict[str, Any]:
         "tick": np.arange(trace.first, trace.first + len(trace)),
         "fidelity": [names[j] for j in trace.choice],
         **{field: getattr(trace, field) for field in STEPS},
+        **({} if trace.outlier is None else {"outlier": trace.outlier}),
     }

@@ -91,6 +91,8 @@ def posterior(trace: Trace, *, time: Any = None, lengths: int | None = None) -> 
     for name, meaning in STEPS.items():
         values = trace.run_length if name == "map_run_length" else getattr(trace, name)
         variables[name] = ("tick", values, {"long_name": meaning})
+    if trace.outlier is not None:
+        variables["outlier"] = ("tick", trace.outlier, {"long_name": "P(the reading was an outlier)"})
     # netCDF 3 has no attributes that are lists of strings
     attributes = {"fidelities": ", ".join(trace.fidelities), "costs": list(trace.costs), "spent": trace.spent}
     return xr.Dataset(variables, coords=coordinates, attrs=attributes)

@@ -54,6 +54,24 @@ class Start(NamedTuple):
     probability: float
 
 
+class Surprise(NamedTuple):
+    """How surprising a reading is, given the readings before it; all three are natural logarithms.
+
+    Parameters
+    ----------
+    log_density : float
+        Log of the predictive density of the reading, or of its probability where readings are discrete.
+    log_lower : float or tuple of float
+        log P(X <= x). For readings of several numbers, of each number on its own; NaN for one that is missing.
+    log_upper : float or tuple of float
+        log P(X >= x), likewise.
+    """
+
+    log_density: float
+    log_lower: Any
+    log_upper: Any
+
+
 def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Report:
     """Move one state by one tick with the model's methods; the kernels of compiled models do the same in one pass."""
     before = state.copy()
@@ -80,6 +98,12 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         raise
     report: Report = tuple(state[layout.REPORT].tolist())
     return report
+
+
+def outlier_probability(model: Model, state: Array) -> float:
+    """Return P(the last reading was an outlier) of a stream, averaged over its run lengths."""
+    weight = table(state)[layout.WEIGHT]
+    return float(model.last_outlier(stats_of(model, state)) @ weight / weight.sum())
 
 
 class Filter:
@@ -301,6 +325,31 @@ class Filter:
         """
         weight, stats = self.predicted()
         return mixed(weight, *self.model.predictive(stats, zeta))
+
+    def surprise(self, x: Any, zeta: float) -> Surprise:
+        """Return the log predictive and the log tails of the coming reading, mixed over the run length.
+
+        Parameters
+        ----------
+        x : float or ndarray
+            The checked reading.
+        zeta : float
+            Its fidelity, above 0.
+
+        Returns
+        -------
+        Surprise
+            The logs of the density and of both tails.
+        """
+        weight, stats = self.predicted()
+        alive = weight > 0.0
+        logs, stats = np.log(weight[alive]), stats[:, alive]
+        density = self.model.log_predictive(stats, x, zeta)
+        lower, upper = self.model.log_tails(stats, x, zeta)
+        with np.errstate(invalid="ignore"):  # NaN for a number that is missing
+            tails = [np.logaddexp.reduce(logs + each, axis=-1).tolist() for each in (lower, upper)]
+        low, high = tails if self.model.dimension == 1 else map(tuple, tails)
+        return Surprise(float(np.logaddexp.reduce(logs + density)), low, high)
 
     def parameter(self) -> tuple[Any, Any]:
         """Return mean and variance of the current regime's parameter theta_t.

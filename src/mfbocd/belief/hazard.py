@@ -175,9 +175,10 @@ class Learned(Hazard):
     Parameters
     ----------
     low, high : float
-        The smallest and the largest candidate, in (0, 1).
+        The smallest and the largest candidate, in (0, 1). A `low` above the true hazard gives
+        more false alarms in a long stream.
     points : int
-        Number of candidates, 2 to 64.
+        Number of candidates, 2 to 64. By default they are a factor of 1.9 apart.
 
     Examples
     --------
@@ -185,7 +186,7 @@ class Learned(Hazard):
     array([0.001, 0.01 , 0.1  ])
     """
 
-    def __init__(self, low: float = 1 / 5000, high: float = 1 / 5, points: int = 12) -> None:
+    def __init__(self, low: float = 1e-6, high: float = 1 / 5, points: int = 20) -> None:
         self.low, self.high = positive("Learned", "low", low), positive("Learned", "high", high)
         if not self.low < self.high < 1.0:
             raise ValueError(f"Learned needs 0 < low < high < 1, not {low!r} and {high!r}")

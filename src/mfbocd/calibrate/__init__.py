@@ -2,6 +2,7 @@
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
+from .anomaly import Anomaly, AnomalyScore
 from .checks import CalibrationError
 from .cost import (
     CostEstimate,
@@ -11,16 +12,21 @@ from .cost import (
     measured_time,
     onnx_operations,
 )
+from .dependence import autocorrelation, effective_power
 from .evidence import Fitted, fit
 from .intervals import period_of
 from .noise import local_noise
 from .period import PeriodEstimate, estimate_period
 from .price import Tuned, average_spend, price_for, tune, weights_for
+from .shape import SHAPE_FEATURES, block_length, block_prior, shape_detector
 from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
+    "SHAPE_FEATURES",
     "AlarmFor",
+    "Anomaly",
+    "AnomalyScore",
     "CalibrationError",
     "CostEstimate",
     "Fitted",
@@ -31,11 +37,15 @@ __all__ = [
     "Tuned",
     "ZetaEstimate",
     "alarm_for",
+    "autocorrelation",
     "average_spend",
     "bernoulli_zeta",
+    "block_length",
+    "block_prior",
     "decision_operations",
     "decision_time",
     "declared_cost",
+    "effective_power",
     "estimate_period",
     "fit",
     "gaussian_zeta",
@@ -44,6 +54,7 @@ __all__ = [
     "onnx_operations",
     "period_of",
     "price_for",
+    "shape_detector",
     "threshold_fnr_fpr",
     "tune",
     "weights_for",

@@ -290,7 +290,7 @@ class _Search:
     def _harmonics(self, white: Array, frequency: float, least: int) -> int:
         """Return the number of harmonics, at least so many, by the Bayesian information criterion."""
         whole = float(white @ white)
-        most = min(HARMONICS, max(int(self.highest / frequency), 1))
+        most = min(HARMONICS, max(int(self.highest / frequency), least))
         waves = _Waves(frequency, most, self.age)
         left = np.maximum(whole - waves.explained(*waves.fold(white)), 1e-12 * whole)
         score = -0.5 * self.n * np.log(left) - math.log(self.n) * np.arange(1, most + 1)

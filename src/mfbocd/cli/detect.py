@@ -14,6 +14,7 @@ import click
 from .common import CONFIG, DATA, FILE, format_option, handle_errors, probability, quiet_option, status
 
 if TYPE_CHECKING:
+    from ..io.config import Config
     from ..io.tables import Chunk, Table
     from .output import Time
     from .tasks import Task
@@ -42,6 +43,12 @@ COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
 )
 @format_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
+@click.option(
+    "--surprise",
+    is_flag=True,
+    help="Add log_density, log_lower and log_upper of every reading: the logs of its predictive density, P(X <= x) "
+    "and P(X >= x), before the update. Slower.",
+)
 @click.option("--out", type=FILE, help="Write the steps to this file instead of stdout.")
 @click.option("--plot", type=FILE, help="Write a plot: .png, .svg or .pdf. Needs the extra `plot`.")
 @click.option("--report", type=FILE, help="Write a self-contained HTML report. Needs the extra `report`.")
@@ -55,6 +62,7 @@ def detect(
     hazard: float | None,
     format: Any,
     alarms: bool,
+    surprise: bool,
     out: Path | None,
     plot: Path | None,
     report: Path | None,
@@ -85,7 +93,7 @@ def detect(
                 raise click.BadParameter(f"{str(written)!r} is the input file", param_hint=option)
         with ExitStack() as stack:
             table = stack.enter_context(open_table(data, format))
-            task, chunks = _prepare(table, data, path, column, time, model, hazard, quiet)
+            task, chunks = _prepare(table, data, path, column, time, model, hazard, surprise, quiet)
             file = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
             _run(table, chunks, task, file, alarms, plot, report, quiet)
 
@@ -98,6 +106,7 @@ def _prepare(
     time: str | None,
     model: str | None,
     hazard: float | None,
+    surprise: bool,
     quiet: bool,
 ) -> tuple[Task, Iterable[Chunk]]:
     """Return what to run, and all rows."""
@@ -108,8 +117,11 @@ def _prepare(
         kind = None if model is None else _kind(model)
         name, stamps, chunks = _find_column(table, data, column, time)
         if kind is None:
+            if surprise:
+                raise click.UsageError("--surprise needs the density of one model: pass -c or --model")
             return Automatic(name, stamps, hazard), chunks
-        return _estimate(table, name, stamps, chunks, kind, hazard, quiet)
+        config, chunks = _estimate(table, name, stamps, chunks, kind, hazard, quiet)
+        return Configured(config, surprise), chunks
     if model is not None:
         raise click.UsageError("--model selects a family without a configuration; with -c it is in the file")
     given = Config.load(path).to_dict()
@@ -123,7 +135,7 @@ def _prepare(
             f"a reading of this {config.model['kind']} model has {dimension} numbers, and detect reads one column "
             "per fidelity; `mfbocd drive` accepts lists of numbers"
         )
-    return Configured(config), chunks
+    return Configured(config, surprise), chunks
 
 
 def _kind(name: str) -> str:
@@ -177,11 +189,10 @@ def _find_column(
 
 def _estimate(
     table: Table, name: str, stamps: str | None, chunks: Iterable[Chunk], kind: str, hazard: float | None, quiet: bool
-) -> tuple[Task, Iterable[Chunk]]:
+) -> tuple[Config, Iterable[Chunk]]:
     """Configure a detector of one family, with a prior estimated from the first readings."""
     from ..calibrate.draft import classify_columns, guess_family
     from ..io.config import Config
-    from .tasks import Configured
 
     if table.live:
         status(f"Waiting for {LOOK} readings to estimate the prior; without --model, no reading waits.", quiet=quiet)
@@ -201,7 +212,7 @@ def _estimate(
     for key, reason in guess.reasons.items():
         value = guess.model[key]
         status(f"  {key} = {format(value, '.4g') if isinstance(value, float) else value}: {reason}", quiet=quiet)
-    return Configured(Config.parse(given)), chain(head, rows)
+    return Config.parse(given), chain(head, rows)
 
 
 def _assign_columns(given: dict[str, Any], table: Table, column: str | None, time: str | None) -> dict[str, Any]:

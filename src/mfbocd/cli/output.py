@@ -58,6 +58,7 @@ class StepWriter:
     ) -> None:
         self.timed, self.alarms, self.live = timed, alarms, live
         self._out, self._detector, self._advice, self._cost_unit = out, detector, advice, cost_unit
+        self._surprise = bool(getattr(detector, "surprise", False))
         self._encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
@@ -91,12 +92,16 @@ class StepWriter:
         text = self._text
         timed = self.timed or time is not None
         at = f'"time": {text(time)}, ' if timed else ""
+        more: dict[str, float | None] = {} if step.outlier is None else {"outlier": step.outlier}
+        if self._surprise:
+            more |= _surprise_fields(step)
+        rest = "".join(f', "{name}": {text(value)}' for name, value in more.items())
         began = f', "changed_at_time": {text(self._change_time(step))}' if timed else ""
         return (
             f'{{"tick": {step.tick}, {at}"fidelity": {text(step.fidelity)}, "x": {text(step.x)}, '
             f'"cost": {text(step.cost)}, "mean": {text(step.mean)}, "run_length": {step.run_length}, '
             f'"p_change": {text(step.p_change)}, "alarm": {"true" if step.alarm else "false"}, '
-            f'"changed_at": {text(step.changed_at)}{began}, "confidence": {text(step.confidence)}}}\n'
+            f'"changed_at": {text(step.changed_at)}{began}, "confidence": {text(step.confidence)}{rest}}}\n'
         )
 
     def _text(self, value: Any) -> str:
@@ -152,6 +157,17 @@ def advice(model: Mapping[str, Any]) -> str:
     """Return what to try if a configured model finds too many changes."""
     remedy = "a larger noise_var" if "noise_var" in model else "a gaussian model with a large noise_var"
     return f"use {remedy}, or detect without a configuration"
+
+
+def _surprise_fields(step: Step) -> dict[str, float | None]:
+    """Return the fields of a step's surprise; null without one, or if it is minus infinity, which JSON lacks."""
+    from ..belief.filter import Surprise
+
+    values = (None,) * len(Surprise._fields) if step.surprise is None else step.surprise
+    return {
+        name: value if value is not None and math.isfinite(value) else None
+        for name, value in zip(Surprise._fields, values, strict=True)
+    }
 
 
 def _count(n: int, what: str) -> str:

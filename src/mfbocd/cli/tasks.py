@@ -67,9 +67,10 @@ class Task(Protocol):
 class Configured:
     """The detector of a configuration; it reads the column of the fidelity it chooses."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, surprise: bool = False) -> None:
         self.config, self.data = config, config.data
         self.detector = config.detector(missing="skip")  # checked in `advance`, where the line is known
+        self.detector.surprise = surprise
         self.advice = advice(config.model)
         self.reach = self.detector.alarm.within if self.detector.alarm else 0
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._kernels.template import ONE_ROW
-from ..belief.filter import Array, Filter
+from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..inputs.arguments import whole
@@ -58,10 +58,13 @@ class Detector(Lifecycle):
     shadow : int or mapping of str to ShadowGuard, optional
         Every so many ticks, `step` reads the best fidelity and a lower one, and warns when the pairs show that the
         lower one is worse than declared. An int guards every fidelity below the best; none by default.
+    surprise : bool
+        Whether every step has its `Step.surprise`; False by default, because computing the tails takes longer than
+        the update. It changes nothing else, may be switched at any time, and is saved.
 
     Attributes
     ----------
-    model, fidelities, hazard, policy, alarm, seed, missing, on_error, shadow : Any
+    model, fidelities, hazard, policy, alarm, seed, missing, on_error, shadow, surprise : Any
         The arguments; `policy` is a copy bound to the fidelities.
     pruning : Pruning
         `prune` in the form that the filter uses.
@@ -103,6 +106,7 @@ class Detector(Lifecycle):
         missing: Missing = "raise",
         on_error: OnError = "raise",
         shadow: int | Mapping[str, ShadowGuard] | None = None,
+        surprise: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be one of mfbocd's models, such as Gaussian(0, 9, 1), not {model!r}")
@@ -110,6 +114,8 @@ class Detector(Lifecycle):
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
+        if not isinstance(surprise, bool):
+            raise TypeError(f"surprise must be True or False, not {surprise!r}")
         self._renew()
         self.model = model
         self.fidelities = checked(fidelities)
@@ -121,6 +127,7 @@ class Detector(Lifecycle):
         self.missing = missing
         self.on_error = on_error
         self.shadow = guards_of(shadow, model, self.fidelities)
+        self.surprise = surprise
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
@@ -306,9 +313,12 @@ class Detector(Lifecycle):
         warning: str | None = None,
     ) -> Step:
         """Move the belief by one tick, with a checked reading, and pay for it."""
+        surprise = None
         if value is None or known is None:
             report = self._filter.observe(self._no_reading, 0.0)
         else:
+            if self.surprise and known.zeta > 0.0:
+                surprise = self._filter.surprise(value, known.zeta)
             report = self._filter.observe(value, known.zeta)
         self.spent += cost
         self._tick += 1
@@ -321,10 +331,13 @@ class Detector(Lifecycle):
             mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
         name = None if known is None else known.name
+        odd = outlier_probability(self.model, self._filter.state) if self.model.has_outliers else None
         if not alarm:
-            return Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning)
-        at = int(changed_at)
-        return Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning)
+            step = Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning, odd)
+        else:
+            at = int(changed_at)
+            step = Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning, odd)
+        return step if surprise is None else step._replace(surprise=surprise)
 
     def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
         """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""

@@ -32,6 +32,8 @@ class Lifecycle(Posterior):
     """What `step` does if an observer fails: "raise" or "fallback"."""
     shadow: dict[str, ShadowGuard]
     """Guards of the declared zetas, by fidelity."""
+    surprise: bool
+    """Whether every step has its `Step.surprise`."""
     spent: float
     """Cost of all readings so far."""
     _chosen: tuple[int, Fidelity | None]  # the tick and the fidelity of the last `choose`
@@ -145,6 +147,7 @@ class Lifecycle(Posterior):
             seed=self.seed,
             missing=self.missing,
             on_error=self.on_error,
+            surprise=self.surprise,
         )
         if policy is None:
             other.policy.restore(self.policy.state())

@@ -169,7 +169,7 @@ class Posterior(OneThread):
         ...     step = detector.update(x)
         >>> hazard, probability = detector.hazard_posterior
         >>> round(float(hazard @ probability), 2)
-        0.06
+        0.05
         """
         candidates = self._filter.candidates
         return self.hazard.table, candidates if candidates.size else np.ones(1)

@@ -170,6 +170,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
         "columns": int(detector._filter.state[layout.COLUMNS]),
+        **({"surprise": True} if detector.surprise else {}),  # absent by default, as in earlier versions
     }
 
 
@@ -257,6 +258,7 @@ def _build(
         missing=facts["missing"],
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
+        surprise=facts.get("surprise", False),
     )
     saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief.filter import Surprise
 from ..inputs.arguments import finite, probability, whole
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
@@ -76,6 +77,12 @@ class Step(NamedTuple):
         With ``on_error="fallback"``, the fidelities that were asked and gave no reading; `cost` includes theirs.
     warning : str or None
         What a shadow reading shows, if it shows that a fidelity is worse than declared.
+    outlier : float or None
+        P(this reading was an outlier), averaged over the run lengths after the update; None if the model has no
+        outliers (`Outliers`).
+    surprise : Surprise or None
+        With ``surprise=True``, the log predictive and both log tail probabilities of the reading, from before the
+        update; None if nothing was read.
     """
 
     tick: int
@@ -90,6 +97,8 @@ class Step(NamedTuple):
     confidence: float | None
     failed: tuple[str, ...] = ()
     warning: str | None = None
+    outlier: float | None = None
+    surprise: Surprise | None = None
 
 
 def reading(model: Model, x: Any, missing: Missing) -> Any:

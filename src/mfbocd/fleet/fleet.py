@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from ..belief.filter import Array, observe
+from ..belief.filter import Array, observe, outlier_probability
 from ..belief.gains import CODE, Gain, checked_gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
@@ -392,6 +392,8 @@ class Fleet(StreamSet):
         reported = report_fields(report[0])
         if self.model.dimension > 1:
             reported["mean"] = self._means(rows)
+        if self.model.has_outliers:
+            reported["outlier"] = np.array([outlier_probability(self.model, own.states[k]) for k in rows.tolist()])
         names = tuple(self._index)
         return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
 

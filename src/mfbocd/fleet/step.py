@@ -44,6 +44,8 @@ class FleetStep:
         At an alarm, P(a regime began after the last alarm, within the window); else NaN.
     fidelities : tuple of str
         Names of the fidelities, which `choice` indexes.
+    outlier : ndarray or None
+        P(the reading was an outlier), averaged over the run lengths; None if the model has no outliers.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class FleetStep:
     changed_at: NDArray[np.int64]
     confidence: Array
     fidelities: tuple[str, ...]
+    outlier: Array | None = None
 
     def __len__(self) -> int:
         return len(self.streams)
@@ -93,7 +96,10 @@ class FleetStep:
             x[i] = None
         names = [self.fidelities[j] for j in self.choice.tolist()]
         columns = (self.tick.tolist(), names, x, self.cost.tolist(), mean, self.run_length.tolist())
-        return list(map(Step, *columns, self.p_change.tolist(), fired, when, sure))
+        known = (*columns, self.p_change.tolist(), fired, when, sure)
+        if self.outlier is None:
+            return list(map(Step, *known))
+        return list(map(Step, *known, repeat(()), repeat(None), self.outlier.tolist()))
 
 
 class Decision(NamedTuple):

@@ -27,6 +27,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "mixture": {"parts": [{"kind": "gaussian"}, {"kind": "gaussian_unknown"}]},
     "multivariate_gaussian": {"mean": [0.0, 0.0]},
     "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
+    "outliers": {"model": {"kind": "gaussian"}},
     "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},
     "seasonal": {"period": 12.0},
     "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},

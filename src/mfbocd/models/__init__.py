@@ -16,11 +16,13 @@ from .linear_regression import LinearRegression
 from .mixture import Mixture
 from .multivariate import MultivariateGaussian
 from .multivariate_unknown import MultivariateGaussianUnknown
+from .outliers import Outliers
 from .poisson import Poisson
 from .product import Product
 from .robust_trend import RobustTrend
 from .seasonal import Seasonal
 from .student import StudentT
+from .student_unknown import StudentTUnknown
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
 
@@ -42,11 +44,13 @@ __all__ = [
     "Model",
     "MultivariateGaussian",
     "MultivariateGaussianUnknown",
+    "Outliers",
     "Poisson",
     "Product",
     "RobustTrend",
     "Seasonal",
     "StudentT",
+    "StudentTUnknown",
     "Trend",
     "VectorAutoregressive",
 ]

@@ -39,6 +39,10 @@ class Model(ABC):
     ordered : bool
         Whether a reading at a higher zeta can be used as one at a lower zeta. False where zeta only names a
         likelihood.
+    elementwise : bool
+        Whether `update` also accepts one zeta per hypothesis, shape (K,).
+    has_outliers : bool
+        Whether the model allows for outliers, so that `last_outlier` says something.
     observe : callable or None
         Compiled kernel for one tick of one stream; None makes the filter use the methods below.
     advance : callable or None
@@ -68,6 +72,8 @@ class Model(ABC):
     dimension: int = 1
     partial: bool = False
     ordered: bool = True
+    elementwise: ClassVar[bool] = False
+    has_outliers: bool = False
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods below, which every model has and against which the tests compare the kernels.
     observe: ClassVar[Callable[..., Any] | None] = None
@@ -188,6 +194,48 @@ class Model(ABC):
             Same shape as `stats`.
         """
 
+    def update_doubtful(self, stats: Array, x: Any, zeta: float, trust: Array) -> Array:
+        """Return the statistics after an observation that may not belong to the regime.
+
+        The exact posterior is the mixture trust p(theta | x) + (1 - trust) p(theta), which is no longer in the
+        family. By default the observation counts as one of fidelity zeta * trust instead.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            The reading.
+        zeta : float
+            Fidelity of the reading, in (0, 1].
+        trust : ndarray
+            Probability that the reading belongs to the regime, for each hypothesis; shape () or (K,).
+
+        Returns
+        -------
+        ndarray
+            Same shape as `stats`.
+        """
+        weight: Any = np.maximum(zeta * trust, 1e-300)  # 0 would be a tick without a reading
+        if self.elementwise or stats.ndim == 1:
+            return self.update(stats, x, weight)
+        return np.stack([self.update(stats[:, k], x, float(weight[k])) for k in range(stats.shape[1])], axis=1)
+
+    def last_outlier(self, stats: Array) -> Array:
+        """Return the probability that the last reading was an outlier, given the run length.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        ndarray
+            Shape () or (K,); 0 in models without outliers, and after a tick without a reading.
+        """
+        return np.zeros(stats.shape[1:])
+
     @abstractmethod
     def log_predictive(self, stats: Array, x: Any, zeta: float) -> Array:
         """Return log p(x | statistics, zeta), equation `mf_posterior_predictive`.
@@ -305,6 +353,34 @@ class Model(ABC):
         ndarray
             P(next reading <= x), shape () or (K,); for each number on its own where `dimension` is above 1.
         """
+
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tail probabilities of the next reading.
+
+        The default takes them from `predictive_cdf`, so an upper tail below 1e-16 is 0, with logarithm minus
+        infinity. The families of this library override it, and are accurate where the probabilities themselves
+        underflow.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        x : float or ndarray
+            Where to evaluate them.
+        zeta : float, default 1.0
+            Fidelity of the next reading.
+
+        Returns
+        -------
+        lower : ndarray
+            log P(next reading <= x), with the shape of `predictive_cdf`.
+        upper : ndarray
+            log P(next reading >= x). Where x has a positive probability, it is part of both tails.
+        """
+        with np.errstate(divide="ignore"):
+            lower = np.log(self.predictive_cdf(stats, x, zeta))
+            upper = np.log1p(-np.minimum(self.predictive_cdf(stats, np.nextafter(x, -np.inf), zeta), 1.0))
+        return lower, upper
 
     @abstractmethod
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:

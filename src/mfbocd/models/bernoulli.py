@@ -238,6 +238,7 @@ class Bernoulli(Model):
     """
 
     columns = 3
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -300,6 +301,12 @@ class Bernoulli(Model):
         """Return 0 below zero, P(x = 0) between zero and one, and 1 from one on."""
         mean, _ = self.predictive(stats, zeta)
         return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - mean, 1.0))
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the normalized P(x = 0) and P(x = 1) on the sides where they are the tail."""
+        one, other = stats[:2] if x > 0.0 else stats[1::-1]
+        here = -np.log1p(_quotient(other, one, zeta))
+        return (np.zeros_like(here), here) if x > 0.0 else (here, np.zeros_like(here))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).

@@ -200,6 +200,7 @@ class Binomial(Model):
     """
 
     columns = 2
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -279,6 +280,11 @@ class Binomial(Model):
             return np.full_like(stats[0], float(x >= 0.0))
         log_share = self._sums(stats, zeta, math.floor(x))[0] - self._sums(stats, zeta)[0]
         return np.exp(np.minimum(log_share, 0.0)).reshape(np.shape(stats[0]))
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of sums over the counts from x outwards, of the normalized predictive."""
+        tails = _COUNTS.all_tails(np.ravel(stats[0]), np.ravel(stats[1]), x, float(self.trials), zeta)
+        return tails[0].reshape(np.shape(stats[0])), tails[1].reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

@@ -73,6 +73,8 @@ class Categorical(Model):
     0.4286
     """
 
+    elementwise = True
+
     def __init__(self, alpha: Sequence[float] | Array, predictive: Predictive = "normalized") -> None:
         if isinstance(alpha, (str, bytes)) or np.ndim(alpha) != 1 or len(alpha) < 2:
             raise ValueError(f"Categorical.alpha must be two numbers or more, one per category, not {alpha!r}")
@@ -103,8 +105,8 @@ class Categorical(Model):
 
         An x between two categories, such as a mean, counts for both in proportion.
         """
-        step = zeta * np.maximum(1.0 - np.abs(self._index - x), 0.0)
-        return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
+        share = np.maximum(1.0 - np.abs(self._index - x), 0.0)
+        return stats + zeta * share.reshape((-1,) + (1,) * (stats.ndim - 1))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log of either predictive at category x."""
@@ -139,6 +141,12 @@ class Categorical(Model):
             if x < self.columns - 1
             else np.ones_like(p[0])
         )
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the sums of the normalized probabilities of the categories up to x, and from x on."""
+        p = self._share(stats, zeta).reshape(stats.shape)
+        lower, upper = (np.log(p[side].sum(axis=0)) for side in (self._index <= x, self._index >= x))
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over k outcomes (`mi_xr`)."""

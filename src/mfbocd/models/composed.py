@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .base import Array, Model
-from .cost import families, family
+from .nested import model_of, named_spec
 
 Part = Model | Mapping[str, Any]
 
@@ -30,6 +30,7 @@ class Composed(Model):
         self.parts = parts
         self.dimension = dimension
         self.ordered = all(part.ordered for part in parts)
+        self.has_outliers = any(part.has_outliers for part in parts)
         ends = np.cumsum([0, *(part.columns for part in parts)]).tolist()
         self._rows = [slice(a, b) for a, b in pairwise(ends)]
         self.columns = ends[-1] + own
@@ -69,27 +70,14 @@ class Composed(Model):
 
     def spec(self) -> dict[str, Any]:
         """Return `parts`: each family as its kind and its arguments."""
-        return {"parts": [{"kind": type(part).__name__, **part.spec()} for part in self.parts]}
+        return {"parts": [named_spec(part) for part in self.parts]}
 
 
 def parts_of(owner: str, models: Sequence[Model], parts: Sequence[Part] | None) -> list[Model]:
     """Return the families, which were given as arguments or as `parts`, as models or as tables that name them."""
     if models and parts is not None:
         raise TypeError(f"{owner} takes its families as arguments or as parts, not both")
-    return [_model_of(f"{owner}.parts[{i}]", part) for i, part in enumerate(models if parts is None else parts)]
-
-
-def _model_of(where: str, part: object) -> Model:
-    if isinstance(part, Mapping):
-        arguments = dict(part)
-        kind = arguments.pop("kind", None)
-        made = family(kind)
-        if made is None:
-            raise ValueError(f"{where}.kind must be one of {', '.join(families())}, not {kind!r}")
-        part = made(**arguments)
-    if not isinstance(part, Model):
-        raise TypeError(f"{where} must be a model or a table that names one, not {part!r}")
-    return part
+    return [model_of(f"{owner}.parts[{i}]", part) for i, part in enumerate(models if parts is None else parts)]
 
 
 def stacked(found: list[Array], stats: Array) -> Array:

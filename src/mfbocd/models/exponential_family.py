@@ -79,6 +79,8 @@ class ExponentialFamily(Model):
     [2.666667, 4.444444]
     """
 
+    elementwise = True
+
     def __init__(
         self,
         a2: Function,
@@ -151,8 +153,8 @@ class ExponentialFamily(Model):
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
         """Return chi' = chi + zeta u(x) and nu' = nu + zeta, equation `mf_posterior`."""
-        step = zeta * np.append(self._u(np.array([x]))[:, 0], 1.0)
-        return stats + step.reshape((-1,) + (1,) * (stats.ndim - 1))
+        step = np.append(self._u(np.array([x]))[:, 0], 1.0)
+        return stats + zeta * step.reshape((-1,) + (1,) * (stats.ndim - 1))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return zeta log h1(x) + a2(chi + zeta u(x), nu + zeta) - a2(chi, nu), normalized over x if requested."""
@@ -194,6 +196,12 @@ class ExponentialFamily(Model):
         rows = stats.reshape(self.columns, -1)
         below = self.support.mass_below(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
         return below.reshape(stats.shape[1:])
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the normalized predictive, summed or integrated from x outwards."""
+        rows = stats.reshape(self.columns, -1)
+        lower, upper = self.support.log_tails(x, lambda v: self._log_tempered(rows, v, zeta), rows.shape[1])
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return E_r E_x log p(x | r) / p(x) of the normalized predictives, summed or integrated over the support."""

@@ -42,6 +42,7 @@ from .._kernels.weights import (
 )
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+from .tails import beta_tails
 
 _FAR = 1e100  # in prior rates; larger readings count as this large, those below _NEAR as _NEAR
 _NEAR = 1e-100
@@ -242,6 +243,7 @@ class Gamma(Model):
     """
 
     columns = 2
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -321,6 +323,11 @@ class Gamma(Model):
         q = np.ravel(a)
         p = np.full_like(q, zeta * self.known)
         return beta_cdfs(p, q, u / (1.0 + u), 1.0 / (1.0 + u)).reshape(a.shape)
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of I_s(known * zeta, a) and of its complement at s = zeta x / (b + zeta x)."""
+        a, b = stats
+        return beta_tails(zeta * self.known, a, max(zeta * self._standard(x), 0.0) / b)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""

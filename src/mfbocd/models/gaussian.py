@@ -39,6 +39,7 @@ from .._kernels.weights import (
 )
 from ..inputs.arguments import finite, positive
 from .base import Array, Model
+from .tails import normal_tails
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -244,6 +245,7 @@ class Gaussian(Model):
     """
 
     columns = 2
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -303,6 +305,11 @@ class Gaussian(Model):
         mean, variance = self.predictive(stats, zeta)
         z = (x - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the normal."""
+        mean, variance = self.predictive(stats, zeta)
+        return normal_tails((x - mean) / np.sqrt(variance))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return h(mixture) - sum_l w_l h(N_l).

@@ -51,6 +51,7 @@ from .._kernels.weights import (
 )
 from ..inputs.arguments import finite, positive
 from .base import Array, Model, Predictive, predictive_of
+from .tails import student_tails
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -306,6 +307,7 @@ class GaussianUnknown(Model):
     """
 
     columns = 4
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -397,6 +399,12 @@ class GaussianUnknown(Model):
         df = np.ravel(2.0 * shape + zeta - 1.0)
         tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + u), u / (1.0 + u))
         return np.where(d > 0.0, 1.0 - tail.reshape(shape.shape), tail.reshape(shape.shape))
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of Student's t."""
+        _, _, shape, scale = stats
+        d, lift = self._lift(stats, x, zeta)
+        return student_tails(d, lift / scale, 2.0 * shape + zeta - 1.0)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(t_l || mixture) of the normalized predictives, to 1e-6 nats at any scale."""

@@ -204,16 +204,24 @@ class Grid(Lattice):
         return mean, nodes.share @ (nodes.density * apart**2)
 
     def _below(self, x: float, zeta: float) -> Array:
+        return self._mass(-np.inf, x, zeta)
+
+    def _mass(self, start: float, end: float, zeta: float) -> Array:
+        """Return P(start <= x' <= end | theta), shape (G,)."""
         if self.discrete:
             nodes = self._nodes(zeta)
-            return np.asarray((nodes.x <= x) @ nodes.density, dtype=float)
-        low, high = self.support
-        if x < low:
+            return np.asarray(((nodes.x >= start) & (nodes.x <= end)) @ nodes.density, dtype=float)
+        start, end = max(start, self.support[0]), min(end, self.support[1])
+        if start > end:
             return np.zeros(self.theta.size)
-        points, share = panels(np.linspace(low, min(x, high), self.points // 8 + 1))
-        reached = self.atoms[self.atoms <= x]
+        points, share = panels(np.linspace(start, end, self.points // 8 + 1))
+        reached = self.atoms[(self.atoms >= start) & (self.atoms <= end)]
         value = share @ self._density(points, zeta)
         return value + self._density(reached, zeta).sum(axis=0) if reached.size else value
+
+    def _log_tails(self, x: float, zeta: float) -> tuple[Array, Array]:
+        with np.errstate(divide="ignore"):
+            return np.log(self._mass(-np.inf, x, zeta)), np.log(self._mass(x, np.inf, zeta))
 
 
 class Confusion(Grid):

@@ -142,6 +142,12 @@ class Lattice(Model):
     def _below(self, x: float, zeta: float) -> Array:
         """Return P(x' <= x | theta), shape (G,)."""
 
+    def _log_tails(self, x: float, zeta: float) -> tuple[Array, Array]:
+        """Return log P(x' <= x | theta) and log P(x' >= x | theta), shape (G,) each; the latter down to 1e-16."""
+        with np.errstate(divide="ignore"):
+            upper = np.log1p(-np.minimum(self._below(math.nextafter(x, -math.inf), zeta), 1.0))
+            return np.log(self._below(x, zeta)), upper
+
     def _start(self, theta: Array, log_prior: Array) -> None:
         self.theta = theta
         self.columns = theta.size
@@ -176,6 +182,12 @@ class Lattice(Model):
         _reweigh(logs, self._log_likelihood(x, zeta))
         return logs.reshape(stats.shape)
 
+    def update_doubtful(self, stats: Array, x: float, zeta: float, trust: Array) -> Array:
+        """Return the mixture trust p(theta | x) + (1 - trust) p(theta) itself: on a grid it is exact."""
+        with np.errstate(divide="ignore"):
+            read, not_read = self.update(stats, x, zeta) + np.log(trust), stats + np.log1p(-trust)
+        return np.maximum(np.logaddexp(read, not_read), NEVER)
+
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return log sum_theta weight p(x | theta, zeta); minus infinity where no theta can produce x."""
         if zeta == 0.0:
@@ -207,6 +219,13 @@ class Lattice(Model):
         """Return the weighted sum of the distribution functions of all theta."""
         below = _averages(self._logs(stats), self._below(x, zeta)[None])[0]
         return np.minimum(below, 1.0).reshape(stats.shape[1:])
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the log of the weighted sum of the tails of all theta."""
+        logs = self._logs(stats)
+        found = (_evidence(logs, np.maximum(tail, NEVER)) for tail in self._log_tails(x, zeta))
+        lower, upper = (np.where(tail < 0.1 * NEVER, -np.inf, np.minimum(tail, 0.0)) for tail in found)
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l sum_x p_l log(p_l / p), over the values of x or the nodes of its quadrature."""

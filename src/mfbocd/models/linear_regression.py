@@ -143,8 +143,16 @@ class LinearRegression(Regression):
         return both[0].reshape(ends), both[1].reshape(ends)
 
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
-        """Return the distribution function of y at the last covariates, and a step function for each covariate."""
+        """Return the distribution function of y at the covariates of x, and a step function for each covariate."""
         rows = stats.reshape(self.columns, -1)
         step = (rows[self._rows + 1 :] <= np.asarray(x)[1:, None]).astype(np.float64)
-        below = np.concatenate([self._below(rows, float(x[0]), zeta)[None], step])
+        below = np.concatenate([self._below(rows, x, zeta)[None], step])
         return below.reshape((self.dimension, *stats.shape[1:]))
+
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the log tails of y at the covariates of x; those of the covariates, which are given, are 0."""
+        tails = self._tails(stats.reshape(self.columns, -1), x, zeta)
+        given = np.zeros((self.covariates, tails[0].size))
+        ends = (self.dimension, *stats.shape[1:])
+        lower, upper = (np.concatenate([tail[None], given]).reshape(ends) for tail in tails)
+        return lower, upper

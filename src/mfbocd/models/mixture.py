@@ -114,6 +114,11 @@ class Mixture(Composed):
         """
         return np.exp(stats[-len(self.parts) :]).T
 
+    def last_outlier(self, stats: Array) -> Array:
+        """Return the average over the families, by their probabilities."""
+        found = np.array([part.last_outlier(own) for part, own in self._each(stats)])
+        return np.asarray((np.exp(stats[-len(self.parts) :]) * found).sum(axis=0))
+
     def prior(self) -> Array:
         """Return the priors of the families and their log prior probabilities."""
         return np.concatenate([super().prior(), self._log_prior])
@@ -198,6 +203,16 @@ class Mixture(Composed):
         """Return the average of the families' distribution functions."""
         p = np.exp(stats[-len(self.parts) :])
         return _averaged(p, [part.predictive_cdf(own, x, zeta) for part, own in self._each(stats)])
+
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of the averages of the families' tails."""
+        logs = stats[-len(self.parts) :]
+        found = [part.log_tails(own, x, zeta) for part, own in self._each(stats)]
+        lower, upper = (
+            np.logaddexp.reduce([log + tail for log, tail in zip(logs, side, strict=True)], axis=0)
+            for side in zip(*found, strict=True)
+        )
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .base import Array
 from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
+from .tails import normal_tails
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
@@ -52,6 +53,8 @@ class MultivariateGaussian(Elliptical):
     >>> theta.round(4), var.round(4)
     (array([1.5, 1.5]), array([1.575, 1.575]))
     """
+
+    elementwise = True
 
     def __init__(self, mean: Sequence[float] | Array, var: Matrix = 1.0, noise_var: Matrix = 1.0) -> None:
         self.mean = vector_of("MultivariateGaussian", "mean", mean)
@@ -113,6 +116,11 @@ class MultivariateGaussian(Elliptical):
         mean, variance = self.predictive(stats, zeta)
         z = (_column(x, stats) - mean) / np.sqrt(2.0 * variance)
         return 0.5 * np.vectorize(math.erfc, otypes=[float])(-z)
+
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the normal, for each number."""
+        mean, variance = self.predictive(stats, zeta)
+        return normal_tails((_column(x, stats) - mean) / np.sqrt(variance))
 
     def components(self, stats: Array, zeta: float) -> Components:
         """Return normals, with diagonal covariances in the model's basis."""

@@ -18,6 +18,7 @@ from .base import Array, Predictive, predictive_of
 from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
+from .tails import student_tails
 
 _LOG_PI = math.log(math.pi)
 
@@ -82,6 +83,8 @@ class MultivariateGaussianUnknown(Elliptical):
     (array([2., 0.]), array([[2.5, 0. ],
            [0. , 1. ]]))
     """
+
+    elementwise = True
 
     def __init__(
         self,
@@ -192,18 +195,27 @@ class MultivariateGaussianUnknown(Elliptical):
             var = self._diagonal(rows) * _reciprocal(df - 2.0) / share
         return mean, var.reshape(d, *stats.shape[1:])
 
+    def _squares(self, rows: Array, x: Array, zeta: float) -> tuple[Array, Array, Array]:
+        """Return the centre of each number, its t^2 / df, and df."""
+        mean, _ = self.parameter(rows)
+        share, df = self._student(rows, zeta)
+        return mean, share * np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / self._diagonal(rows), df
+
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
         """Return the distribution function of Student's t for each number."""
         d = self.dimension
-        rows = stats.reshape(self.columns, -1)
-        mean, _ = self.parameter(rows)
-        share, df = self._student(rows, zeta)
-        # t^2 / df, which needs no df
-        square = share * np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / self._diagonal(rows)
+        mean, square, df = self._squares(stats.reshape(self.columns, -1), x, zeta)
         a, ones = np.broadcast_to(0.5 * df, square.shape), np.full(square.size, 0.5)
         tail = 0.5 * beta_cdfs(a.ravel(), ones, (1.0 / (1.0 + square)).ravel(), (square / (1.0 + square)).ravel())
         below = np.where(x[:, None] < mean, tail.reshape(square.shape), 1.0 - tail.reshape(square.shape))
         return below.reshape(d, *stats.shape[1:])
+
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of Student's t, for each number."""
+        mean, square, df = self._squares(stats.reshape(self.columns, -1), x, zeta)
+        lower, upper = student_tails(x[:, None] - mean, square, df)
+        ends = (self.dimension, *stats.shape[1:])
+        return lower.reshape(ends), upper.reshape(ends)
 
     def components(self, stats: Array, zeta: float) -> Components:
         """Return Student's t, in units of the prior scale."""

@@ -223,6 +223,7 @@ class Poisson(Model):
     """
 
     columns = 2
+    elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
@@ -305,6 +306,11 @@ class Poisson(Model):
         else:
             below = np.exp(np.minimum(self._sums(stats, zeta, stop)[0] - self._sums(stats, zeta)[0], 0.0))
         return below.reshape(np.shape(stats[0]))
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of sums over the counts from x outwards, of the normalized predictive."""
+        tails = _COUNTS.all_tails(np.ravel(stats[0]), np.ravel(stats[1]), x, _END, zeta)
+        return tails[0].reshape(np.shape(stats[0])), tails[1].reshape(np.shape(stats[0]))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

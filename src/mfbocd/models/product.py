@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -95,12 +95,24 @@ class Product(Composed):
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
         """Update each family with its own numbers, or skip it where they are missing."""
+        return self._updated(stats, x, lambda part, rows, own: part.update(rows, own, zeta))
+
+    def update_doubtful(self, stats: Array, x: Array, zeta: float, trust: Array) -> Array:
+        """Update each family; the reading as a whole belongs to the regime or not."""
+        return self._updated(stats, x, lambda part, rows, own: part.update_doubtful(rows, own, zeta, trust))
+
+    def _updated(self, stats: Array, x: Array, update: Callable[[Model, Array, Any], Array]) -> Array:
         out = []
         for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True):
             own = x[cells]
             missing = np.isnan(own).any()
-            out.append(part.skip(stats[rows]) if missing else part.update(stats[rows], _own(part, own), zeta))
+            out.append(part.skip(stats[rows]) if missing else update(part, stats[rows], _own(part, own)))
         return np.concatenate(out)
+
+    def last_outlier(self, stats: Array) -> Array:
+        """Return the probability that the number of at least one family was an outlier."""
+        parts = zip(self.parts, self._rows, strict=True)
+        return 1.0 - np.prod([1.0 - part.last_outlier(stats[rows]) for part, rows in parts], axis=0)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
         """Return the sum over the families that were read."""
@@ -123,6 +135,16 @@ class Product(Composed):
             for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
         ]
         return stacked(found, stats)
+
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the log tails of each number on its own; NaN for a number that is missing."""
+        found = [
+            part.log_tails(stats[rows], _own(part, x[cells]), zeta)
+            if not np.isnan(x[cells]).any()
+            else (np.full((part.dimension, *stats.shape[1:]), np.nan),) * 2
+            for part, rows, cells in zip(self.parts, self._rows, self._cells, strict=True)
+        ]
+        return stacked([lower for lower, _ in found], stats), stacked([upper for _, upper in found], stats)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of all columns together: a sum over their combined values, or over fixed points."""

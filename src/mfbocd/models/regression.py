@@ -18,6 +18,7 @@ from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import positive
 from .base import Array, Model
 from .cost import CostBound
+from .tails import normal_tails, student_tails
 
 FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
 MOST = 100_000
@@ -82,6 +83,8 @@ class Regression(Model):
     [P, P m; m P, m P m + 2 scale], packed row by row, which a reading changes by rotations only; the sum of zeta; and
     what a subclass adds.
     """
+
+    elementwise = True
 
     def _set(
         self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
@@ -174,7 +177,7 @@ class Regression(Model):
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
         """Rotate sqrt(zeta) (u, x) into the factor, which adds zeta u u^T, zeta u x and zeta x^2 (`mf_posterior`)."""
-        if zeta == 0.0:
+        if np.ndim(zeta) == 0 and zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
@@ -246,12 +249,15 @@ class Regression(Model):
         mean, var = self._expected(stats.reshape(self.columns, -1), zeta)
         return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
 
-    def _below(self, rows: Array, x: float, zeta: float) -> Array:
-        """Return P(coming reading <= x), shape (K,)."""
-        u, offset = self._coming(rows)
+    def _apart(self, rows: Array, x: Any, zeta: float) -> tuple[Array, Array, Array, Array]:
+        """Return x - u . m and q at the regressors of the reading x, and shape and scale, standardized."""
+        u, y = self._at(rows, x)
         centre, spread, shape, scale = self._forecast(rows, u)
-        d = self._standard(x, offset) - centre
-        q = 1.0 / self._worth(rows, zeta) + spread
+        return y - centre, 1.0 / self._worth(rows, zeta) + spread, shape, scale
+
+    def _below(self, rows: Array, x: Any, zeta: float) -> Array:
+        """Return P(reading <= x) at the regressors of the reading x, shape (K,)."""
+        d, q, shape, scale = self._apart(rows, x, zeta)
         if self.noise_var is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
@@ -262,6 +268,18 @@ class Regression(Model):
     def predictive_cdf(self, stats: Array, x: Any, zeta: float = 1.0) -> Array:
         """Return the normal distribution function, or Student's."""
         return self._below(stats.reshape(self.columns, -1), x, zeta).reshape(stats.shape[1:])
+
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the normal, or of Student's t, at the regressors of the reading x."""
+        lower, upper = self._tails(stats.reshape(self.columns, -1), x, zeta)
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
+
+    def _tails(self, rows: Array, x: Any, zeta: float) -> tuple[Array, Array]:
+        """Return log P(reading <= x) and log P(reading >= x), shape (K,) each."""
+        d, q, shape, scale = self._apart(rows, x, zeta)
+        if self.noise_var is not None:
+            return normal_tails(d / np.sqrt(q))
+        return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + zeta - 1.0)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""

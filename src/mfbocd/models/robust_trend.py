@@ -29,8 +29,9 @@ _LEAST = 1e-12  # least probability of the level and of the line, so that either
 _LONGEST = 32  # most coefficients of the autoregression
 
 # The statistics of a hypothesis: the Cholesky factor of the coefficients' precision and, rotated with it, the
-# readings; the shape of the noise; its scale given a level and given a line; P(line); ticks; readings in `lags`.
-_L00, _L10, _L11, _Z0, _Z1, _SHAPE, _LEVEL, _LINE, _SLOPED, _AGE, _SEEN, _LAGS = range(12)
+# readings; the shape of the noise; its scale given a level and given a line; P(line); ticks; number of lags; P(the
+# last reading was an outlier); lags.
+_L00, _L10, _L11, _Z0, _Z1, _SHAPE, _LEVEL, _LINE, _SLOPED, _AGE, _SEEN, _ODD, _LAGS = range(13)
 # The parameters in the setup: prior, then the predictors of order 0 to p and their variances (`partial_predictors`).
 _P_MEAN, _P_UNIT, _P_COUNT0, _P_COUNT1, _P_SHAPE, _P_SLOPED, _P_RATE, _P_FORGET, _P_ORDER, _P_TABLE = range(10)
 
@@ -121,6 +122,7 @@ def _absorb(stats: Pointer, stride: int, p: int, seen: Forecast, y: float, zeta:
         off = rest - seen.flat - stats[_SLOPED * stride] * (seen.line - seen.flat)
         stats[_LAGS * stride] = y - (1.0 - rho) * off
     stats[_SEEN * stride] = min(stats[_SEEN * stride] + 1.0, float(p))
+    stats[_ODD * stride] = 1.0 - rho
     stats[_AGE * stride] += 1.0
 
 
@@ -184,6 +186,7 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         for i in range(n):
             stats[_AGE * stride + i] += 1.0
             stats[_SEEN * stride + i] = 0.0
+            stats[_ODD * stride + i] = 0.0
     else:
         unit = params[_P_UNIT]
         y = min(max((x - params[_P_MEAN]) / unit, -FAR), FAR)
@@ -350,7 +353,8 @@ class RobustTrend(Model):
     With forget = 1, ar = () and outliers = 0 the family is exactly the mixture of a `Trend` of slope 0 and a `Trend`.
 
     Statistics of a hypothesis: the factor and the rotated readings (5), shape, the scale given a level and given a
-    line, P(line), ticks, number of lags, lags; relative to `level` and in units of sqrt(scale).
+    line, P(line), ticks, number of lags, P(the last reading was an outlier), lags; relative to `level` and in units of
+    sqrt(scale).
 
     Examples
     --------
@@ -395,6 +399,7 @@ class RobustTrend(Model):
         self._params = np.concatenate([head, predictors.ravel(), variances])
         self._table = self._params[_P_TABLE:].copy()
         self.columns = _LAGS + len(self.ar)
+        self.has_outliers = self.outliers > 0.0
 
     def __repr__(self) -> str:
         return f"RobustTrend({', '.join(f'{k}={v}' for k, v in self.spec().items())})"
@@ -425,6 +430,7 @@ class RobustTrend(Model):
         out = np.array(stats)
         out[_AGE] += 1.0
         out[_SEEN] = 0.0
+        out[_ODD] = 0.0
         return out
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
@@ -444,26 +450,9 @@ class RobustTrend(Model):
             return np.zeros(stats.shape[1:])
         return (self._weighed(stats, x, zeta)[0] - math.log(self._unit)).reshape(stats.shape[1:])
 
-    def outlier(self, stats: Array, x: float, zeta: float) -> Array:
-        """Return P(x is an outlier) given each hypothesis.
-
-        Parameters
-        ----------
-        stats : ndarray
-            Statistics before the reading, shape (columns,) or (columns, K).
-        x : float
-            The reading.
-        zeta : float
-            Its fidelity.
-
-        Returns
-        -------
-        ndarray
-            Shape () or (K,).
-        """
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
-        return (1.0 - self._weighed(stats, x, zeta)[1]).reshape(stats.shape[1:])
+    def last_outlier(self, stats: Array) -> Array:
+        """Return P(the last reading was an outlier) given each hypothesis."""
+        return np.asarray(stats[_ODD])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return mean and variance of the level at the coming tick; the variance is infinite while shape <= 1."""
@@ -609,6 +598,7 @@ class RobustTrend(Model):
             and (counters == np.floor(counters)).all()
             and (counters >= 0.0).all()
             and (rows[_SEEN] <= len(self.ar)).all()
+            and ((rows[_ODD] >= 0.0) & (rows[_ODD] <= 1.0)).all()
         )
 
     @classmethod

@@ -14,6 +14,7 @@ from .base import Array
 from .cost import CostBound, whole_number
 from .lattice import Lattice, Nodes, panels
 from .regression import MOST
+from .tails import student_tails
 
 _FAR = 1e140  # noise scales from the prior mean; squares of readings further off would overflow
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
@@ -109,8 +110,11 @@ class StudentT(Lattice):
         return np.asarray(self._front + 0.5 * math.log(zeta) - power * np.log1p(zeta * z * z / self.degrees))
 
     def _log_likelihood(self, x: float, zeta: float) -> Array:
-        y = min(max((x - self.mean) / self._unit, -_FAR), _FAR)
-        return self._log_density(y - self._z, zeta) - math.log(self._unit)
+        return self._log_density(self._apart(x), zeta) - math.log(self._unit)
+
+    def _apart(self, x: float) -> Array:
+        """Return the distance of x from each level, standardized."""
+        return min(max((x - self.mean) / self._unit, -_FAR), _FAR) - self._z
 
     def _moments(self, zeta: float) -> tuple[Array, Array]:
         v = self.degrees
@@ -118,11 +122,15 @@ class StudentT(Lattice):
         return self.theta, np.full(self.theta.size, var)
 
     def _below(self, x: float, zeta: float) -> Array:
-        z = min(max((x - self.mean) / self._unit, -_FAR), _FAR) - self._z
+        z = self._apart(x)
         t = zeta * z * z / self.degrees
         half = np.full(z.size, 0.5)
         tail = 0.5 * beta_cdfs(self.degrees * half, half, 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(z > 0.0, 1.0 - tail, tail)
+
+    def _log_tails(self, x: float, zeta: float) -> tuple[Array, Array]:
+        z = self._apart(x)
+        return student_tails(z, zeta * z * z / self.degrees, np.full(z.size, self.degrees))
 
     def _make_nodes(self, zeta: float) -> Nodes:
         """In units of the noise scale: panels of two scales where the grid lies, then ever longer ones."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .base import Array
 
@@ -42,6 +44,10 @@ class Support(ABC):
         second = ((x - centre) ** 2 * mass).sum(axis=1) / total
         return high[:, 0] + np.log(total), centre[:, 0] + first, second - first**2
 
+    @abstractmethod
+    def log_tails(self, x: float, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Return log P(X <= x) and log P(X >= x) for each hypothesis, also far outside of `cells`."""
+
     def mass_below(self, x: float, log_density: LogDensity, k: int) -> Array:
         """Return P(X <= x) for each hypothesis."""
         points, log_mass = self.cells(log_density, k)
@@ -68,6 +74,22 @@ def _cubic(x: float, points: Array, level: Array, cell: Array) -> float:
     return float(min(max(near * level[i] + far * level[i + 1] + bend, 0.0), 1.0))
 
 
+def _log_sum(logs: NDArray[Any]) -> Array:
+    """Return log sum e^logs over the last axis."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=-1))
+
+
+def _sides(falls: NDArray[np.bool_], out: Array, beyond: Array) -> tuple[Array, Array]:
+    """Return the lower and the upper log tail from the log mass away from the mode: with x, and without it.
+
+    `falls` tells whether that is above x. The other tail is the complement.
+    """
+    with np.errstate(divide="ignore"):
+        other = np.log(-np.expm1(np.minimum(beyond, 0.0)))
+    out = np.minimum(out, 0.0)
+    return np.where(falls, other, out), np.where(falls, out, other)
+
+
 class Values(Support):
     """A finite list of values."""
 
@@ -92,6 +114,13 @@ class Values(Support):
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
         """Return the values themselves."""
         return np.broadcast_to(self.values, (k, self.values.size)), log_density(self.values)
+
+    def log_tails(self, x: float, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Sum over the values on either side."""
+        log_mass = log_density(self.values)
+        norm = _log_sum(log_mass)
+        lower, upper = (_log_sum(log_mass[:, side]) - norm for side in (self.values <= x, self.values >= x))
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
 
 class Counts(Support):
@@ -121,6 +150,32 @@ class Counts(Support):
             if settled.all() or size >= 1 << 20:
                 return np.broadcast_to(x, mass.shape), mass
             size *= 4
+
+    def log_tails(self, x: float, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Sum from x away from the mode, at most two million counts; the other tail is the complement."""
+        norm = _log_sum(self.cells(log_density, k)[1])
+        here, there = log_density(np.array([x, x + 1.0])).T
+        falls = there < here  # towards larger counts
+
+        def outward(step: float) -> Array:
+            up, down = (_outward(x + way * step, way, log_density, k) for way in (1.0, -1.0))
+            return np.where(falls, up, down) - norm
+
+        return _sides(falls, outward(0.0), outward(1.0))
+
+
+def _outward(start: float, way: float, log_density: LogDensity, k: int) -> Array:
+    """Return the log of the sum over the counts from `start` up (way = 1) or down to 0 (way = -1)."""
+    total: Array = np.full(k, -np.inf)
+    size = 64
+    while start >= 0.0 and size <= 1 << 20:
+        counts = start + way * np.arange(float(size))
+        more = _log_sum(log_density(counts[counts >= 0.0]))
+        total = np.logaddexp(total, more)
+        if (more < total - 40.0).all():
+            break
+        start, size = start + way * size, 2 * size
+    return total
 
 
 class Interval(Support):
@@ -153,6 +208,49 @@ class Interval(Support):
         width = self.high - self.low
         return self.low + width * share, np.log(width) - np.abs(z) - 2.0 * np.log1p(np.exp(-np.abs(z)))
 
+    def _along(self, log_density: LogDensity, z: Array) -> Array:
+        """Return the log density of z on the real line."""
+        x, slope = self._at(z)
+        with np.errstate(all="ignore"):
+            value = log_density(x) + slope
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def log_tails(self, x: float, log_density: LogDensity, k: int) -> tuple[Array, Array]:
+        """Integrate from x away from the mode; the other tail is the complement.
+
+        The rule is the trapezoid in t with z = z(x) +- width exp(pi / 2 sinh(t)), exact for tails that fall like a
+        power or faster; `width` is where the density has fallen by a factor e.
+        """
+        norm = _log_sum(self.cells(log_density, k)[1])
+        z = self._z(x)
+        here = self._along(log_density, np.full((k, 1), z))[:, 0]
+        step = 1e-6 * max(1.0, abs(z))
+        ends = self._along(log_density, np.full((k, 2), [z - step, z + step]))
+        falls = ends[:, 1] < ends[:, 0]  # towards larger x
+        way = np.where(falls, 1.0, -1.0)
+        width = np.full(k, 1e-12 * max(1.0, abs(z)))
+        for _ in range(200):
+            drop = here - self._along(log_density, (z + way * width)[:, None])[:, 0]
+            if (drop > 1.0).all():
+                break
+            width = np.where(drop > 1.0, width, 1.5 * width)
+        t = np.linspace(-4.5, 4.5, 721)
+        reach = 0.5 * math.pi * np.sinh(t)
+        values = self._along(log_density, z + (way * width)[:, None] * np.exp(np.minimum(reach, 600.0)))
+        share = reach + np.log(0.5 * math.pi * np.cosh(t) * (t[1] - t[0]))
+        out = _log_sum(values + share + np.log(width)[:, None]) - norm
+        return _sides(falls, out, out)
+
+    def _z(self, x: float) -> float:
+        """The point on the real line that `_at` maps to x."""
+        if math.isinf(self.low) and math.isinf(self.high):
+            return x
+        if math.isinf(self.high):
+            return math.log(x - self.low)
+        if math.isinf(self.low):
+            return -math.log(self.high - x)
+        return math.log(x - self.low) - math.log(self.high - x)
+
     def cells(self, log_density: LogDensity, k: int) -> tuple[Array, Array]:
         """Return a trapezoid rule in t about the peak of each hypothesis, z = peak + width sinh(t), for heavy tails.
 
@@ -160,10 +258,7 @@ class Interval(Support):
         """
 
         def along(z: Array) -> Array:
-            x, slope = self._at(z)
-            with np.errstate(all="ignore"):
-                value = log_density(x) + slope
-            return np.where(np.isnan(value), -np.inf, value)
+            return self._along(log_density, z)
 
         unbounded = math.isinf(self.low) and math.isinf(self.high)
         reach = np.sinh(np.linspace(0.0, 33.0, 200)) if unbounded else np.linspace(0.0, 60.0, 200)

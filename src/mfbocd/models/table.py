@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,15 +31,28 @@ def table_of(model: Model, stats: Array, zeta: float) -> Table:
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
     """
-    mean, sd = moments(model, stats, zeta)
-    if continuous(model):
-        x = bounded(model, _grid(mean, sd))
-        width = widths(x)
-    else:
-        x, few = values(model, mean, sd)
-        width = np.ones_like(x) if few else widths(x)
+    return mixed_table(model, stats, zeta, [(model, stats)])
+
+
+def mixed_table(model: Model, stats: Array, zeta: float, parts: Sequence[tuple[Model, Array]]) -> Table:
+    """Return the table of a family whose predictives are mixtures, on a grid that is fine enough for every part.
+
+    A grid by the mixture's own moments would be as coarse as its widest part. `parts` are families with the same
+    support and their statistics, (columns, K) each.
+    """
+    known = [moments(part, own, zeta) for part, own in parts]
+    x, width = _cells(model, *(np.concatenate(column) for column in zip(*known, strict=True)))
     logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()]) + np.log(width)[:, None]
     return logs - np.logaddexp.reduce(logs, axis=0)
+
+
+def _cells(model: Model, mean: Array, sd: Array) -> tuple[Array, Array]:
+    """Return the values or grid points of the table, and the width of each (1 for a value that is listed)."""
+    if continuous(model):
+        x = bounded(model, _grid(mean, sd))
+        return x, widths(x)
+    x, few = values(model, mean, sd)
+    return x, np.ones_like(x) if few else widths(x)
 
 
 def continuous(model: Model) -> bool:

@@ -18,6 +18,7 @@ from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .regression import FAR, MOST, counts_of, ratio
+from .tails import student_tails
 
 _LOG_PI = math.log(math.pi)
 
@@ -71,6 +72,8 @@ class VectorAutoregressive(Elliptical):
     >>> model.predictive(stats)[0].round(0)
     array([-8.,  0.])
     """
+
+    elementwise = True
 
     def __init__(
         self,
@@ -161,12 +164,12 @@ class VectorAutoregressive(Elliptical):
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
         """Rotate sqrt(zeta) (u, x) into the Cholesky factor, equation `mf_posterior`."""
-        if zeta == 0.0:
+        if np.ndim(zeta) == 0 and zeta == 0.0:
             return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
         factor = rows[: self._rows].copy()
-        rank_one_update(factor, math.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
+        rank_one_update(factor, np.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
         rows[: self._rows] = factor
         rows[self._rows] += zeta
         if self._lags:
@@ -205,11 +208,22 @@ class VectorAutoregressive(Elliptical):
 
     def predictive_cdf(self, stats: Array, x: Array, zeta: float = 1.0) -> Array:
         """Return the distribution function of Student's t for each number."""
-        mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
-        t = np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / square
+        mean, t, df = self._squares(stats, x, zeta)
         a, half = np.broadcast_to(0.5 * df, t.shape).ravel(), np.full(t.size, 0.5)
         tail = 0.5 * beta_cdfs(a, half, (1.0 / (1.0 + t)).ravel(), (t / (1.0 + t)).ravel()).reshape(t.shape)
         return np.where(x[:, None] < mean, tail, 1.0 - tail).reshape((self.dimension, *stats.shape[1:]))
+
+    def log_tails(self, stats: Array, x: Array, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of Student's t, for each number."""
+        mean, t, df = self._squares(stats, x, zeta)
+        lower, upper = student_tails(x[:, None] - mean, t, df)
+        ends = (self.dimension, *stats.shape[1:])
+        return lower.reshape(ends), upper.reshape(ends)
+
+    def _squares(self, stats: Array, x: Array, zeta: float) -> tuple[Array, Array, Array]:
+        """Return the centre of each number, its t^2 / df, and df."""
+        mean, square, df = self._ahead(stats.reshape(self.columns, -1), zeta)
+        return mean, np.minimum(np.abs(x[:, None] - mean), 1e150) ** 2 / square, df
 
     def components(self, stats: Array, zeta: float) -> Components:
         """Return Student's t, in units of the prior scale."""

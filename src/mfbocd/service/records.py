@@ -192,7 +192,7 @@ def step_record(step: Step, spent: float, at: float, posterior: list[list[float]
     posterior : list of [run length, probability]
         The likely run lengths.
     """
-    tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence, _, _ = step
+    tick, fidelity, x, cost, mean, run_length, p_change, alarm, changed_at, confidence, *_ = step
     return {
         "tick": tick,
         "fidelity": fidelity,
@@ -204,6 +204,7 @@ def step_record(step: Step, spent: float, at: float, posterior: list[list[float]
         "alarm": alarm,
         "changed_at": changed_at,
         "confidence": confidence,
+        **({} if step.outlier is None else {"outlier": step.outlier}),
         "spent": spent,
         "at": at,
         "posterior": posterior,

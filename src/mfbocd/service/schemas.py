@@ -120,6 +120,7 @@ class Step(BaseModel):
     alarm: bool
     changed_at: int | None
     confidence: float | None
+    outlier: float | None = Field(default=None, description="P(outlier); absent if the model has no outliers")
     spent: float
     at: float
     posterior: list[tuple[float, float]]

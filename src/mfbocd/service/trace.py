@@ -41,14 +41,15 @@ def format_steps(events: Sequence[Event], form: str) -> bytes:
 def _csv(steps: list[dict[str, Any]]) -> bytes:
     """CSV; a reading of several numbers has a column for each: x_0, x_1."""
     widths = {name: _width(steps, name) for name in ("x", "mean")}
-    head = [part for name in COLUMNS for part in _column_names(name, widths.get(name, 0))]
+    columns = _columns(steps)
+    head = [part for name in columns for part in _column_names(name, widths.get(name, 0))]
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     rows.writerow(head)
     for step in steps:
         row: list[Any] = []
-        for name in COLUMNS:
-            value = step[name]
+        for name in columns:
+            value = step.get(name)
             if widths.get(name):
                 row += value if isinstance(value, list) else [value] * widths[name]
             elif isinstance(value, str):
@@ -57,6 +58,11 @@ def _csv(steps: list[dict[str, Any]]) -> bytes:
                 row.append(int(value) if isinstance(value, bool) else value)
         rows.writerow(row)
     return out.getvalue().encode()
+
+
+def _columns(steps: list[dict[str, Any]]) -> tuple[str, ...]:
+    """The columns, with `outlier` if the model of the stream has outliers."""
+    return (*COLUMNS, "outlier") if any("outlier" in step for step in steps) else COLUMNS
 
 
 def _escape(value: str) -> str:
@@ -81,10 +87,10 @@ def _parquet(steps: list[dict[str, Any]]) -> bytes:
     float64, int64 = pa.float64(), pa.int64()
     kinds = {"tick": int64, "fidelity": pa.string(), "run_length": int64, "alarm": pa.bool_(), "changed_at": int64}
     columns = {}
-    for name in COLUMNS:
+    for name in _columns(steps):
         several = name in ("x", "mean") and _width(steps, name) > 0
         kind = pa.list_(float64) if several else kinds.get(name, float64)
-        columns[name] = pa.array([step[name] for step in steps], type=kind)
+        columns[name] = pa.array([step.get(name) for step in steps], type=kind)
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out)
     return out.getvalue()

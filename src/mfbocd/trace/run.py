@@ -30,6 +30,7 @@ def run(
     posterior: bool = False,
     raws: Sequence[Any] | None = None,
     detail: bool = False,
+    surprise: bool = False,
 ) -> Trace:
     """Run a detector over a finished stream and return its steps.
 
@@ -51,6 +52,9 @@ def run(
         Raw inputs, one per tick, if a cost is a function of them; None by default.
     detail : bool
         Whether to collect what plots need (`Detail`, of bounded size); False by default. It changes no step.
+    surprise : bool
+        Whether to return the log tail probabilities of every reading (`Trace.surprise`), which takes longer; by
+        default only if the detector has ``surprise=True``.
 
     Returns
     -------
@@ -78,11 +82,17 @@ def run(
 
     def work() -> Trace:
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
-        if choice is None or posterior or detail or detector.model.advance is None or raws is not None:
+        slow = posterior or detail or surprise or detector.surprise
+        if choice is None or slow or detector.model.advance is None or raws is not None:
             return _run_stepwise(detector, columns, posterior, raws, detail)
         return _run_scheduled(detector, columns, choice[:, 0])
 
-    return _rollback_on_error(detector, work)
+    before = detector.surprise
+    detector.surprise = before or surprise
+    try:
+        return _rollback_on_error(detector, work)
+    finally:
+        detector.surprise = before
 
 
 def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:

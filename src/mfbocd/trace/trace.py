@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief.filter import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..policy.fidelity import Fidelity
@@ -118,6 +119,11 @@ class Trace:
         Cost of one reading at each fidelity, NaN if the cost is a function; empty if only the names are known.
     detail : Detail or None
         What plots need, if requested.
+    outlier : numpy.ndarray or None
+        P(the reading was an outlier), averaged over the run lengths; None if the model has no outliers.
+    surprise : Surprise or None
+        If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
+        where nothing was read. The tails have the shape of `x`.
     """
 
     choice: NDArray[np.int64]
@@ -134,6 +140,8 @@ class Trace:
     posterior: Array | None = None
     costs: tuple[float, ...] = ()
     detail: Detail | None = None
+    outlier: Array | None = None
+    surprise: Surprise | None = None
 
     @classmethod
     def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
@@ -182,6 +190,8 @@ class Trace:
         if all(isinstance(f, Fidelity) for f in given):
             fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
         index[None] = -1
+        if any(s.outlier is not None for s in steps):
+            fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
         return cls(
             choice=np.array([index[s.fidelity] for s in steps], dtype=np.int64),
             x=_readings(steps),
@@ -194,6 +204,7 @@ class Trace:
             confidence=np.array([np.nan if s.confidence is None else s.confidence for s in steps]),
             fidelities=tuple(names),
             first=first,
+            surprise=_surprises(steps),
             **fields,
         )
 
@@ -241,7 +252,10 @@ class Trace:
         """
         if self.x.ndim == 1:
             raise ValueError("number needs readings of several numbers, but each reading has one")
-        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None)
+        tails = self.surprise
+        if tails is not None:
+            tails = tails._replace(log_lower=tails.log_lower[:, j], log_upper=tails.log_upper[:, j])
+        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails)
 
     def plot(self, **options: Any) -> Figure:
         """Draw the standard figure (extra ``plot``).
@@ -276,7 +290,8 @@ class Trace:
         -------
         pandas.DataFrame
             One row per tick, indexed by ``tick``, with the fidelity's name and every per-tick field. Readings of d
-            numbers become the columns x_0, x_1, ...
+            numbers become the columns x_0, x_1, ... With `surprise` there are columns log_density, log_lower and
+            log_upper.
 
         Raises
         ------
@@ -297,13 +312,17 @@ class Trace:
 
         names = np.array([*self.fidelities, None], dtype=object)  # -1, nothing read, selects the last
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        for f in dataclasses.fields(self):
-            if f.name not in ("posterior", "fidelities", "first", "costs", "detail"):
-                value = getattr(self, f.name)
-                if value.ndim == 1:
-                    columns[f.name] = value
-                else:
-                    columns |= {f"{f.name}_{j}": value[:, j] for j in range(value.shape[1])}
+        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise")
+        each = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in other}
+        if self.surprise is not None:
+            each |= self.surprise._asdict()
+        for name, value in each.items():
+            if value is None:  # outlier, of a model without outliers
+                continue
+            if value.ndim == 1:
+                columns[name] = value
+            else:
+                columns |= {f"{name}_{j}": value[:, j] for j in range(value.shape[1])}
         index = pd.RangeIndex(self.first, self.first + len(self), name="tick")
         return pd.DataFrame(columns, index=index)
 
@@ -312,6 +331,16 @@ def _readings(steps: Sequence[Step]) -> Array:
     dimension = next((len(s.mean) for s in steps if isinstance(s.mean, tuple)), 0)
     missing = (np.nan,) * dimension if dimension else np.nan
     return np.array([missing if s.x is None else s.x for s in steps], dtype=np.float64)
+
+
+def _surprises(steps: Sequence[Step]) -> Surprise | None:
+    """Return the surprises of steps as arrays, NaN where a step has none; None if no step has one."""
+    some = next((s.surprise for s in steps if s.surprise is not None), None)
+    if some is None:
+        return None
+    absent = tuple(np.full_like(field, np.nan) for field in some)
+    columns: list[Any] = [np.array(c, dtype=float) for c in zip(*(s.surprise or absent for s in steps), strict=True)]
+    return Surprise(*columns)
 
 
 def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:

@@ -48,8 +48,10 @@ def snake(name: str) -> str:
     --------
     >>> snake("InformationRate")
     'information_rate'
+    >>> snake("StudentTUnknown")
+    'student_t_unknown'
     """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def model_kinds() -> dict[str, type[Model]]:

@@ -1,0 +1,41 @@
+"""Models as arguments of other models: given as objects or as tables, saved as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .base import Model
+from .cost import families, family
+
+
+def model_of(where: str, given: object) -> Model:
+    """Return a family, given as a model or as a table that names it.
+
+    Examples
+    --------
+    >>> model_of("Outliers.model", {"kind": "gaussian", "var": 9})
+    Gaussian(mean=0, var=9, noise_var=1)
+    """
+    if isinstance(given, Mapping):
+        arguments = dict(given)
+        kind = arguments.pop("kind", None)
+        made = family(kind)
+        if made is None:
+            raise ValueError(f"{where}.kind must be one of {', '.join(families())}, not {kind!r}")
+        given = made(**arguments)
+    if not isinstance(given, Model):
+        raise TypeError(f"{where} must be a model or a table that names one, not {given!r}")
+    return given
+
+
+def named_spec(model: Model) -> dict[str, Any]:
+    """Return the table of a model: its kind and its arguments.
+
+    Examples
+    --------
+    >>> from mfbocd.models import Gaussian
+    >>> named_spec(Gaussian(0, 9, 1))
+    {'kind': 'Gaussian', 'mean': 0.0, 'var': 9.0, 'noise_var': 1.0}
+    """
+    return {"kind": type(model).__name__, **model.spec()}

@@ -1,0 +1,126 @@
+"""The anomaly score: uniform on a stationary stream, one detection per event."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd.calibrate import Anomaly, AnomalyScore
+
+
+def scores(surprises: np.ndarray, **options: float) -> np.ndarray:
+    anomaly = AnomalyScore(**options)  # type: ignore[arg-type]
+    return np.array([anomaly.update(float(s)).score for s in surprises])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("unit", [1.0, 250.0])
+def test_uniform_on_a_stationary_stream(seed: int, unit: float) -> None:
+    """Whatever the unit and offset of the surprise, as of a model that is wrong in scale."""
+    surprises = 7.0 + unit * np.random.default_rng(seed).exponential(size=6000)
+    late = scores(surprises)[1000:]
+    for level in (0.1, 0.5, 0.9, 0.99, 0.999):
+        share = float((late >= level).mean())
+        sd = math.sqrt(level * (1 - level) / late.size)
+        # neighbouring scores share their past, which has an error of its own
+        assert abs(share - (1 - level)) < 4 * sd + 0.25 * (1 - level), level
+
+
+def test_surprises_of_a_wrong_model_are_calibrated() -> None:
+    """Readings whose tails are much heavier than the model's: few scores are high nevertheless."""
+    x = np.random.default_rng(4).standard_t(3, size=4000)
+    detector = mf.Detector(mf.Gaussian(0, 1, 0.5), hazard=1e-9, surprise=True, alarm=None, prune=mf.TopK(5))
+    anomaly, high, tails = AnomalyScore(), 0, 0
+    for value in x.tolist():
+        surprise = detector.update(value).surprise
+        assert surprise is not None
+        high += anomaly.update(surprise).score >= 0.999
+        tails += min(surprise.log_lower, surprise.log_upper) < math.log(0.0005)
+    assert tails > 150  # the tail probabilities themselves would be alarms all the time
+    assert high < 25
+
+
+def event(*levels: tuple[float, int]) -> list[float]:
+    return [s for level, count in levels for s in [level] * count]
+
+
+def test_one_detection_per_event() -> None:
+    rng = np.random.default_rng(5)
+    calm = rng.exponential(size=300).tolist()
+    stream = [*calm, *event((40.0, 30)), *calm, *event((400.0, 3), (0.5, 2), (4e3, 3)), *calm]
+    anomaly = AnomalyScore(0.9999, calm=5)
+    found = [t for t, s in enumerate(stream) if anomaly.update(s).detected]
+    assert found == [300, 630]  # a pause of 2 is shorter than `calm`
+    anomaly = AnomalyScore(0.9999, calm=1)
+    found = [t for t, s in enumerate(stream) if anomaly.update(s).detected]
+    assert found[:2] == [300, 630]
+    assert 635 in found
+
+
+def test_rearm_needs_consecutive_calm_scores() -> None:
+    anomaly = AnomalyScore(0.99, rearm=0.5, calm=3)
+    for s in np.random.default_rng(6).uniform(size=200).tolist():
+        anomaly.update(s)
+    anomaly._waiting = 0
+    assert anomaly.update(50.0).detected
+    for s in (0.1, 0.1, 0.9, 0.1, 0.1):  # 0.9 begins the count again
+        assert not anomaly.update(s).detected
+    assert not anomaly.update(60.0).detected
+    for s in (0.1, 0.1, 0.1):
+        assert not anomaly.update(s).detected
+    assert anomaly.update(500.0).detected
+
+
+def test_score_learns_nothing_and_precedes_learning() -> None:
+    anomaly = AnomalyScore()
+    for s in np.random.default_rng(7).exponential(size=50).tolist():
+        before = pickle.dumps(anomaly)
+        expected = anomaly.score(s)
+        assert pickle.dumps(anomaly) == before
+        assert anomaly.update(s).score == expected
+
+
+def test_constant_memory_and_window() -> None:
+    anomaly = AnomalyScore(window=50)
+    surprises = np.random.default_rng(8).exponential(size=500).tolist()
+    for s in surprises:
+        anomaly.update(s)
+    fresh = AnomalyScore(window=50)
+    for s in surprises[-50:]:
+        fresh.update(s)
+    assert anomaly._sorted == fresh._sorted == sorted(surprises[-50:])
+    assert anomaly.score(3.0) == fresh.score(3.0)
+
+
+def test_surprise_of_a_step() -> None:
+    detector, anomaly, same = mf.Detector(mf.Gaussian(0, 9, 1), surprise=True), AnomalyScore(), AnomalyScore()
+    for x in np.random.default_rng(9).normal(size=40).tolist():
+        surprise = detector.update(x).surprise
+        assert surprise is not None
+        assert anomaly.update(surprise) == same.update(-surprise.log_density)
+
+
+def test_extremes() -> None:
+    anomaly = AnomalyScore()
+    assert anomaly.update(None) == Anomaly(0.0, False)
+    assert anomaly.score(None) == 0.0
+    for _ in range(30):
+        assert anomaly.update(1.0).score < 0.5  # a constant surprise is no anomaly
+    assert anomaly.score(1.0 + 1e-9) == 1.0
+    assert anomaly.update(math.inf).score == 1.0
+    assert 0.0 <= anomaly.update(1e6).score <= 1.0
+    with pytest.raises(ValueError, match="surprise"):
+        anomaly.update(math.nan)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"threshold": 1.0}, {"threshold": 0.5, "rearm": 0.6}, {"calm": 0}, {"tail": 0.0}, {"warmup": 1}, {"window": 5}],
+)
+def test_arguments(options: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="AnomalyScore"):
+        AnomalyScore(**options)  # type: ignore[arg-type]
