@@ -21,6 +21,7 @@ from sklearn.utils import get_tags
 import mfbocd as mf
 from mfbocd.adapters.series import model_for
 from mfbocd.adapters.sklearn import Segmenter
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.trace.hindsight import hindsight
 
 pytestmark = pytest.mark.slow
@@ -133,8 +134,24 @@ def test_a_constant_series_has_one_segment() -> None:
     assert Segmenter().fit_predict([[3.0]]).tolist() == [0]
 
 
-def test_segment_uses_the_fitted_parameters(x: Any) -> None:
+def test_without_a_model_it_is_the_automatic_detector(x: Any) -> None:
+    detector = AutoDetector()
+    found = detector.run(x[:, 0]).changes
     segmenter = Segmenter().fit(x)
+    assert segmenter.starts_.tolist() == [0, *(change.changed_at for change in found)] == [0, 50, 90]
+    assert [c.probability for c in segmenter.changepoints_] == [change.confidence for change in found]
+    assert all(c.low <= c.at <= c.high for c in segmenter.changepoints_)
+    assert detector.structure is not None
+    assert segmenter.model_.spec() == detector.structure.model().spec()
+    assert segmenter.segment(x * 7.0).tolist() == [0, 50, 90]
+    rare = Segmenter(hazard=1e-9).fit(x)
+    assert [c.probability for c in rare.changepoints_] != [c.probability for c in segmenter.changepoints_]
+    with pytest.raises(TypeError, match="hazard must be a number without a model"):
+        Segmenter(hazard=mf.Learned()).fit(x)
+
+
+def test_segment_uses_the_fitted_parameters(x: Any) -> None:
+    segmenter = Segmenter(model_for(x)).fit(x)
     model = segmenter.model_
     faint = 0.01 * levels((20, 0.0), (20, 8.0), seed=5)
     assert Segmenter().fit_predict(faint).tolist() == [0, 20]

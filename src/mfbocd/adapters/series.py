@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..belief.hazard import Hazard, Learned
+from ..calibrate.auto import AutoDetector
 from ..calibrate.draft.model import PRIOR_WIDTH, guess_basic_model
 from ..calibrate.noise import finite_values, noise_of
 from ..detector.detector import Detector
 from ..inputs.readings import cells, numbers
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
-from ..trace.hindsight import Hindsight, live_for
+from ..trace.hindsight import Changepoint, Hindsight, live_for
+from ..trace.recorder import change_interval
 
 Array = NDArray[np.float64]
+
+LEVEL = 0.9
+"""Probability of the intervals of changes."""
+_PIECE = 64  # readings at once: intervals of changes use the posterior at the end of the piece
+
+
+class Segmentation(Protocol):
+    """The changes found in a series."""
+
+    @property
+    def smoothed(self) -> Array:
+        """P(change) at every tick."""
+        ...
+
+    def changepoints(self) -> list[Changepoint]:
+        """Return the changes with their intervals and probabilities."""
+        ...
+
+    def segmentation(self) -> list[int]:
+        """Return the first tick of every regime after the first."""
+        ...
 
 
 def series_of(X: Any) -> Array:
@@ -145,6 +168,72 @@ def trend_model_for(values: ArrayLike) -> Model:
         else:
             parts.append(Trend(level=float(known.mean()), scale=float(known.var()) or 1.0))
     return parts[0] if len(parts) == 1 else Product(*parts)
+
+
+class AutomaticSegmentation:
+    """The changes that a new automatic detector reports in a series of one number per tick.
+
+    Parameters
+    ----------
+    x : numpy.ndarray
+        Readings of shape (T,), NaN where missing.
+    hazard : float or Hazard or None
+        P(change) per tick, a number; the detector's default if None.
+    seed : int
+        Seed of the detector's pruning.
+
+    Raises
+    ------
+    TypeError
+        If `hazard` is not a number.
+    ValueError
+        If there is no reading.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = AutomaticSegmentation(np.append(rng.normal(0, 1, 100), rng.normal(9, 1, 50)), None, 0)
+    >>> found.segmentation()
+    [100]
+    """
+
+    def __init__(self, x: Array, hazard: float | Hazard | None, seed: int) -> None:
+        if isinstance(hazard, Hazard):
+            raise TypeError(f"hazard must be a number without a model, not {hazard!r}")
+        if np.isnan(x).all():
+            raise ValueError("X must contain a reading in every column, but column 0 has none")
+        self.detector = AutoDetector(seed=seed) if hazard is None else AutoDetector(hazard, seed=seed)
+        self.smoothed = np.zeros(x.size)
+        self._changes: list[Changepoint] = []
+        last = -1
+        for start in range(0, x.size, _PIECE):
+            trace = self.detector.run(x[start : start + _PIECE])
+            self.smoothed[start : start + _PIECE] = trace.p_change
+            for tick, at, confidence in trace.changes:
+                stretch = max(tick - self.detector.alarm.within, last, 0), tick
+                found = change_interval(self.detector.run_length, self.detector.ticks - 1, stretch, LEVEL) or (at, at)
+                self._changes.append(Changepoint(at, min(found[0], at), max(found[1], at), confidence))
+                last = tick
+
+    def changepoints(self) -> list[Changepoint]:
+        """Return the changes with their intervals and the confidence of their alarms.
+
+        Returns
+        -------
+        list[Changepoint]
+            In order of their ticks.
+        """
+        return list(self._changes)
+
+    def segmentation(self) -> list[int]:
+        """Return the first tick of every regime after the first.
+
+        Returns
+        -------
+        list[int]
+            In order.
+        """
+        return [change.at for change in self._changes]
 
 
 def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..belief.hazard import Hazard
 from ..models import Model
-from .series import Array, series_of, smooth_series, trend_model_for
+from .series import Array, AutomaticSegmentation, Segmentation, series_of, smooth_series, trend_model_for
 
 try:
     from sklearn.base import BaseEstimator
@@ -22,7 +22,12 @@ Ticks = NDArray[np.int64]
 
 
 class Segmenter(BaseEstimator):  # type: ignore[misc]
-    """Find the first ticks of the segments of a series, in its most probable history (max-product).
+    """Find the first ticks of the segments of a series.
+
+    Without a model, a single column is segmented by the automatic detector (`mfbocd.calibrate.auto.AutoDetector`),
+    which learns scale, season, autocorrelation and outliers from the readings; it reports no change among the first
+    20 readings. With a model, or with several columns, the segments are those of the most probable history
+    (max-product).
 
     The first segment begins at 0, which is part of every result. A series is an array of shape (T, d): one row per
     tick, d = 1 for readings of one number; NaN is a missing reading. As usual in scikit-learn, an array of one
@@ -30,18 +35,20 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
 
     There is no `predict`: where a segment begins depends on the rows before and after, whereas scikit-learn's
     `predict` treats each row by itself. As for its own estimators of this kind (`DBSCAN`), there is `fit_predict`.
-    `segment` takes another series with the fitted model.
+    `segment` takes another series: with the fitted model, or with a new automatic detector.
 
-    After `fit` there are `model_`; `starts_`, the first ticks; `labels_`, the number of the segment of every tick;
-    and `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
+    After `fit` there are `model_` (of the automatic detector, the model of its most probable structure); `starts_`,
+    the first ticks; `labels_`, the number of the segment of every tick; and `changepoints_`, each start but the first
+    with its probability and credible interval (`Changepoint`).
 
     Parameters
     ----------
     model : Model or None
-        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
-        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
+        The model with its prior. By default the automatic detector for one column. For several, `fit` estimates one
+        per column: a noisy straight line per segment (`Trend`) in units of the column's standard deviation; a
+        Bernoulli for zeros and ones.
     hazard : float or Hazard or None
-        P(change) per tick; learned by default.
+        P(change) per tick. By default 1/500 for the automatic detector, which takes a number only; otherwise learned.
     seed : int
         Seed of the detector's pruning; 0 by default.
 
@@ -86,8 +93,15 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
             If it does not contain numbers.
         """
         x = _rows(X)
-        model = trend_model_for(x) if self.model is None else self.model
-        back = smooth_series(model, x, self.hazard, self.seed)
+        model = self.model
+        back: Segmentation
+        if model is None and x.shape[1] == 1:
+            back = found = AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
+            structure = found.detector.structure
+            model = trend_model_for(x) if structure is None else structure.model()
+        else:
+            model = trend_model_for(x) if model is None else model
+            back = smooth_series(model, x, self.hazard, self.seed)
         # set last, so that a rejected series leaves the estimator unchanged
         validate_data(self, X, skip_check_array=True)
         self.changepoints_ = back.changepoints()
@@ -115,7 +129,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         return starts
 
     def segment(self, X: Any) -> Ticks:
-        """Return the first ticks of the segments of another series, with the fitted model.
+        """Return the first ticks of the segments of another series.
 
         Parameters
         ----------
@@ -137,7 +151,11 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        back = smooth_series(self.model_, x, self.hazard, self.seed)
+        back: Segmentation
+        if self.model is None and x.shape[1] == 1:
+            back = AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
+        else:
+            back = smooth_series(self.model_, x, self.hazard, self.seed)
         return np.array([0, *back.segmentation()], dtype=np.int64)
 
     def __sklearn_tags__(self) -> Tags:

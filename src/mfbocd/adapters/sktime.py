@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..belief.hazard import Hazard
 from ..models import Gaussian, Model
-from ..trace.hindsight import Hindsight
-from .series import series_of, smooth_series, trend_model_for
+from .series import AutomaticSegmentation, Segmentation, series_of, smooth_series, trend_model_for
 
 try:
     from sktime.detection.base import BaseDetector
@@ -19,18 +18,25 @@ if TYPE_CHECKING:
 
 
 class BOCD(BaseDetector):  # type: ignore[misc]
-    """Find the most probable changes of a series by Bayesian online changepoint detection with smoothing.
+    """Find the changes of a series by Bayesian online changepoint detection.
 
-    `fit` estimates the prior. `predict` returns the first tick of every regime after the first, `predict_scores` the
-    probability of each change, and `transform_scores` P(a regime begins) at every tick, given the whole series.
+    Without a model, a single column is followed by a new automatic detector (`mfbocd.calibrate.auto.AutoDetector`) in
+    every call of `predict`: it learns scale, season, autocorrelation and outliers from the readings so far and
+    reports no change among the first 20. With a model, or with several columns, the changes are the most probable
+    ones given the whole series (smoothing); `fit` estimates the prior.
+
+    `predict` returns the first tick of every regime after the first, `predict_scores` the probability of each change,
+    and `transform_scores` P(change) at every tick: P(a regime begins there), given the whole series, or for the
+    automatic detector P(a change within the last 200 ticks), given the readings so far.
 
     Parameters
     ----------
     model : mfbocd.Model, optional
-        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
-        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
+        The model with its prior. By default the automatic detector for one column. For several, `fit` estimates one
+        per column: a noisy straight line per segment (`Trend`) in units of the column's standard deviation; a
+        Bernoulli for zeros and ones.
     hazard : float or mfbocd.Hazard, optional
-        P(change) per tick; learned by default.
+        P(change) per tick. By default 1/500 for the automatic detector, which takes a number only; otherwise learned.
     seed : int, default=0
         Seed of the detector's pruning.
 
@@ -69,7 +75,10 @@ class BOCD(BaseDetector):  # type: ignore[misc]
         self.model_ = trend_model_for(series_of(X)) if self.model is None else self.model
         return self
 
-    def _back(self, X: Any) -> Hindsight:
+    def _back(self, X: Any) -> Segmentation:
+        x = series_of(X)
+        if self.model is None and x.shape[1] == self.model_.dimension == 1:
+            return AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
         return smooth_series(self.model_, series_of(X), self.hazard, self.seed)
 
     def _predict(self, X: pd.DataFrame) -> pd.Series[int]:
