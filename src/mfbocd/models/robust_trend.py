@@ -353,8 +353,8 @@ class RobustTrend(Model):
     With forget = 1, ar = () and outliers = 0 the family is exactly the mixture of a `Trend` of slope 0 and a `Trend`.
 
     Statistics of a hypothesis: the factor and the rotated readings (5), shape, the scale given a level and given a
-    line, P(line), ticks, number of lags, P(the last reading was an outlier), lags; relative to `level` and in units of
-    sqrt(scale).
+    line, P(line), ticks, number of lags, P(the last reading was an outlier), lags; relative to `level` and in units
+    of sqrt(scale).
 
     Examples
     --------

@@ -381,7 +381,7 @@ class AutoDetector(OneThread):
             for i in range(x.size):
                 if np.isfinite(x[i]):
                     self._early += 1
-                    self._early_mean += (float(x[i]) - self._early_mean) / self._early
+                    self._early_mean += float(x[i]) / self._early - self._early_mean / self._early
                 rows.mean[i] = self._early_mean
             rows.run_length[:] = np.arange(first, self.ticks)
         if self.ticks >= self._next or (self._members and not fit):
@@ -480,6 +480,30 @@ class AutoDetector(OneThread):
             seed=self.seed,
             missing="skip",
         )
+
+
+def auto(
+    hazard: float = 1 / 500, alarm: Alarm | float | None = None, *, history: int = 2048, seed: int = 0
+) -> AutoDetector:
+    """Return a detector for a live stream of which nothing is known in advance.
+
+    Parameters
+    ----------
+    hazard, alarm, history, seed : Any
+        As in `AutoDetector`.
+
+    Returns
+    -------
+    AutoDetector
+        A new detector: pass it each reading with `AutoDetector.update`.
+
+    Examples
+    --------
+    >>> detector = auto()
+    >>> detector.update(20.3).alarm
+    False
+    """
+    return AutoDetector(hazard, alarm, history=history, seed=seed)
 
 
 def _run_lengths(repeated: Flags, before: int) -> Ticks:

@@ -158,15 +158,17 @@ def _level(known: Account) -> str:
     elif structure.transform == "sqrt":
         noise = f"noise variance of about {structure.noise**2:.2g} times the level"
     else:
-        noise = f"noise of standard deviation {structure.noise:.3g}"
+        noise = f"noise of standard deviation {structure.noise * structure.unit:.3g}"
     text = f"Typical level {level:.4g}, {noise}."
     model = known.detector.model
     if isinstance(model, RobustTrend):
         line, slope = model.slope(known.detector._filter.stats[:, ::-1])  # the shortest run first, as in run_length
         top = int(np.argmax(known.detector.run_length.weight))
         if line[top] > 0.5:
-            unit = "" if structure.transform == "none" else f" on the scale of the {_SCALE[structure.transform]}"
-            text += f" The current regime is a line of slope {slope[top]:.3g} per tick{unit}."
+            per = "per tick"
+            if structure.transform != "none":
+                per += f" on the scale of the {_SCALE[structure.transform]}"
+            text += f" The current regime is a line of slope {slope[top] * structure.unit:.3g} {per}."
         else:
             text += " The current regime is a level."
     return text

@@ -123,7 +123,7 @@ def _member(owner: AutoDetector, facts: Mapping[str, Any], arrays: Mapping[str, 
 
 def _sound(structure: Structure) -> bool:
     """Tell whether a structure is possible; its model checks the rest."""
-    numbers = [structure.center, structure.noise, structure.spread, structure.step]
+    numbers = [structure.center, structure.noise, structure.spread, structure.step, structure.unit]
     for season in structure.seasons:
         if not season.period > 0.0 or not len(season.cosine) == len(season.sine) > 0:
             return False
@@ -133,6 +133,7 @@ def _sound(structure: Structure) -> bool:
         and structure.transform in ("none", "log", "sqrt")
         and min(structure.noise, structure.spread) > 0.0
         and structure.step >= 0.0
+        and structure.unit > 0.0
         and bool(np.isfinite(numbers).all())
     )
 

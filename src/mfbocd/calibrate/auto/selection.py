@@ -19,7 +19,7 @@ from ...detector.detector import Detector
 from ...trace.run import run
 from ...trace.trace import Trace
 from ..period import estimate_period
-from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
+from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales, unit_of
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
 OUTLIERS = (0.001, 0.01, 0.05, 0.15)
@@ -91,7 +91,9 @@ class _Search:
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
         ar = start.ar if start.ar in AUTOCORRELATIONS else ()
-        like = Structure(ar=ar, outliers=start.outliers, forget=start.forget, step=_rounding(self.x))
+        like = Structure(
+            ar=ar, outliers=start.outliers, forget=start.forget, step=_rounding(self.x), unit=unit_of(self.x)
+        )
         self.best = self._scaled(like)
         self.tried[self.best] = self._evidence(self.best)
 
