@@ -121,7 +121,7 @@ def test_no_prior_is_needed_whatever_the_unit(offset: float, unit: float) -> Non
 
 def test_without_a_model_it_is_the_automatic_detector() -> None:
     rng = np.random.default_rng(7)
-    x = np.concatenate([rng.normal(size=200), 6.0 + rng.normal(size=200), rng.random(100) - 20.0])
+    x = np.concatenate([rng.normal(size=200), 30.0 + rng.normal(size=200), rng.normal(size=100) - 40.0])
     changes = AutoDetector().run(x).changes
     assert [change.changed_at for change in changes] == [200, 400]
     assert drifts(BOCD(), x) == [(change.tick, change.changed_at) for change in changes]

@@ -134,24 +134,34 @@ def test_a_constant_series_has_one_segment() -> None:
     assert Segmenter().fit_predict([[3.0]]).tolist() == [0]
 
 
-def test_without_a_model_it_is_the_automatic_detector(x: Any) -> None:
+def test_without_a_model_the_automatic_detector_chooses_the_structure(x: Any) -> None:
     detector = AutoDetector()
-    found = detector.run(x[:, 0]).changes
+    detector.run(x[:, 0])
     segmenter = Segmenter().fit(x)
-    assert segmenter.starts_.tolist() == [0, *(change.changed_at for change in found)] == [0, 50, 90]
-    assert [c.probability for c in segmenter.changepoints_] == [change.confidence for change in found]
-    assert all(c.low <= c.at <= c.high for c in segmenter.changepoints_)
     assert detector.structure is not None
+    assert segmenter.structure_ == detector.structure
     assert segmenter.model_.spec() == detector.structure.model().spec()
-    assert segmenter.segment(x * 7.0).tolist() == [0, 50, 90]
-    rare = Segmenter(hazard=1e-9).fit(x)
-    assert [c.probability for c in rare.changepoints_] != [c.probability for c in segmenter.changepoints_]
-    with pytest.raises(TypeError, match="hazard must be a number without a model"):
-        Segmenter(hazard=mf.Learned()).fit(x)
+    # autocorrelated noise is no sequence of changes, and a season is removed
+    rng = np.random.default_rng(3)
+    noise = np.zeros(600)
+    for t in range(1, 600):
+        noise[t] = 0.9 * noise[t - 1] + rng.normal()
+    noise[400:] += 40.0
+    assert Segmenter().fit_predict(noise[:, None]).tolist() == [0, 400]
+    season = 30.0 * np.sin(2.0 * np.pi * np.arange(600) / 24.0) + rng.normal(size=600)
+    season[300:] += 25.0
+    assert Segmenter().fit_predict(season[:, None]).tolist() == [0, 300]
+    assert Segmenter().fit(x[:10]).structure_ is None
+
+
+def test_another_series_must_be_possible_for_the_fitted_structure() -> None:
+    segmenter = Segmenter().fit([[0], [1]] * 20)
+    with pytest.raises(ValueError, match=r"row 2: 0\.5 is impossible for the fitted series"):
+        segmenter.segment([[0.0], [1.0], [0.5]])
 
 
 def test_segment_uses_the_fitted_parameters(x: Any) -> None:
-    segmenter = Segmenter(model_for(x)).fit(x)
+    segmenter = Segmenter().fit(x)
     model = segmenter.model_
     faint = 0.01 * levels((20, 0.0), (20, 8.0), seed=5)
     assert Segmenter().fit_predict(faint).tolist() == [0, 20]

@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..belief.hazard import Hazard, Learned
-from ..calibrate.auto import AutoDetector
+from ..calibrate.auto import AutoDetector, Structure
 from ..calibrate.draft.model import PRIOR_WIDTH, guess_basic_model
 from ..calibrate.noise import finite_values, noise_of
 from ..detector.detector import Detector
 from ..inputs.readings import cells, numbers
 from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnknown, Product, Trend
-from ..trace.hindsight import Changepoint, Hindsight, live_for
-from ..trace.recorder import change_interval
+from ..trace.hindsight import Hindsight, live_for
 
 Array = NDArray[np.float64]
 
-LEVEL = 0.9
-"""Probability of the intervals of changes."""
-_PIECE = 64  # readings at once: intervals of changes use the posterior at the end of the piece
-
-
-class Segmentation(Protocol):
-    """The changes found in a series."""
-
-    @property
-    def smoothed(self) -> Array:
-        """P(change) at every tick."""
-        ...
-
-    def changepoints(self) -> list[Changepoint]:
-        """Return the changes with their intervals and probabilities."""
-        ...
-
-    def segmentation(self) -> list[int]:
-        """Return the first tick of every regime after the first."""
-        ...
+_HAZARD = 1 / 500  # of the automatic detector
 
 
 def series_of(X: Any) -> Array:
@@ -170,70 +151,95 @@ def trend_model_for(values: ArrayLike) -> Model:
     return parts[0] if len(parts) == 1 else Product(*parts)
 
 
-class AutomaticSegmentation:
-    """The changes that a new automatic detector reports in a series of one number per tick.
+@dataclass(frozen=True)
+class SeriesModel:
+    """A model of a finished series, and how readings are prepared for it.
 
-    Parameters
+    Attributes
     ----------
-    x : numpy.ndarray
-        Readings of shape (T,), NaN where missing.
-    hazard : float or Hazard or None
-        P(change) per tick, a number; the detector's default if None.
-    seed : int
-        Seed of the detector's pruning.
-
-    Raises
-    ------
-    TypeError
-        If `hazard` is not a number.
-    ValueError
-        If there is no reading.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> found = AutomaticSegmentation(np.append(rng.normal(0, 1, 100), rng.normal(9, 1, 50)), None, 0)
-    >>> found.segmentation()
-    [100]
+    model : Model
+        The model.
+    structure : Structure or None
+        What the automatic detector took the series to be; None if the model was given or the series has several
+        columns or fewer than 20 readings.
+    once : bool
+        Whether a reading that only repeats the one before is skipped.
     """
 
-    def __init__(self, x: Array, hazard: float | Hazard | None, seed: int) -> None:
-        if isinstance(hazard, Hazard):
-            raise TypeError(f"hazard must be a number without a model, not {hazard!r}")
-        if np.isnan(x).all():
-            raise ValueError("X must contain a reading in every column, but column 0 has none")
-        self.detector = AutoDetector(seed=seed) if hazard is None else AutoDetector(hazard, seed=seed)
-        self.smoothed = np.zeros(x.size)
-        self._changes: list[Changepoint] = []
-        last = -1
-        for start in range(0, x.size, _PIECE):
-            trace = self.detector.run(x[start : start + _PIECE])
-            self.smoothed[start : start + _PIECE] = trace.p_change
-            for tick, at, confidence in trace.changes:
-                stretch = max(tick - self.detector.alarm.within, last, 0), tick
-                found = change_interval(self.detector.run_length, self.detector.ticks - 1, stretch, LEVEL) or (at, at)
-                self._changes.append(Changepoint(at, min(found[0], at), max(found[1], at), confidence))
-                last = tick
+    model: Model
+    structure: Structure | None = None
+    once: bool = False
 
-    def changepoints(self) -> list[Changepoint]:
-        """Return the changes with their intervals and the confidence of their alarms.
+    @classmethod
+    def fit(cls, values: Array, hazard: float | Hazard | None = None, seed: int = 0) -> Self:
+        """Choose a model of a series.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Readings of shape (T, d), NaN where missing.
+        hazard : float or Hazard or None
+            P(change) per tick.
+        seed : int
+            Seed of the detector's pruning; 0 by default.
 
         Returns
         -------
-        list[Changepoint]
-            In order of their ticks.
-        """
-        return list(self._changes)
+        SeriesModel
+            Of one column, the structure that the automatic detector finds most probable after the last reading; of
+            several, `trend_model_for`.
 
-    def segmentation(self) -> list[int]:
-        """Return the first tick of every regime after the first.
+        Raises
+        ------
+        ValueError
+            If a column has no readings.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> type(SeriesModel.fit(rng.normal(size=(100, 1))).model).__name__
+        'RobustTrend'
+        """
+        plain = trend_model_for(values)
+        if values.shape[1] > 1:
+            return cls(plain)
+        detector = AutoDetector(hazard if isinstance(hazard, float) else _HAZARD, seed=seed)
+        detector.run(values[:, 0])
+        structure = detector.structure
+        return cls(plain) if structure is None else cls(structure.model(), structure, detector._once)
+
+    def smooth(self, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:
+        """Find the changes of a series; see `smooth_series`.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Readings of shape (T, d), NaN where missing.
+        hazard : float or Hazard or None
+            P(change) per tick. By default 1/500 with a structure, otherwise it is learned.
+        seed : int
+            Seed of the detector's pruning; 0 by default.
 
         Returns
         -------
-        list[int]
-            In order.
+        Hindsight
+            The smoothed series.
+
+        Raises
+        ------
+        ValueError
+            As in `smooth_series`, or if the structure cannot describe a reading.
         """
-        return [change.at for change in self._changes]
+        structure = self.structure
+        if structure is None or values.shape[1] > 1:
+            return smooth_series(self.model, values, hazard, seed)
+        x = values[:, 0]
+        for row in np.flatnonzero(~structure.possible(x)).tolist():
+            raise ValueError(f"row {row}: {float(x[row])!r} is impossible for the fitted series: fit this one")
+        counting = AutoDetector()
+        counting._once = self.once
+        ready = np.where(counting._used(x), structure.prepared(x, np.arange(x.size)), np.nan)
+        return smooth_series(self.model, ready[:, None], _HAZARD if hazard is None else hazard, seed)
 
 
 def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..belief.hazard import Hazard
 from ..models import Model
-from .series import Array, AutomaticSegmentation, Segmentation, series_of, smooth_series, trend_model_for
+from .series import Array, SeriesModel, series_of
 
 try:
     from sklearn.base import BaseEstimator
@@ -22,12 +22,10 @@ Ticks = NDArray[np.int64]
 
 
 class Segmenter(BaseEstimator):  # type: ignore[misc]
-    """Find the first ticks of the segments of a series.
+    """Find the first ticks of the segments of a series, in its most probable history (max-product).
 
-    Without a model, a single column is segmented by the automatic detector (`mfbocd.calibrate.auto.AutoDetector`),
-    which learns scale, season, autocorrelation and outliers from the readings; it reports no change among the first
-    20 readings. With a model, or with several columns, the segments are those of the most probable history
-    (max-product).
+    Without a model, the automatic detector (`mfbocd.calibrate.auto.AutoDetector`) chooses scale, season,
+    autocorrelation and outliers of a single column.
 
     The first segment begins at 0, which is part of every result. A series is an array of shape (T, d): one row per
     tick, d = 1 for readings of one number; NaN is a missing reading. As usual in scikit-learn, an array of one
@@ -35,20 +33,20 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
 
     There is no `predict`: where a segment begins depends on the rows before and after, whereas scikit-learn's
     `predict` treats each row by itself. As for its own estimators of this kind (`DBSCAN`), there is `fit_predict`.
-    `segment` takes another series: with the fitted model, or with a new automatic detector.
+    `segment` takes another series with the fitted model.
 
-    After `fit` there are `model_` (of the automatic detector, the model of its most probable structure); `starts_`,
-    the first ticks; `labels_`, the number of the segment of every tick; and `changepoints_`, each start but the first
-    with its probability and credible interval (`Changepoint`).
+    After `fit` there are `model_`; `structure_`, what the automatic detector took the series to be, or None;
+    `starts_`, the first ticks; `labels_`, the number of the segment of every tick; and `changepoints_`, each start
+    but the first with its probability and credible interval (`Changepoint`).
 
     Parameters
     ----------
     model : Model or None
-        The model with its prior. By default the automatic detector for one column. For several, `fit` estimates one
-        per column: a noisy straight line per segment (`Trend`) in units of the column's standard deviation; a
-        Bernoulli for zeros and ones.
+        The model with its prior. By default one column gets that of the automatic detector. Of several columns, or
+        of fewer than 20 readings, `fit` estimates one per column: a noisy straight line per segment (`Trend`) in
+        units of the column's standard deviation; a Bernoulli for zeros and ones.
     hazard : float or Hazard or None
-        P(change) per tick. By default 1/500 for the automatic detector, which takes a number only; otherwise learned.
+        P(change) per tick. By default 1/500 with the automatic detector, otherwise learned.
     seed : int
         Seed of the detector's pruning; 0 by default.
 
@@ -93,21 +91,15 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
             If it does not contain numbers.
         """
         x = _rows(X)
-        model = self.model
-        back: Segmentation
-        if model is None and x.shape[1] == 1:
-            back = found = AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
-            structure = found.detector.structure
-            model = trend_model_for(x) if structure is None else structure.model()
-        else:
-            model = trend_model_for(x) if model is None else model
-            back = smooth_series(model, x, self.hazard, self.seed)
+        fitted = SeriesModel.fit(x, self.hazard, self.seed) if self.model is None else SeriesModel(self.model)
+        back = fitted.smooth(x, self.hazard, self.seed)
         # set last, so that a rejected series leaves the estimator unchanged
         validate_data(self, X, skip_check_array=True)
         self.changepoints_ = back.changepoints()
         self.starts_ = np.array([0, *(change.at for change in self.changepoints_)], dtype=np.int64)
         self.labels_ = np.searchsorted(self.starts_, np.arange(len(x)), side="right").astype(np.int64) - 1
-        self.model_ = model
+        self.model_, self.structure_ = fitted.model, fitted.structure
+        self._fitted = fitted
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> Ticks:
@@ -129,7 +121,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         return starts
 
     def segment(self, X: Any) -> Ticks:
-        """Return the first ticks of the segments of another series.
+        """Return the first ticks of the segments of another series, with the fitted model.
 
         Parameters
         ----------
@@ -151,11 +143,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        back: Segmentation
-        if self.model is None and x.shape[1] == 1:
-            back = AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
-        else:
-            back = smooth_series(self.model_, x, self.hazard, self.seed)
+        back = self._fitted.smooth(x, self.hazard, self.seed)
         return np.array([0, *back.segmentation()], dtype=np.int64)
 
     def __sklearn_tags__(self) -> Tags:

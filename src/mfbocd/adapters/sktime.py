@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..belief.hazard import Hazard
 from ..models import Gaussian, Model
-from .series import AutomaticSegmentation, Segmentation, series_of, smooth_series, trend_model_for
+from ..trace.hindsight import Hindsight
+from .series import SeriesModel, series_of
 
 try:
     from sktime.detection.base import BaseDetector
@@ -18,25 +19,21 @@ if TYPE_CHECKING:
 
 
 class BOCD(BaseDetector):  # type: ignore[misc]
-    """Find the changes of a series by Bayesian online changepoint detection.
+    """Find the most probable changes of a series by Bayesian online changepoint detection with smoothing.
 
-    Without a model, a single column is followed by a new automatic detector (`mfbocd.calibrate.auto.AutoDetector`) in
-    every call of `predict`: it learns scale, season, autocorrelation and outliers from the readings so far and
-    reports no change among the first 20. With a model, or with several columns, the changes are the most probable
-    ones given the whole series (smoothing); `fit` estimates the prior.
-
-    `predict` returns the first tick of every regime after the first, `predict_scores` the probability of each change,
-    and `transform_scores` P(change) at every tick: P(a regime begins there), given the whole series, or for the
-    automatic detector P(a change within the last 200 ticks), given the readings so far.
+    `fit` chooses the model: without one, the automatic detector (`mfbocd.calibrate.auto.AutoDetector`) chooses scale,
+    season, autocorrelation and outliers of a single column. `predict` returns the first tick of every regime after
+    the first, `predict_scores` the probability of each change, and `transform_scores` P(a regime begins) at every
+    tick, given the whole series.
 
     Parameters
     ----------
     model : mfbocd.Model, optional
-        The model with its prior. By default the automatic detector for one column. For several, `fit` estimates one
-        per column: a noisy straight line per segment (`Trend`) in units of the column's standard deviation; a
-        Bernoulli for zeros and ones.
+        The model with its prior. By default one column gets that of the automatic detector. Of several columns, or
+        of fewer than 20 readings, `fit` estimates one per column: a noisy straight line per segment (`Trend`) in
+        units of the column's standard deviation; a Bernoulli for zeros and ones.
     hazard : float or mfbocd.Hazard, optional
-        P(change) per tick. By default 1/500 for the automatic detector, which takes a number only; otherwise learned.
+        P(change) per tick. By default 1/500 with the automatic detector, otherwise learned.
     seed : int, default=0
         Seed of the detector's pruning.
 
@@ -72,14 +69,13 @@ class BOCD(BaseDetector):  # type: ignore[misc]
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> BOCD:
-        self.model_ = trend_model_for(series_of(X)) if self.model is None else self.model
+        model = self.model
+        self._fitted = SeriesModel.fit(series_of(X), self.hazard, self.seed) if model is None else SeriesModel(model)
+        self.model_ = self._fitted.model
         return self
 
-    def _back(self, X: Any) -> Segmentation:
-        x = series_of(X)
-        if self.model is None and x.shape[1] == self.model_.dimension == 1:
-            return AutomaticSegmentation(x[:, 0], self.hazard, self.seed)
-        return smooth_series(self.model_, series_of(X), self.hazard, self.seed)
+    def _back(self, X: Any) -> Hindsight:
+        return self._fitted.smooth(series_of(X), self.hazard, self.seed)
 
     def _predict(self, X: pd.DataFrame) -> pd.Series[int]:
         import pandas as pd
