@@ -138,6 +138,7 @@ def test_damaged_bytes_are_refused() -> None:
 WRONG: dict[str, Any] = {
     "ticks": 119,
     "next": 120,
+    "refresh": 120,
     "origin": 500,
     "last_alarm": 400,
     "repeats": -1,
