@@ -156,12 +156,10 @@ def _find_column(
 
     The first rows decide: one chunk of a file, and of a pipe as few as possible.
     """
-    from ..calibrate.draft import TIMES, classify_columns
+    from ..calibrate.draft import classify_columns
+    from ..calibrate.draft.series import find_column, wanted_columns
 
-    columns = table.columns
-    if column is not None:
-        stamps = [time] if time else [name for name in table.columns if name.strip().lower() in TIMES][:1]
-        columns = tuple(dict.fromkeys([column, *stamps]))
+    columns = wanted_columns(table, column, time)
     rows = table.chunks(columns)
     head: list[Chunk] = []
     while (chunk := next(rows, None)) is not None:
@@ -178,13 +176,8 @@ def _find_column(
             f"{table.name} has several columns of numbers: {', '.join(found.readings)}. Select one with --column, "
             f"or run `mfbocd init --from {data} --out mf.toml` to use them as fidelities of one stream."
         )
-    if not found.readings:
-        why = "; ".join(f"{name!r}: {reason}" for name, reason in found.reasons.items())
-        raise ValueError(f"{table.name} has no column of numbers ({why})")
-    name = column or next(iter(found.readings))
-    if name not in found.readings:
-        raise ValueError(f"column {name!r} has no numbers: {found.reasons.get(name, 'it holds the timestamps')}")
-    return name, found.time, chain(head, rows)
+    name, stamps = find_column(table, head, column, time)
+    return name, stamps, chain(head, rows)
 
 
 def _estimate(
@@ -315,11 +308,13 @@ def _check_outputs(plot: Path | None, report: Path | None) -> None:
 def _plot(
     task: Task, recorder: Any, times: list[Time], name: str, plot: Path | None, report: Path | None, quiet: bool
 ) -> None:
+    from ..calibrate.draft.series import times_of
+
     trace, ticks = recorder.trace(), task.detector.ticks
     if len(trace) < ticks:
         status(f"The plot shows the first {len(trace)} of {ticks} ticks.", quiet=quiet)
     shared: dict[str, Any] = {
-        "time": _timestamps(times),
+        "time": times_of(times),
         "unit": task.data.unit,
         "cost_unit": task.data.cost_unit,
         "budget": task.budget,
@@ -333,19 +328,3 @@ def _plot(
 
         write(report, trace, title=f"Changes in {name}", config_text=task.describe(), **shared)
         status(f"Wrote {report}.", quiet=quiet)
-
-
-def _timestamps(times: list[Time]) -> list[Any] | None:
-    """Convert timestamps to numbers or datetimes for an axis; None if they are neither, or some are missing."""
-    from datetime import datetime
-
-    from ..io.tables import number
-
-    def convert(parse: Any) -> list[Any] | None:
-        try:
-            values = [parse(t) for t in times]
-        except (TypeError, ValueError):
-            return None
-        return None if any(t is None for t in values) else values
-
-    return convert(number) or convert(datetime.fromisoformat)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..calibrate.auto import AutoDetector
+from ..calibrate.draft.series import is_sorted
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..io.config import Config, Data
@@ -127,6 +129,8 @@ class Automatic:
         self.detector = AutoDetector() if hazard is None else AutoDetector(hazard)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
+        self._sorted = True
+        self._last: list[Any] = []  # the last timestamp, parsed
 
     def describe(self) -> str:
         """Return what the series was taken to be."""
@@ -134,13 +138,21 @@ class Automatic:
 
     def remarks(self) -> list[str]:
         """Return what the series was taken to be, and warnings."""
-        return [self.detector.explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
+        found = self.detector.warnings()
+        if not self._sorted:
+            found.append(
+                f"The timestamps in column {self.data.time!r} are not sorted: rows were used in their order."
+            )
+        return [self.detector.explain(), *(f"Warning: {text}" for text in found)]
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
         """Process the rows, many at once unless they arrive one by one."""
         x, bad = _readings(chunk, self.column)
         stamps = self.data.time
         times = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
+        if stamps and self._sorted and (parsed := _parsed(times)):
+            self._sorted = is_sorted([*self._last, *parsed])
+            self._last = parsed[-1:]
         start = 0
         while start < len(x):
             kept = recorder if self.detector.ticks < MAX_PLOTTED else None
@@ -187,6 +199,16 @@ def steps_of(trace: Trace, fidelity: str) -> list[Step]:
         [p if fired else None for p, fired in zip(trace.confidence.tolist(), alarm, strict=True)],
     ]
     return [Step(*row) for row in zip(*columns, strict=True)]
+
+
+def _parsed(times: Sequence[Time]) -> list[Any]:
+    """Return timestamps as numbers or dates; empty if they are neither."""
+    for parse in (float, datetime.fromisoformat):
+        try:
+            return [parse(time) for time in times]  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+    return []
 
 
 def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None]:

@@ -173,17 +173,10 @@ class Recorder:
         alarm, at = self.detector.alarm, step.changed_at
         assert alarm is not None
         assert at is not None
-        length, weight = self.detector.run_length
-        birth = self.steps[-1].tick - length
-        recent = (birth > max(step.tick - alarm.within, self._last_alarm, 0)) & (birth <= step.tick)
-        cumulative = np.cumsum(weight[recent][::-1])  # by beginning of the regime, oldest first
-        if not (cumulative.size and cumulative[-1] > 0.0):
-            return at, at  # another structure than the most probable one reported the change
-        tail = 0.5 * (1.0 - self.level) * cumulative[-1]
-        low = int(np.searchsorted(cumulative, tail, side="right"))
-        high = int(np.searchsorted(cumulative, cumulative[-1] - tail))
-        births = birth[recent][::-1]
-        found = int(births[min(low, births.size - 1)]), int(births[min(high, births.size - 1)])
+        since = max(step.tick - alarm.within, self._last_alarm, 0)
+        found = change_interval(self.detector.run_length, self.steps[-1].tick, (since, step.tick), self.level)
+        if found is None:  # another structure than the most probable one reported the change
+            return at, at
         return found if isinstance(self.detector, Detector) else (min(found[0], at), max(found[1], at))
 
     def _band(self) -> tuple[float, float]:
@@ -223,6 +216,39 @@ class Recorder:
             length=np.arange(bins + 1, dtype=np.int64) * self._bin_width,
             weight=weight[:, :bins],
         )
+
+
+def change_interval(
+    run_length: RunLength, now: int, between: tuple[int, int], level: float
+) -> tuple[int, int] | None:
+    """Return the equal-tailed credible interval of when a regime began, given that it did in a stretch of ticks.
+
+    Parameters
+    ----------
+    run_length : RunLength
+        The run-length posterior after tick `now`.
+    now : int
+        The tick.
+    between : tuple[int, int]
+        The tick before the stretch, and the last tick of it.
+    level : float
+        Probability of the interval.
+
+    Returns
+    -------
+    tuple[int, int] or None
+        First and last tick; None if the posterior has no such regime.
+    """
+    length, weight = run_length
+    birth = now - length
+    counted = (birth > between[0]) & (birth <= between[1])
+    births, cumulative = birth[counted][::-1], np.cumsum(weight[counted][::-1])  # oldest first
+    if not (cumulative.size and cumulative[-1] > 0.0):
+        return None
+    tail = 0.5 * (1.0 - level) * cumulative[-1]
+    low = int(np.searchsorted(cumulative, tail, side="right"))
+    high = int(np.searchsorted(cumulative, cumulative[-1] - tail))
+    return int(births[min(low, births.size - 1)]), int(births[min(high, births.size - 1)])
 
 
 def _merge_pairs(row: Array) -> Array:

@@ -69,7 +69,7 @@ def draft_model(x: Array) -> Draft:
 def _plain(structure: Structure, x: Array) -> Structure:
     """Return the structure of the readings as they are, without a transform, seasons and autocorrelation."""
     center, noise, spread = scales(x)
-    plain = replace(structure, kind="number", transform="none", seasons=(), ar=(), step=0.0)
+    plain = replace(structure, kind="number", transform="none", seasons=(), ar=(), unit=1.0, step=0.0)
     return replace(plain, center=center, noise=noise, spread=spread)
 
 
@@ -79,6 +79,8 @@ def _not_expressible(structure: Structure) -> str:
         parts.append(f"a noise that grows with the level ({structure.transform} of the readings)")
     if structure.step and structure.transform == "none":
         parts.append(f"readings rounded to steps of {structure.step:.4g}")
+    if structure.unit != 1.0:
+        parts.append(f"readings in units of {structure.unit:.4g}")
     return " and ".join(parts)
 
 
