@@ -38,14 +38,15 @@ def streams(draw: st.DrawFn, most: int = 90) -> Array:
     n = draw(st.integers(1, most))
     kind = draw(st.sampled_from(["number", "positive", "count", "binary", "rounded", "constant"]))
     shift = np.where(np.arange(n) >= draw(st.integers(0, n)), draw(st.sampled_from([0.0, 5.0])), 0.0)
-    x: Array = {
-        "number": lambda: rng.normal(size=n) + shift,
-        "positive": lambda: np.exp(rng.normal(size=n) + shift),
-        "count": lambda: rng.poisson(3.0 + shift).astype(float),
-        "binary": lambda: (rng.random(n) < np.where(shift > 0, 0.9, 0.2)).astype(float),
-        "rounded": lambda: np.round(rng.normal(size=n) + shift),
-        "constant": lambda: np.full(n, 3.0) + shift,
-    }[kind]()
+    made: dict[str, Array] = {
+        "number": rng.normal(size=n) + shift,
+        "positive": np.exp(rng.normal(size=n) + shift),
+        "count": rng.poisson(3.0 + shift).astype(float),
+        "binary": (rng.random(n) < np.where(shift > 0, 0.9, 0.2)).astype(float),
+        "rounded": np.round(rng.normal(size=n) + shift),
+        "constant": np.full(n, 3.0) + shift,
+    }
+    x = made[kind]
     if draw(st.booleans()):
         again = rng.random(n) < 0.3
         x = x[np.maximum.accumulate(np.where(again, 0, np.arange(n)))]
@@ -137,6 +138,7 @@ def test_damaged_bytes_are_refused() -> None:
 WRONG: dict[str, Any] = {
     "ticks": 119,
     "next": 120,
+    "refresh": 120,
     "origin": 500,
     "last_alarm": 400,
     "repeats": -1,

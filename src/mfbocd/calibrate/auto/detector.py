@@ -21,7 +21,7 @@ from ...trace.trace import Trace
 from .explain import Account, cautions, explanation
 from .rows import Member, Report, Rows
 from .saved import read, write
-from .selection import History, candidates, replay
+from .selection import History, candidates, refreshed, replay
 from .structure import Array, Flags, Structure, Ticks
 
 FIRST = 20
@@ -102,6 +102,7 @@ class AutoDetector(OneThread):
         self.ticks = 0
         self._x = np.empty(0)  # the last readings, at most `history`
         self._next = FIRST
+        self._refresh = self.history  # tick at which the seasons are fitted again
         self._last_alarm = -1
         self._origin = 0  # tick that the members' detectors began at
         self._once = False  # whether repeated readings are skipped
@@ -344,7 +345,7 @@ class AutoDetector(OneThread):
         rows = Rows.empty(x.size)
         start = 0
         while start < x.size:
-            end = min(start + max(self._next - self.ticks, 1), x.size)
+            end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
             impossible = np.flatnonzero(~self._possible(x[start:end]))
             if impossible.size:  # the structure is chosen again right after the first of them
                 end = start + int(impossible[0]) + 1
@@ -384,6 +385,8 @@ class AutoDetector(OneThread):
                     self._early_mean += float(x[i]) / self._early - self._early_mean / self._early
                 rows.mean[i] = self._early_mean
             rows.run_length[:] = np.arange(first, self.ticks)
+        if self.ticks >= self._refresh:
+            self._refresh_seasons()
         if self.ticks >= self._next or (self._members and not fit):
             self._choose_again(least=FIRST if fit else 1)
             self._vote(self.ticks - 1, rows, x.size - 1)
@@ -441,19 +444,33 @@ class AutoDetector(OneThread):
         self.changes = [*self.changes[-999:], (tick, report.changed_at)]
         rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
 
+    def _refresh_seasons(self) -> None:
+        """Fit the seasons to the last readings: the period of a long series is never known well enough."""
+        self._refresh = self.ticks + self.history
+        if np.isfinite(self._x).sum() < FIRST:
+            return
+        for member in self._members:
+            if member.structure.seasons:
+                member.structure = refreshed(member.structure, self._recent())
+
+    def _recent(self) -> History:
+        """Return the readings that are kept, and decide whether repeated ones count."""
+        present = self._x[np.isfinite(self._x)]
+        self._once = np.unique(present).size > 0.5 * present.size
+        return self._past()
+
     def _choose_again(self, least: int) -> None:
         """Choose the structures from at least so many readings, and replay these in their detectors."""
         growth = _GROWTH if self.ticks < self.history else _LATER
         self._next = max(math.ceil(growth * self.ticks), FIRST)
-        present = self._x[np.isfinite(self._x)]
-        if present.size < least:
+        present = int(np.isfinite(self._x).sum())
+        if present < least:
             if not self._members:
-                self._next = self.ticks + least - present.size
+                self._next = self.ticks + least - present
             return
         self._origin = self.ticks - self._x.size
-        self._once = np.unique(present).size > 0.5 * present.size
-        history = self._past()
-        found = candidates(history, self._make, self.structure, [changed_at for _, changed_at in self.changes])
+        history = self._recent()
+        found = candidates(history, self._make, self.structure, [at for _, at in self.changes])
         weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
         self._members = []
         for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):

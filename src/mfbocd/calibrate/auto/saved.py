@@ -29,6 +29,7 @@ _ARRAYS = ("numbers", "head", "live")
 _COUNTERS = {
     "ticks": "ticks",
     "next": "_next",
+    "refresh": "_refresh",
     "last_alarm": "_last_alarm",
     "origin": "_origin",
     "repeats": "_repeats",
@@ -94,7 +95,7 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
     ticks = detector.ticks
     _require(ticks >= 0 and detector._x.size == min(ticks, detector.history), "the number of readings")
     _require(not np.isinf(detector._x).any(), "a reading")
-    _require(detector._next > ticks, "the next choice of a structure")
+    _require(min(detector._next, detector._refresh) > ticks, "the next choice of a structure")
     _require(type(detector._once) is bool, "once")
     _require(0 <= detector._origin <= ticks and detector._last_alarm < ticks, "a tick")
     _require(0 <= detector._repeats <= ticks and 0 <= detector._early <= ticks, "a counter")
