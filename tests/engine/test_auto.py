@@ -69,7 +69,8 @@ def joined(parts: list[Trace]) -> Trace:
 @settings(max_examples=20, deadline=None)
 @given(streams(), st.data())
 def test_the_steps_do_not_depend_on_how_the_readings_arrive(x: Array, data: st.DataObject) -> None:
-    whole, single, chunked = AutoDetector(), AutoDetector(), AutoDetector()
+    history = data.draw(st.sampled_from([40, 2048]))
+    whole, single, chunked = (AutoDetector(history=history) for _ in range(3))
     trace = whole.run(x)
     steps = [single.update(None if np.isnan(value) else value) for value in x.tolist()]
     same(trace, Trace.of(steps, ["full"]))
