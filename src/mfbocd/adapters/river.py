@@ -37,7 +37,7 @@ class _Stream:
     def _new_detector(self, model: Model) -> Detector:
         """Return a detector with this model."""
         hazard, seed = self._setup
-        return detector_of(model, hazard, None, seed)
+        return _detector_of(model, hazard, None, seed)
 
     def possible(self, x: float) -> bool:
         """Return whether the model can produce x; a Bernoulli cannot produce a 3."""
@@ -81,7 +81,7 @@ class _Stream:
         return -self.detector._filter.surprise(x, 1.0).log_density if self.possible(x) else math.inf
 
 
-def detector_of(model: Model, hazard: float | Hazard, alarm: Alarm | None, seed: int) -> Detector:
+def _detector_of(model: Model, hazard: float | Hazard, alarm: Alarm | None, seed: int) -> Detector:
     """Return a detector of readings of one number, which may be missing."""
     detector = Detector(model, hazard=hazard, alarm=alarm, seed=seed, missing="skip")
     if detector.model.dimension > 1:
@@ -160,7 +160,7 @@ class BOCD(base.DriftDetector):
         if self.model is not None:
             alarm = Alarm(50 if self.within is None else self.within, self.threshold)
             hazard = 1 / 250 if self.hazard is None else self.hazard
-            self._detector = detector_of(self.model, hazard, alarm, self.seed)
+            self._detector = _detector_of(self.model, hazard, alarm, self.seed)
             return
         alarm = Alarm(200 if self.within is None else self.within, self.threshold)
         rate = 1 / 500 if self.hazard is None else self.hazard
