@@ -180,8 +180,13 @@ def test_unsorted_labels_are_reported() -> None:
 
 def test_plot_and_report(tmp_path: Path) -> None:
     result = mf.detect(pd.Series(readings(), index=HOURS, name="volt"), unit="V")
+    steps = result.trace
     figure = result.plot()
     assert figure.axes[-1].get_xlabel() == "time"
+    assert len(figure.axes) == 3  # readings, run length, changes
+    for field in ("mean", "alarm", "changed_at", "x", "cost", "confidence", "run_length", "p_change", "choice"):
+        np.testing.assert_array_equal(getattr(result.trace, field), getattr(steps, field))
+    assert (result.trace.costs, result.trace.fidelities) == (steps.costs, steps.fidelities)
     assert mf.detect(readings()).plot().axes[-1].get_xlabel() == "tick"
     text = result.report(tmp_path / "report.html").read_text()
     assert "1 change was found" in text

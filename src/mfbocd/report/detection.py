@@ -18,6 +18,7 @@ from ..io.config.kinds import snake
 from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity
+from ..trace.recorder import Recorder
 from ..trace.run import run
 from ..trace.trace import Trace
 from .levels import Array, Level, levels_around
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _HAZARD = 1 / 250
 _LOOK = 2000  # readings that the prior of a family is estimated from
 _DETAILED = 20_000  # ticks up to which the posterior is recorded for plots
+_REPLAYED = 5_000  # the same for the automatic detector
 _SHOWN = 10  # changes in a printed detection
 
 
@@ -156,6 +158,8 @@ class Detection:
     def plot(self, **options: Any) -> Figure:
         """Draw the readings and the changes (extra ``plot``).
 
+        Up to 5,000 readings, the prediction band and the run-length posterior are drawn as well.
+
         Parameters
         ----------
         **options : Any
@@ -168,7 +172,7 @@ class Detection:
         """
         time = times_of(self.labels)
         given = {"time": time, "unit": self.unit, "xlabel": "tick" if time is None else "time"}
-        return self.trace.plot(**(given | options))
+        return self._detailed().plot(**(given | options))
 
     def report(self, path: str | Path, **options: Any) -> Path:
         """Write a report as one HTML file (extra ``report``).
@@ -193,7 +197,18 @@ class Detection:
             "title": f"Changes in {self.name or 'a series'}",
             "config_text": self.explain(),
         }
-        return write(path, self.trace, **(given | options))
+        return write(path, self._detailed(), **(given | options))
+
+    def _detailed(self) -> Trace:
+        """Return the trace with its detail: an automatic detector is run once more, since this takes longer."""
+        done = self.detector
+        if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
+            again = AutoDetector(done.hazard, done.alarm, history=done.history, seed=done.seed)
+            recorder = Recorder(again, ticks=len(self.trace))
+            for x in self.trace.x.tolist():
+                recorder.after_tick(again.update(x))
+            self.trace = recorder.trace()
+        return self.trace
 
     def _headline(self) -> str:
         count, n = len(self.changes), len(self.trace)

@@ -208,7 +208,7 @@ def _from_table(table: Table, column: str | None, time: str | None) -> GivenSeri
     head = list(table.chunks(wanted_columns(table, column, time)))
     if not head:
         raise ValueError(f"{table.name} has no rows")
-    name, stamps = find_column(table, head, column, time)
+    name, stamps = find_column(table, head[:1], column, time)  # the first rows decide, as for the command
     cells = [chunk.number(i, name) for chunk in head for i in range(len(chunk))]
     x = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
     labels = None if stamps is None else [chunk.label(i, stamps) for chunk in head for i in range(len(chunk))]
