@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .common import data_folder, markdown, yes
-from .methods import Array, Times, default_detector
+from .methods import Array, Times
 
 PROFILES = {  # weights of a true positive, a false positive and a false negative
     "standard": (1.0, 0.11, 1.0),
@@ -194,17 +194,20 @@ def blind(x: Array, times: Times) -> Array:
 
 
 def p_change(x: Array, times: Times) -> Array:
-    """P(change) of the command's default model, estimated from the probation."""
-    import mfbocd as mf
+    """P(change) of the automatic detector."""
+    from mfbocd.calibrate.auto import AutoDetector
 
-    return np.asarray(mf.run(default_detector(x, probation(x.size)), x).p_change)
+    return np.asarray(AutoDetector().run(x).p_change)
 
 
 def surprise(x: Array, times: Times) -> Array:
-    """-log density of the command's default model, of readings standardized by the probation, mapped to [0, 1]."""
+    """-log density of one family, its prior from the standardized readings of the probation, mapped to [0, 1]."""
+    from mfbocd.calibrate.draft import guess_model
+    from mfbocd.io.config import Config
+
     first = x[: probation(x.size)]
     z = (x - first.mean()) / (first.std() or 1.0)
-    detector = default_detector(z, first.size)
+    detector = Config.parse({"model": guess_model(z[: first.size]).model}).detector(missing="skip")
     evidence = np.empty(x.size)
     for t, value in enumerate(z.tolist()):
         detector.update(value)

@@ -468,6 +468,23 @@ class RobustTrend(Model):
         mean, var = self._mixed(rows, (flat, line), spreads)
         return (self.level + self._unit * mean).reshape(stats.shape[1:]), (self.scale * var).reshape(stats.shape[1:])
 
+    def slope(self, stats: Array) -> tuple[Array, Array]:
+        """Return P(the regime is a line), and the mean of its slope if it is one.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Statistics, shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        p, slope : ndarray
+            Shape () or (K,); the slope is per tick, in units of the readings.
+        """
+        rows = self._columns(stats)
+        slope = self._unit * rows[_Z1] / rows[_L11]
+        return rows[_SLOPED].reshape(stats.shape[1:]), slope.reshape(stats.shape[1:])
+
     def _mixed(self, rows: Array, means: tuple[Array, Array], variances: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return mean and variance of the mixture of level and line."""
         p = rows[_SLOPED]
