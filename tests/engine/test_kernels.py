@@ -203,6 +203,7 @@ def python(script: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # several processes compile
 def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_path: Path) -> None:
     package = tmp_path / "kernels"
     package.mkdir()
@@ -257,6 +258,7 @@ for module in (one, two):
 """
 
 
+@pytest.mark.slow  # several processes compile
 def test_a_template_is_cached_for_each_family_and_notices_a_change_of_its_formula(tmp_path: Path) -> None:
     kernels, families = tmp_path / "kernels", tmp_path / "families"
     for package in (kernels, families):
