@@ -107,6 +107,36 @@ def estimate_period(x: ArrayLike, longest: float | None = None) -> PeriodEstimat
     return _NOTHING if y is None else _Search(y, 1.0 / most).result()
 
 
+def refined_period(x: ArrayLike, period: float, harmonics: int) -> float:
+    """Improve a period that is nearly known, by least squares.
+
+    Parameters
+    ----------
+    x : ArrayLike
+        Readings at equal intervals, NaN where missing.
+    period : float
+        Ticks per season, wrong by less than a third of a season over all readings.
+    harmonics : int
+        Number of harmonics of the season.
+
+    Returns
+    -------
+    float
+        The improved period; the given one if there are too few readings, or if they do not vary.
+
+    Examples
+    --------
+    >>> x = np.sin(2 * np.pi * np.arange(300) / 24.5)
+    >>> round(refined_period(x, 24.4, 1), 3)
+    24.5
+    """
+    y = _prepared(floats(x))
+    if y is None:
+        return period
+    age: Array = np.arange(float(y.size)) - 0.5 * (y.size - 1)
+    return 1.0 / _refine(y, age, 1.0 / period, harmonics, 1.0 / y.size)
+
+
 def _prepared(x: Array) -> Array | None:
     """Return the readings without gaps, spikes, mean and line, with variance 1; None if nothing remains."""
     seen = np.flatnonzero(np.isfinite(x))
@@ -197,6 +227,23 @@ def _ridge(gram: Array) -> Array:
     return gram
 
 
+def _refine(series: Array, age: Array, frequency: float, harmonics: int, lowest: float) -> float:
+    """Minimize the squares left by harmonics of a frequency, by Gauss-Newton steps that are halved if they fail."""
+    best, result = math.inf, frequency
+    for _ in range(4):
+        waves = _Waves(frequency, harmonics, age)
+        error, step = waves.newton(*waves.fold(series))
+        if error >= best:
+            frequency = 0.5 * (frequency + result)  # too far: halfway back
+            continue
+        best, result = error, frequency
+        step = min(max(step, -0.3 / age.size), 0.3 / age.size)
+        frequency = min(max(frequency + step, lowest), (0.5 - 1.0 / age.size) / harmonics)
+        if abs(step) * age.size < 1e-3:  # the next one would be about its square
+            return frequency
+    return result
+
+
 class _Search:
     """The candidates of one series, and the best of them."""
 
@@ -273,24 +320,12 @@ class _Search:
 
     def _refined(self, white: Array, frequency: float, harmonics: int) -> float:
         """Maximize the fit over the frequency."""
-        best, result = math.inf, frequency
-        for _ in range(4):
-            waves = _Waves(frequency, harmonics, self.age)
-            error, step = waves.newton(*waves.fold(white))
-            if error >= best:
-                frequency = 0.5 * (frequency + result)  # too far: halfway back
-                continue
-            best, result = error, frequency
-            step = min(max(step, -0.3 / self.n), 0.3 / self.n)
-            frequency = min(max(frequency + step, 0.97 * self.lowest), self.highest / harmonics)
-            if abs(step) * self.n < 1e-3:  # the next one would be about its square
-                return frequency
-        return result
+        return _refine(white, self.age, frequency, harmonics, 0.97 * self.lowest)
 
     def _harmonics(self, white: Array, frequency: float, least: int) -> int:
         """Return the number of harmonics, at least so many, by the Bayesian information criterion."""
         whole = float(white @ white)
-        most = min(HARMONICS, max(int(self.highest / frequency), 1))
+        most = min(HARMONICS, max(int(self.highest / frequency), least))
         waves = _Waves(frequency, most, self.age)
         left = np.maximum(whole - waves.explained(*waves.fold(white)), 1e-12 * whole)
         score = -0.5 * self.n * np.log(left) - math.log(self.n) * np.arange(1, most + 1)

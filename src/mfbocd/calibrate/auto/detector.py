@@ -17,7 +17,7 @@ from ...inputs.arguments import probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
-from .selection import Candidate, History, candidates, replay
+from .selection import Candidate, History, candidates, refreshed, replay
 from .structure import Array, Flags, Structure, Ticks
 
 FIRST = 20
@@ -157,6 +157,7 @@ class AutoDetector:
         self.ticks = 0
         self._x = np.empty(0)  # the last readings, at most `history`
         self._next = FIRST
+        self._refresh = self.history  # tick at which the seasons are fitted again
         self._last_alarm = -1
         self._origin = 0  # tick that the members' detectors began at
         self._once = False  # whether repeated readings are skipped
@@ -281,7 +282,7 @@ class AutoDetector:
         rows = _Rows.empty(x.size)
         start = 0
         while start < x.size:
-            end = min(start + max(self._next - self.ticks, 1), x.size)
+            end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
             impossible = np.flatnonzero(~self._possible(x[start:end]))
             if impossible.size:  # the structure is chosen again right after the first of them
                 end = start + int(impossible[0]) + 1
@@ -319,6 +320,8 @@ class AutoDetector:
             means = np.cumsum(np.where(seen, self._x, 0.0)) / np.maximum(np.cumsum(seen), 1)
             rows.mean[:] = means[-x.size :]
             rows.run_length[:] = np.arange(first, self.ticks)
+        if self.ticks >= self._refresh:
+            self._refresh_seasons()
         if self.ticks >= self._next or (self._members and not fit):
             self._choose_again()
             self._vote(self.ticks - 1, rows, x.size - 1)
@@ -376,23 +379,32 @@ class AutoDetector:
         self.changes = [*self.changes[-999:], (tick, report.changed_at)]
         rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
 
+    def _refresh_seasons(self) -> None:
+        """Fit the seasons to the last readings: the period of a long series is never known well enough."""
+        self._refresh = self.ticks + self.history
+        for member in self._members:
+            if member.structure.seasons:
+                member.structure = refreshed(member.structure, self._recent())
+
+    def _recent(self) -> History:
+        """Return the readings that are kept, and decide which of them count."""
+        x = self._x
+        present = np.isfinite(x)
+        self._once = np.unique(x[present]).size > 0.5 * present.sum()
+        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
+        used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
+        return History(x, np.arange(self.ticks - x.size, self.ticks), used)
+
     def _choose_again(self) -> None:
         """Choose the structures from the readings so far, and replay these in their detectors."""
         growth = _GROWTH if self.ticks < self.history else _LATER
         self._next = max(math.ceil(growth * self.ticks), FIRST)
-        x = self._x
-        self._origin = self.ticks - x.size
-        present = np.isfinite(x)
-        if not present.any():
+        self._origin = self.ticks - self._x.size
+        if not np.isfinite(self._x).any():
             self._members = []
             return
-        self._once = np.unique(x[present]).size > 0.5 * present.sum()
-        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
-        used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
-        history = History(x, np.arange(self._origin, self.ticks), used)
-        self._candidates = candidates(
-            history, self._make, self.structure, [changed_at for _, changed_at in self.changes]
-        )
+        history = self._recent()
+        self._candidates = candidates(history, self._make, self.structure, [at for _, at in self.changes])
         weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
         self._members = []
         for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):

@@ -18,11 +18,11 @@ import numpy as np
 from ...detector.detector import Detector
 from ...trace.run import run
 from ...trace.trace import Trace
-from ..period import estimate_period
+from ..period import estimate_period, refined_period
 from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
-OUTLIERS = (0.001, 0.01, 0.05, 0.15)
+OUTLIERS = (0.001, 0.01, 0.05, 0.15, 0.3)
 FORGET = (1.0, 0.99, 0.97)
 MEMBERS = 4
 """Structures that are followed at the same time."""
@@ -32,6 +32,7 @@ _SEASONS = 2
 _CYCLES = 2.0  # seasons that must have been seen
 _ENOUGH = 40  # readings for seasons and long autoregressions
 _TRANSFORM_COST = 2.0  # nats
+_IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
 
 MakeDetector = Callable[[Structure], Detector]
@@ -268,6 +269,17 @@ def burg(y: Array, longest: int) -> tuple[float, ...]:
     return tuple(best)
 
 
+def refreshed(structure: Structure, history: History) -> Structure:
+    """Return the structure with its seasons fitted again to the last readings, each by Gauss-Newton in its period."""
+    seasons: list[Season] = []
+    for k, season in enumerate(structure.seasons):
+        others = replace(structure, seasons=(*seasons, *structure.seasons[k + 1 :]))
+        y = history.filled(others)
+        period = refined_period(y, season.period, len(season.cosine))
+        seasons.append(fit_season(y, history.tick, period, len(season.cosine)) or season)
+    return replace(structure, seasons=tuple(seasons))
+
+
 def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
     """Return possible periods: the distance of the last changes if it is regular, and twice it (up and down).
 
@@ -278,7 +290,7 @@ def _spacings(changes: Sequence[int]) -> tuple[float, ...]:
         return ()
     last = np.diff(np.array(changes[-3:], dtype=float))
     mean = float(last.mean())
-    return (mean, 2.0 * mean) if float(last.max() - last.min()) <= 0.15 * mean else ()
+    return (mean, 2.0 * mean) if float(last.max() - last.min()) <= _IRREGULAR * float(last.max()) else ()
 
 
 def _rounding(x: Array) -> float:
