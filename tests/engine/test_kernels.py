@@ -68,7 +68,7 @@ def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ig
     fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1) for z in ZETAS]
     detector = mf.Detector(case.model(), fidelities, hazard, prune=None)
     twin = Twin(case.model(), mf.Hazard(hazard))
-    for x, zeta in readings(case, seed=1, ticks=150):  # past the first doubling and several vector widths
+    for x, zeta in readings(case, seed=1, ticks=100):  # past the first doubling, at 64, and several vector widths
         step = detector.update(x, f"z{zeta}")
         twin.observe(x, zeta)
         length, weight = detector.run_length
