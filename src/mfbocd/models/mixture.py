@@ -180,7 +180,9 @@ class Mixture(Composed):
         logs = self._joint(stats, x, zeta, able)
         total = np.logaddexp.reduce(logs, axis=0)
         # under an impossible hypothesis, whose weight is now 0, the probabilities stay as they are
-        after = np.where(total > 0.5 * NEVER, np.maximum(logs - total, NEVER), stats[-len(self.parts) :])
+        with np.errstate(invalid="ignore"):  # -inf - -inf, not used
+            shares = np.maximum(logs - total, NEVER)
+        after = np.where(total > 0.5 * NEVER, shares, stats[-len(self.parts) :])
         return np.asarray(total), np.concatenate([*self._updated(stats, x, zeta, able), after])
 
     def _updated(self, stats: Array, x: Any, zeta: float, able: Sequence[bool]) -> list[Array]:
