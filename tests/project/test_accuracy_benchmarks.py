@@ -295,6 +295,25 @@ def test_tssb_is_read(tmp_path: Path) -> None:
     assert list(tssb.load(tmp_path, 1)) == ["One"]
 
 
+def test_tssb_halves(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Series at even positions of the sorted names are the design half; the waveform changes in all but one."""
+    t = np.arange(2000)
+    wave = np.sin(2 * np.pi * t / 25)
+    for seed, (name, change) in enumerate([("d", 1000), ("b", 500), ("a", 1500), ("c", 0)]):
+        x = np.where(t < (change or 2000), wave, np.sign(wave)) + np.random.default_rng(seed).normal(0, 0.1, 2000)
+        np.savetxt(tmp_path / f"{name}.txt", x)
+    (tmp_path / "desc.txt").write_text("d,25,1000\nb,25,500\na,25,1500\nc,25\n")
+    monkeypatch.setattr(tssb, "data_folder", lambda name: tmp_path)
+    tssb.report([], Cache(tmp_path))
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    rows = {name: cells for name, *cells in lines}
+    assert rows["none"] == ["no", "0.812", "0.562", "0.688", "-", "-", "0.0"]  # a and c, b and d, all
+    looks_ahead, design, judge, both, *_, alarms = rows["shape_detector"]
+    assert looks_ahead == "yes"
+    assert min(float(design), float(judge), float(both)) > 0.95
+    assert alarms == "0.8"  # three in four series
+
+
 # ---- the command
 
 
