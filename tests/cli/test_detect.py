@@ -204,10 +204,10 @@ def test_warnings_are_printed(folder: Path) -> None:
     assert mfbocd("detect", "-", "-q", cwd=folder, stdin="5\n" * 60).stderr == ""
     for days in (range(40), [*range(30), 3, *range(31, 40)]):
         rows = [f"2024-01-01T00:{day:02d},{day * 37 % 11}\n" for day in days]
-        for stdin in ("", "at,x\n" + "".join(rows)):
-            (folder / "days.csv").write_text("at,x\n" + "".join(rows))
+        for stdin in ("", "time,x\n" + "".join(rows)):
+            (folder / "days.csv").write_text("time,x\n" + "".join(rows))
             done = mfbocd("detect", "-" if stdin else "days.csv", cwd=folder, stdin=stdin)
-            warned = "Warning: The timestamps in column 'at' are not sorted" in done.stderr
+            warned = "Warning: The timestamps in column 'time' are not sorted" in done.stderr
             assert warned == (not isinstance(days, range))
 
 

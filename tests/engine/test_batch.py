@@ -237,7 +237,7 @@ def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
     x = np.concatenate([rng.normal(5.0, 1.0, 1600), rng.normal(30.0, 1.0, 600)])
     plain = AutoDetector().run(x)
     detector = AutoDetector()
-    recorder = Recorder(detector)
+    recorder = Recorder(detector, ticks=x.size if at_once else 0)
     start = 0
     while start < x.size:
         end = start + (recorder.ticks_to_row if at_once else 1)
