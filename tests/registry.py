@@ -551,6 +551,12 @@ CASES += [
     Both(_ROW["poisson"], replace(_ROW["binomial"], log_marginal=binomial_if_possible)).case("mixture-counts", _many),
 ]
 COMPILED = [case for case in CASES if case.model().observe is not None]
+INTEGRATED = {
+    *("family-gaussian", "family-gaussian-paper", "product", "process", "student", "student-unknown"),
+    *("mixture-gaussian", "mixture-trend", "mixture-counts", "robust-trend", "robust-trend-plain"),
+    *(f"outliers-{name}" for name in ("gaussian", "unknown", "poisson", "bernoulli")),
+}
+"""Models whose gains are integrals in numpy, 0.1 s per state and more: tested with fewer states."""
 ZETAS = (0.0, 0.1, 0.5, 0.93, 1.0)
 
 

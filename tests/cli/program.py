@@ -10,6 +10,8 @@ import threading
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
+import click
+
 from mfbocd.cli import main
 
 from ..parts import PATIENCE
@@ -41,6 +43,13 @@ BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHON
 
 def mfbocd(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command in this process, its stdin a pipe."""
+    return call(main, "mfbocd", *arguments, cwd=cwd, stdin=stdin)
+
+
+def call(
+    program: click.Command, name: str, *arguments: str, cwd: Path, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a program in this process, its stdin a pipe."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.stdin
     read, write = os.pipe()
@@ -53,7 +62,7 @@ def mfbocd(*arguments: str, cwd: Path, stdin: str = "") -> subprocess.CompletedP
     feeder.start()
     try:
         with chdir(cwd), redirect_stdout(out), redirect_stderr(err), os.fdopen(read, encoding="utf-8") as sys.stdin:
-            main(list(arguments), prog_name="mfbocd")
+            program(list(arguments), prog_name=name)
     except SystemExit as done:
         code = done.code
     finally:

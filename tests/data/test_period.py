@@ -50,7 +50,7 @@ def season(shape: str, period: float, n: int, rng: np.random.Generator) -> np.nd
     return {"sine": np.sin(2 * np.pi * turns), "sawtooth": 2 * part - 1, "square": np.sign(part - 0.5)}[shape]
 
 
-@pytest.mark.parametrize("n", [100, 300, pytest.param(1200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [100, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 1200))])
 @pytest.mark.parametrize("kind", ["white", "ar.95", "walk"])
 def test_noise_has_no_period(kind: str, n: int) -> None:
     found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in SEEDS)

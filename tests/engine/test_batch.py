@@ -11,7 +11,7 @@ import mfbocd as mf
 from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.trace.recorder import Recorder
 
-from ..registry import CASES, Case
+from ..registry import CASES, INTEGRATED, Case
 
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
@@ -27,7 +27,7 @@ class NeverRead:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_run_equals_single_ticks(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)
-    ticks = 60 if case.name.startswith("family") else 300
+    ticks = 60 if case.name.startswith(("family", "process")) or case.name in INTEGRATED else 300
     table = np.array([[case.draw(rng) for _ in FIDELITIES] for _ in range(ticks)])
     one, two = (
         mf.Detector(case.model(), FIDELITIES, 0.03, policy=mf.Random([0.6, 0.4]), prune=prune, seed=8) for _ in "ab"

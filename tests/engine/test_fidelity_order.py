@@ -21,17 +21,11 @@ from mfbocd.models.binomial import _full_value as binomial_value
 from mfbocd.models.poisson import _divergence as poisson_divergence
 from mfbocd.models.poisson import _full_value as poisson_value
 
-from ..registry import ALL, Case
+from ..registry import ALL, INTEGRATED, Case
 
 Array = np.ndarray
 ZETAS = np.array([0.0, 0.1, 0.5, 1.0])
 STATES = 200
-SLOW = {
-    *("family-gaussian", "family-gaussian-paper", "product", "process", "student", "student-unknown"),
-    *("mixture-gaussian", "mixture-trend", "mixture-counts", "robust-trend", "robust-trend-plain"),
-    *(f"outliers-{name}" for name in ("gaussian", "unknown", "poisson", "bernoulli")),
-}
-"""Families whose gains are integrals in numpy: tested with fewer hypotheses."""
 COHERENT = {
     "gaussian",
     "family-gaussian",
@@ -60,7 +54,7 @@ def levels(model: Any) -> Array:
 def states(case: Case, count: int = STATES) -> Any:
     """Filters after random readings at random fidelities, with hazards of all kinds."""
     model = case.model()
-    most = 2 if case.name in SLOW else 12
+    most = 2 if case.name in INTEGRATED else 12
     for seed in range(count):
         rng = np.random.default_rng([seed, len(case.name)])
         belief = Filter(model, Hazard(float(rng.choice([0.3, 0.02, 0.004]))), Pruning.of(None))
@@ -74,8 +68,8 @@ def states(case: Case, count: int = STATES) -> Any:
 def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
     zeta = levels(case.model())
     largest = dict.fromkeys(GAINS, 0.0)
-    # the Gaussian by numerical integration takes 0.1 s per state; the closed form is tested on all of them
-    for belief in states(case, 30 if case.name.startswith("family-gaussian") else STATES):
+    # an integrated model has at most one reading and one of three hazards here: 30 states cover those
+    for belief in states(case, 30 if case.name in INTEGRATED else STATES):
         for gain in GAINS:
             gains = expected_gains(belief, zeta, gain)
             assert gains[0] == 0.0
@@ -89,7 +83,7 @@ def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
 def test_coherent_readings_have_ordered_gains_by_themselves(case: Case) -> None:
     """The gain of each zeta alone: it rises without the correction, to the accuracy of the integrals."""
     zeta = levels(case.model())
-    for belief in states(case, 6 if case.name in SLOW else 20):
+    for belief in states(case, 6 if case.name in INTEGRATED else 20):
         weight, stats_ = belief.predicted()
         for gains in (
             [belief.model.run_length_gain(weight, stats_, float(z)) for z in zeta],

@@ -9,13 +9,14 @@ import pytest
 
 import mfbocd as mf
 
-from ..registry import ALL, Case
+from ..registry import ALL, INTEGRATED, Case
 from .test_fleet_rows import FIDELITIES
 
 SCALABLE = [
     *("gaussian", "unknown-variance", "student", "trend", "trend-known"),
     *("season", "season-known"),
     *("autoregressive", "autoregressive-known", "process", "process-known"),
+    *("student-unknown", "outliers-gaussian", "outliers-unknown", "robust-trend", "robust-trend-plain"),
     *("mixture-gaussian", "mixture-trend"),
 ]
 
@@ -34,8 +35,9 @@ def test_a_stream_in_its_own_units_is_a_detector_of_the_rescaled_model(case: Cas
     alone = [mf.Detector(m, FIDELITIES, **options, seed=i) for i, m in enumerate(models)]
     fresh = [np.float64(d.mean) for d in alone]
     np.testing.assert_allclose(fleet.mean, fresh, rtol=1e-12)
-    for t in range(25):
-        z = float(case.draw(rng)) + 6.0 * (t > 15)
+    ticks = 12 if case.name in INTEGRATED else 25
+    for t in range(ticks):
+        z = float(case.draw(rng)) + 6.0 * (t > 3 * ticks // 5)
         some = [i for i in range(4) if (t + i) % 4]
         xs = [None if t % 7 == 3 and i != 2 else units[i][0] + units[i][1] * z for i in some]
         choice = fleet.choose(streams=some)

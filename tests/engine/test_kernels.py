@@ -68,7 +68,7 @@ def test_the_fused_tick_equals_its_twin(case: Case, hazard) -> None:  # type: ig
     fidelities = [mf.Fidelity(f"z{z}", zeta=z, cost=1) for z in ZETAS]
     detector = mf.Detector(case.model(), fidelities, hazard, prune=None)
     twin = Twin(case.model(), mf.Hazard(hazard))
-    for x, zeta in readings(case, seed=1, ticks=150):  # past the first doubling and several vector widths
+    for x, zeta in readings(case, seed=1, ticks=100):  # past the first doubling, at 64, and several vector widths
         step = detector.update(x, f"z{zeta}")
         twin.observe(x, zeta)
         length, weight = detector.run_length
@@ -203,6 +203,7 @@ def python(script: str, folder: Path) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow  # several processes compile
 def test_a_cached_kernel_notices_that_one_it_calls_changed_in_another_file(tmp_path: Path) -> None:
     package = tmp_path / "kernels"
     package.mkdir()
@@ -257,6 +258,7 @@ for module in (one, two):
 """
 
 
+@pytest.mark.slow  # several processes compile
 def test_a_template_is_cached_for_each_family_and_notices_a_change_of_its_formula(tmp_path: Path) -> None:
     kernels, families = tmp_path / "kernels", tmp_path / "families"
     for package in (kernels, families):

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from paper.__main__ import main
 from paper.streams.families import FAMILIES
 from paper.targets import NAMES
 
+from ..cli.program import call
 from ..parts import PATIENCE
 from .helpers import environment
 
@@ -19,6 +21,12 @@ pytestmark = pytest.mark.slow
 
 
 def paper(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process: a separate one imports and loads the kernels for seconds."""
+    return call(main, "python -m paper", *arguments, cwd=cwd)
+
+
+def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a separate process."""
     command = [sys.executable, "-m", "paper", *arguments]
     return subprocess.run(
         command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
@@ -26,7 +34,7 @@ def paper(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_targets_are_listed_in_the_papers_order(tmp_path: Path) -> None:
-    done = paper("--list", cwd=tmp_path)
+    done = process("--list", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(NAMES)
@@ -53,7 +61,7 @@ def test_a_wrong_call_is_explained_and_writes_nothing(tmp_path: Path, arguments:
 
 
 def test_a_quick_target_writes_its_figure_table_and_page_and_prints_the_page(tmp_path: Path) -> None:
-    done = paper("mf-posterior", "--quick", "--out", "here", cwd=tmp_path)
+    done = process("mf-posterior", "--quick", "--out", "here", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "here" / "mf-posterior"
     assert sorted(p.name for p in folder.iterdir()) == [f"mf-posterior.{end}" for end in ("csv", "md", "pdf", "png")]
@@ -73,8 +81,8 @@ def test_a_quick_target_writes_its_figure_table_and_page_and_prints_the_page(tmp
 def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
     command = ["mi-illustration", "--quick", "--trials", "2", "--as-published", "--jobs", "1"]
     folders = []
-    for out, seed in (("one", "5"), ("two", "5"), ("three", "6")):
-        done = paper(*command, "--seed", seed, "--out", out, cwd=tmp_path)
+    for run, out, seed in ((paper, "one", "5"), (process, "two", "5"), (paper, "three", "6")):
+        done = run(*command, "--seed", seed, "--out", out, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         folders.append(tmp_path / out / "mi-illustration")
     one, two, three = folders

@@ -50,15 +50,15 @@ def test_parts_are_made_by_the_workers_and_kept_here(scheduler: str, tmp_path: P
 
 def test_the_same_command_gives_the_same_files_on_a_cluster(scheduler: str, tmp_path: Path) -> None:
     def study(out: str, *more: str) -> Path:
-        command = ["frontier", "--quick", "--trials", "2", "--family", "bernoulli-flip", "--out", out]
-        done = paper(*command, *more, cwd=tmp_path)
+        done = paper("mi-illustration", "--quick", "--trials", "2", "--out", out, *more, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-        return tmp_path / out / "frontier"
+        return tmp_path / out / "mi-illustration"
 
     here = study("here", "--jobs", "1")
     there = study("there", "--scheduler", scheduler)
-    assert (there / "frontier.csv").read_bytes() == (here / "frontier.csv").read_bytes()
+    assert (there / "mi-illustration.csv").read_bytes() == (here / "mi-illustration.csv").read_bytes()
     made = sorted(p.name for p in (here / ".parts").iterdir())
+    assert len(made) == 3
     assert sorted(p.name for p in (there / ".parts").iterdir()) == made
 
 

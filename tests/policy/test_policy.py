@@ -19,7 +19,7 @@ from mfbocd.policy import draw_uniform
 from mfbocd.policy.base import largest_net
 from mfbocd.policy.rules import rates
 
-from ..registry import ALL, Case
+from ..registry import ALL, INTEGRATED, Case
 
 SKIP = mf.Fidelity("skip", 0.0, 0.0)
 LOW = mf.Fidelity("low", 0.1, 1.0)
@@ -811,7 +811,8 @@ def test_a_cost_function_that_returns_no_cost_is_named_and_changes_nothing(cost)
 def test_every_model_works_with_a_budget(case: Case) -> None:
     """Each gain under a budget, alone and in a fleet: the same choices, at a finite price."""
     rng = np.random.default_rng(0)
-    table = np.array([[case.draw(rng), case.draw(rng)] for _ in range(3 if "family" in case.name else 20)])
+    ticks = 3 if "family" in case.name else 5 if case.name in INTEGRATED else 20
+    table = np.array([[case.draw(rng), case.draw(rng)] for _ in range(ticks)])
     for gain in GAINS:
         detector = mf.Detector(case.model(), FIDELITIES, 1 / 40, policy=mf.Budget(8.0, gain=gain))
         fleet = mf.Fleet(2, case.model(), FIDELITIES, 1 / 40, policy=mf.Budget(16.0, gain=gain), threads=1)

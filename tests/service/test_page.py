@@ -400,14 +400,15 @@ def process(db: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(command) as served:
         try:
             deadline = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    httpx.get(f"http://127.0.0.1:{port}/healthz").raise_for_status()
-                    break
-                except httpx.TransportError:
-                    assert served.poll() is None, "the service ended before it began"
-                    assert time.monotonic() < deadline, "the service did not begin"
-                    time.sleep(0.1)
+            with httpx.Client() as client:  # one: a new one reads the certificates of all authorities
+                while True:
+                    try:
+                        client.get(f"http://127.0.0.1:{port}/healthz").raise_for_status()
+                        break
+                    except httpx.TransportError:
+                        assert served.poll() is None, "the service ended before it began"
+                        assert time.monotonic() < deadline, "the service did not begin"
+                        time.sleep(0.1)
             yield served
         finally:
             served.send_signal(signal.SIGKILL)

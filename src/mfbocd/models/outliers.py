@@ -234,8 +234,11 @@ class Outliers(Model):
 
     def rescaled(self, offset: float, scale: float) -> Outliers:
         """As for any model; the outliers are rescaled as well."""
-        broad = None if self.broad is None else self.broad.rescaled(offset, scale)
-        return type(self)(self.model.rescaled(offset, scale), self.rate, broad)
+        try:
+            broad = None if self.broad is None else self.broad.rescaled(offset, scale)
+            return type(self)(self.model.rescaled(offset, scale), self.rate, broad)
+        except ValueError as error:
+            raise ValueError(f"Outliers: {error}") from None
 
     def spec(self) -> dict[str, Any]:
         """Return `model` as its kind and its arguments, `rate`, and `outlier` if it was given."""

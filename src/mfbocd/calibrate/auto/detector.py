@@ -17,6 +17,7 @@ from ...inputs.arguments import probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
+from .pattern import Pattern
 from .posterior import FIRST, AutoPosterior
 from .rows import Member, Report, Rows
 from .saved import read, write
@@ -66,6 +67,10 @@ class AutoDetector(AutoPosterior):
     reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
     a structure with white noise, is not reported.
 
+    If even the most probable structure needs ten changes or more, one in fewer than 30 ticks, they are taken for
+    swings of a recurring pattern. Until the next choice, changes of the shape of blocks are reported instead
+    (`calibrate.shape_detector`).
+
     A reading that equals the one before is not counted if hardly any other readings are equal: it is a sensor that
     repeats its last value. After 50 repetitions it is counted.
 
@@ -107,6 +112,7 @@ class AutoDetector(AutoPosterior):
         self._early = 0  # readings before the first structure, and their mean
         self._early_mean = 0.0
         self._members: list[Member] = []
+        self._pattern: Pattern | None = None  # reports changes instead of the members
 
     def __repr__(self) -> str:
         return f"<AutoDetector: {self.ticks} ticks, {len(self.changes)} changes>"
@@ -283,6 +289,11 @@ class AutoDetector(AutoPosterior):
             for i in np.flatnonzero(fields["alarm"]).tolist():
                 changed_at = int(fields["changed_at"][i]) + self._origin
                 reports.append((i, member, Report(first + i, changed_at, float(fields["confidence"][i]))))
+        if self._pattern is not None:
+            for one in self._pattern.feed(x):
+                if one.changed_at > self._last_alarm:
+                    self._fire(one.tick, one, rows, one.tick - first)
+            return
         for i in sorted({i for i, _, _ in reports}):
             for j, member, one in reports:
                 if j == i:
@@ -299,9 +310,11 @@ class AutoDetector(AutoPosterior):
             and member.report.changed_at >= _EARLIEST
             and member.report.tick >= tick - _LIVE
         ]
-        if not voters or sum(weight for weight, _ in voters) < _VOTE:
-            return
-        _, report = max(voters)
+        if self._pattern is None and voters and sum(weight for weight, _ in voters) >= _VOTE:
+            self._fire(tick, max(voters)[1], rows, i)
+
+    def _fire(self, tick: int, report: Report, rows: Rows, i: int) -> None:
+        """Raise the alarm of a change at `tick`, row i."""
         self._last_alarm = tick
         self.changes = [*self.changes[-999:], (tick, report.changed_at)]
         rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
@@ -335,12 +348,15 @@ class AutoDetector(AutoPosterior):
         found = candidates(history, self._make, self.structure, [at for _, at in self.changes])
         weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
         self._members = []
+        self._pattern = None
         for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
             detector, trace = replay(candidate.structure, history, self._make)
             report = None
             if trace.changes:
                 last = trace.changes[-1]
                 report = Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
+            if not self._members:
+                self._pattern = Pattern.of(self._x, len(trace.changes), self._origin)
             self._members.append(Member(candidate.structure, share, detector, report))
 
     def _past(self) -> History:

@@ -10,6 +10,7 @@ from ...belief.filter import RunLength
 from ...detector.detector import Detector
 from ...detector.lock import OneThread, alone
 from .explain import Account, cautions, explanation
+from .pattern import Pattern
 from .rows import Member
 from .selection import History
 from .structure import Structure
@@ -27,6 +28,7 @@ class AutoPosterior(OneThread):
     """Number of readings so far."""
     _members: list[Member]
     _once: bool
+    _pattern: Pattern | None
     _early: int
     _early_mean: float
 
@@ -127,6 +129,11 @@ class AutoPosterior(OneThread):
         if known is None:
             return self._waiting()
         lines = explanation(known)
+        if self._pattern is not None:
+            lines.append(
+                f"It swings in a recurring pattern that no structure describes: blocks of {self._pattern.every} "
+                "readings are compared by their shape."
+            )
         if self.changes:
             count = len(self.changes)
             lines.append(

@@ -8,6 +8,7 @@ arrays are those of the detectors without the hazard, ``0.numbers``, ``0.head``,
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,8 +17,10 @@ import numpy as np
 
 from ..._kernels import layout
 from ...belief.serialization import pack, unpack
+from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
 from ...detector.step import Alarm
+from .pattern import Pattern
 from .rows import Member, Report
 from .structure import Array, Structure
 
@@ -43,6 +46,7 @@ T = TypeVar("T", bound="AutoDetector")
 
 def write(detector: AutoDetector) -> bytes:
     """Return the detector as bytes."""
+    pattern = detector._pattern
     members: list[dict[str, Any]] = []
     arrays: dict[str, Array] = {}
     for i, member in enumerate(detector._members):
@@ -69,6 +73,7 @@ def write(detector: AutoDetector) -> bytes:
             "once": detector._once,
             "changes": detector.changes,
             "members": members,
+            "pattern": None if pattern is None else [pattern.origin, b64encode(pattern.detector.to_bytes()).decode()],
         },
         {**arrays, "readings": detector._x},
     )
@@ -104,6 +109,10 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
         _member(detector, one, {name: arrays[f"{i}.{name}"] for name in _ARRAYS})
         for i, one in enumerate(facts["members"])
     ]
+    if facts["pattern"] is not None:
+        origin, saved = facts["pattern"]
+        detector._pattern = Pattern(BlockDetector.from_bytes(b64decode(saved, validate=True)), int(origin))
+        _require(detector._pattern.detector.ticks == ticks - int(origin), "the tick of the pattern")
     return detector
 
 
