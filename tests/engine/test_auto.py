@@ -291,11 +291,11 @@ def test_binary() -> None:
     assert detector.structure.kind == "number"
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e-9])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-30])
 def test_constant_series_have_no_change_until_they_move(scale: float) -> None:
     detector = AutoDetector()
     assert not detector.run([3.0 * scale] * 100).alarm.any()
-    assert detector.run([4.0 * scale] * 20).alarm.any()
+    assert detector.run([4.0 * scale] * 5).alarm.any()
 
 
 def test_missing_readings_only() -> None:
