@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,26 +50,10 @@ class Method:
         return self.run(x, times, self.threshold if threshold is None else threshold)
 
 
-def default_detector(x: Array, look: int) -> Any:
-    """Return the detector that ``mfbocd detect`` builds without a configuration, from the first `look` readings."""
-    from mfbocd.calibrate.draft import guess_model
-    from mfbocd.io.config import Config
+def _automatic(x: Array, times: Times, threshold: float) -> list[Alarm]:
+    from mfbocd.calibrate.auto import AutoDetector
 
-    given = {"model": guess_model(x[:look]).model, "fidelity": [{"name": "x", "zeta": 1.0, "cost": 1.0}]}
-    return Config.parse(given).detector(missing="skip")
-
-
-def _default(look: int, wait: bool) -> Run:
-    """Run the command; with `wait`, no alarm before the readings that the model is estimated from have arrived."""
-
-    def run(x: Array, times: Times, threshold: float) -> list[Alarm]:
-        import mfbocd as mf
-
-        trace = mf.run(default_detector(x, look), x)
-        ready = min(look, x.size) - 1 if wait else 0
-        return [Alarm(max(int(t), ready), int(trace.changed_at[t])) for t in np.flatnonzero(trace.alarm)]
-
-    return run
+    return [Alarm(change.tick, change.changed_at) for change in AutoDetector().run(x).changes]
 
 
 def _none(x: Array, times: Times, threshold: float) -> list[Alarm]:
@@ -78,14 +62,7 @@ def _none(x: Array, times: Times, threshold: float) -> list[Alarm]:
 
 def ours() -> list[Method]:
     """What a user gets without settings. The first is the one that peers are compared with."""
-    from mfbocd.cli.detect import LOOK, LOOK_LIVE
-
-    file = f"`detect FILE`: prior from the first {LOOK} readings"
-    pipe = f"`detect -`: prior from the first {LOOK_LIVE} readings, no output before the last of them"
-    return [
-        Method("mfbocd", True, True, _default(LOOK, wait=False), note=file),
-        Method("mfbocd-pipe", False, True, _default(LOOK_LIVE, wait=True), note=pipe),
-    ]
+    return [Method("mfbocd", False, True, _automatic, note="`mfbocd detect` without a configuration")]
 
 
 def none() -> Method:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .belief.gains import FidelityGain, Gains
     from .belief.hazard import Hazard, Learned
     from .belief.pruning import Resample, Threshold, TopK
+    from .calibrate.auto import AutoDetector, auto
     from .datasets import simulate
     from .detector.blocks import BlockDetector
     from .detector.detector import Detector
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     )
     from .policy import Always, Budget, InformationRate, Margin, Net, Policy, Random, Soft
     from .policy.fidelity import Fidelity
+    from .report.detection import Detection, detect
     from .trace import hindsight, metrics, plots
     from .trace.run import run
     from .trace.trace import Trace
@@ -61,6 +63,7 @@ _HOME = {
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
+    "calibrate.auto": ["AutoDetector", "auto"],
     "detector": ["Alarm", "BlockDetector", "Detector", "Step"],
     "fleet": ["Fleet"],
     "inputs.blocks": ["Blocks"],
@@ -93,6 +96,7 @@ _HOME = {
         "VectorAutoregressive",
     ],
     "policy": ["Always", "Budget", "Fidelity", "InformationRate", "Margin", "Net", "Policy", "Random", "Soft"],
+    "report.detection": ["Detection", "detect"],
     "trace": ["Trace"],
     "trace.run": ["run"],
 }
@@ -111,6 +115,7 @@ _MODULES = {
 __all__ = [
     "Alarm",
     "Always",
+    "AutoDetector",
     "Autoregressive",
     "Bernoulli",
     "Binomial",
@@ -119,6 +124,7 @@ __all__ = [
     "Budget",
     "Categorical",
     "Confusion",
+    "Detection",
     "Detector",
     "Exponential",
     "ExponentialFamily",
@@ -161,8 +167,10 @@ __all__ = [
     "Trace",
     "Trend",
     "VectorAutoregressive",
+    "auto",
     "calibrate",
     "datasets",
+    "detect",
     "hindsight",
     "metrics",
     "models",

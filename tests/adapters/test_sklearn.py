@@ -21,6 +21,7 @@ from sklearn.utils import get_tags
 import mfbocd as mf
 from mfbocd.adapters.series import model_for
 from mfbocd.adapters.sklearn import Segmenter
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.trace.hindsight import hindsight
 
 pytestmark = pytest.mark.slow
@@ -131,6 +132,32 @@ def test_missing_readings_are_ticks(x: Any) -> None:
 def test_a_constant_series_has_one_segment() -> None:
     assert Segmenter().fit_predict([[3.0]] * 20).tolist() == [0]
     assert Segmenter().fit_predict([[3.0]]).tolist() == [0]
+
+
+def test_without_a_model_the_automatic_detector_chooses_the_structure(x: Any) -> None:
+    detector = AutoDetector()
+    detector.run(x[:, 0])
+    segmenter = Segmenter().fit(x)
+    assert detector.structure is not None
+    assert segmenter.structure_ == detector.structure
+    assert segmenter.model_.spec() == detector.structure.model().spec()
+    # autocorrelated noise is no sequence of changes, and a season is removed
+    rng = np.random.default_rng(3)
+    noise = np.zeros(600)
+    for t in range(1, 600):
+        noise[t] = 0.9 * noise[t - 1] + rng.normal()
+    noise[400:] += 40.0
+    assert Segmenter().fit_predict(noise[:, None]).tolist() == [0, 400]
+    season = 30.0 * np.sin(2.0 * np.pi * np.arange(600) / 24.0) + rng.normal(size=600)
+    season[300:] += 25.0
+    assert Segmenter().fit_predict(season[:, None]).tolist() == [0, 300]
+    assert Segmenter().fit(x[:10]).structure_ is None
+
+
+def test_another_series_must_be_possible_for_the_fitted_structure() -> None:
+    segmenter = Segmenter().fit([[0], [1]] * 20)
+    with pytest.raises(ValueError, match=r"row 2: 0\.5 is impossible for the fitted series"):
+        segmenter.segment([[0.0], [1.0], [0.5]])
 
 
 def test_segment_uses_the_fitted_parameters(x: Any) -> None:

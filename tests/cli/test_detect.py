@@ -18,9 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numba import njit
 
 import mfbocd as mf
-from mfbocd.io.config import Config
+from mfbocd.calibrate.auto import AutoDetector
+from mfbocd.calibrate.draft import guess_family
+from mfbocd.io.config import Config, model_kinds
+from mfbocd.io.warm import NEEDED
 
 from ..parts import PATIENCE
 from . import program
@@ -103,11 +107,12 @@ def test_every_format_and_out_and_alarms(folder: Path, stream: mf.simulate.Strea
     assert (folder / "a.jsonl").read_text().splitlines() == alarms
 
 
-def test_a_step_is_printed_before_the_next_reading(folder: Path) -> None:
+@pytest.mark.parametrize("options", [["-c", "mf.toml"], ["--column", "gps"]])
+def test_a_step_is_printed_before_the_next_reading(options: list[str], folder: Path) -> None:
     """Line by line through a pipe: the test would hang if either side buffered a line."""
     lines = (folder / "walk.csv").read_text().splitlines(keepends=True)
     with subprocess.Popen(
-        [*COMMAND, "detect", "-", "-c", "mf.toml"],
+        [*COMMAND, "detect", "-", *options],
         cwd=folder,
         env=BUFFERED,
         stdin=subprocess.PIPE,
@@ -119,7 +124,7 @@ def test_a_step_is_printed_before_the_next_reading(folder: Path) -> None:
         assert child.stdin is not None
         assert child.stdout is not None
         child.stdin.write(lines[0])
-        for tick, line in enumerate(lines[1:21]):
+        for tick, line in enumerate(lines[1:41]):
             child.stdin.write(line)
             assert json.loads(child.stdout.readline())["tick"] == tick
         child.stdin.close()
@@ -146,33 +151,64 @@ def test_ctrl_c_ends_a_live_stream_with_its_summary(folder: Path) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(PATIENCE) == 130
         stderr = child.stderr.read()
-    assert stderr.startswith("1 tick, no changes found.")
+    assert "1 tick, no changes found.\n" in stderr
     assert "Traceback" not in stderr
 
 
 def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stream) -> None:
+    x = stream.table[:, 1]
+    detector = AutoDetector()
+    trace = detector.run(x)
     done = mfbocd("detect", "one.txt", cwd=folder)
     found = steps(done)
-    assert [step["x"] for step in found] == stream.table[:, 1].tolist()
-    assert list(found[0]) == FIELDS
+    assert [list(step) for step in found] == [FIELDS] * 400
     assert {step["fidelity"] for step in found} == {"x"}
-    assert "No configuration: ordinary changepoint detection of column 'x'." in done.stderr
-    for key in ("kind = gaussian: ", "mean = ", "var = ", "noise_var = "):
-        assert f"  {key}" in done.stderr
-    alarms = [(s["tick"], s["changed_at"]) for s in found if s["alarm"]]
-    true = stream.changes.tolist()
+    for name in ("x", "mean", "run_length", "p_change", "alarm"):
+        assert [step[name] for step in found] == getattr(trace, name).tolist(), name
+    alarms = [(s["tick"], s["changed_at"], s["confidence"]) for s in found if s["alarm"]]
+    assert alarms == trace.changes
     assert len(alarms) >= 2
-    assert all(min(abs(at - change) for change in true) <= 3 for _, at in alarms)
+    assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
+    assert detector.explain() in done.stderr
+    assert "Warning:" not in done.stderr
     # unit and offset do not matter
-    moved = "".join(f"{1000 * x + 5!r}\n" for x in stream.table[:, 1].tolist())
-    again = steps(mfbocd("detect", "-", "-q", cwd=folder, stdin=moved))
-    assert len(again) == 400  # from a pipe fewer rows are examined: alarms are compared below, for files
-    (folder / "moved.txt").write_text(moved)
+    (folder / "moved.txt").write_text("".join(f"{1000 * v + 5!r}\n" for v in x.tolist()))
     again = steps(mfbocd("detect", "moved.txt", "-q", cwd=folder))
-    assert [(s["tick"], s["changed_at"]) for s in again if s["alarm"]] == alarms
-    # a rarer change needs more evidence: the option has an effect
-    rare = steps(mfbocd("detect", "one.txt", "-q", "--hazard", "1e-9", cwd=folder))
-    assert rare[0]["mean"] != found[0]["mean"]
+    assert [(s["tick"], s["changed_at"]) for s in again if s["alarm"]] == [(t, at) for t, at, _ in alarms]
+
+
+def test_a_pipe_and_the_beginning_of_a_file_give_the_same_steps(folder: Path) -> None:
+    """Later readings change nothing, nor does it matter how many arrive at once."""
+    lines = (folder / "one.txt").read_text().splitlines(keepends=True)
+    whole = mfbocd("detect", "one.txt", "-q", cwd=folder).stdout.splitlines()
+    piped = mfbocd("detect", "-", "-q", cwd=folder, stdin="".join(lines)).stdout.splitlines()
+    assert piped == whole
+    (folder / "start.txt").write_text("".join(lines[:150]))
+    assert mfbocd("detect", "start.txt", "-q", cwd=folder).stdout.splitlines() == whole[:150]
+
+
+def test_a_pipe_needs_few_rows_to_find_the_column(folder: Path) -> None:
+    text = "minute,level\n" + "".join(f"{i},{(i * 7919) % 13}\n" for i in range(40))
+    found = steps(mfbocd("detect", "-", cwd=folder, stdin=text))
+    assert [(step["time"], step["x"]) for step in found[:3]] == [("0", 0), ("1", 2), ("2", 4)]
+    assert len(found) == 40
+    done = mfbocd("detect", "-", cwd=folder, stdin="a,b\n" + "1,2\n5,3\n2,9\n" * 20)
+    assert "standard input has several columns of numbers: a, b." in done.stderr
+    assert done.returncode == 2
+
+
+def test_warnings_are_printed(folder: Path) -> None:
+    done = mfbocd("detect", "-", cwd=folder, stdin="5\n" * 60)
+    assert len(steps(done)) == 60
+    assert "Warning: The series is constant" in done.stderr
+    assert mfbocd("detect", "-", "-q", cwd=folder, stdin="5\n" * 60).stderr == ""
+    for days in (range(40), [*range(30), 3, *range(31, 40)]):
+        rows = [f"2024-01-01T00:{day:02d},{day * 37 % 11}\n" for day in days]
+        for stdin in ("", "time,x\n" + "".join(rows)):
+            (folder / "days.csv").write_text("time,x\n" + "".join(rows))
+            done = mfbocd("detect", "-" if stdin else "days.csv", cwd=folder, stdin=stdin)
+            warned = "Warning: The timestamps in column 'time' are not sorted" in done.stderr
+            assert warned == (not isinstance(days, range))
 
 
 def test_surprise_adds_the_tails(folder: Path) -> None:
@@ -199,9 +235,64 @@ def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
     text = "when,on,note\n" + "".join(f"day {i},{int(i >= 30)},x\n" for i in range(60))
     done = mfbocd("detect", "-", cwd=folder, stdin=text)
     found = steps(done)
-    assert "kind = bernoulli: all 60 readings are 0 or 1" in done.stderr
+    assert "All readings are 0 or 1" in done.stderr
     (alarm,) = [step for step in found if step["alarm"]]
     assert (alarm["changed_at"], alarm["changed_at_time"]) == (30, "day 30")
+    # another number is no error: the structure is chosen again
+    found = steps(mfbocd("detect", "-", cwd=folder, stdin="0\n1\n" * 200 + "0.5\n2\n"))
+    assert [step["x"] for step in found[-2:]] == [0.5, 2.0]
+
+
+@pytest.mark.parametrize("name", ["gaussian_unknown", "GaussianUnknown"])
+def test_a_family_can_be_selected(name: str, folder: Path, stream: mf.simulate.Stream) -> None:
+    x = stream.table[:, 1]
+    model = guess_family("gaussian_unknown", x[:200]).model
+    trace = mf.run(Config.parse({"model": model, "hazard": 0.01}).detector(), x)
+    done = mfbocd("detect", "one.txt", "--model", name, "--hazard", "1/100", cwd=folder)
+    assert [step["mean"] for step in steps(done)] == trace.mean.tolist()
+    assert "Model gaussian_unknown for column 'x', its prior from the first 200 readings:" in done.stderr
+    assert "  kind = gaussian_unknown: as specified" in done.stderr
+    assert len(trace.changes) >= 2
+
+
+def test_every_family_of_one_number_can_be_selected(folder: Path) -> None:
+    counts = "".join(f"{i % 3}\n" for i in range(30))
+    for kind in sorted(set(model_kinds()) - set(NEEDED) - {"bernoulli", "gamma", "exponential"}):
+        done = mfbocd("detect", "-", "--model", kind, cwd=folder, stdin=counts)
+        if done.returncode:
+            assert any(text in done.stderr for text in (" numbers: write a", "without a default: write a")), kind
+            assert kind in done.stderr
+        else:
+            assert len(done.stdout.splitlines()) == 30
+    done = mfbocd("detect", "-", "--model", "bernoulli", cwd=folder, stdin="1\n3\n")
+    assert done.returncode == 1
+    assert "3.0 is outside the support of Bernoulli" in done.stderr
+    done = mfbocd("detect", "-", "--model", "binomial", cwd=folder, stdin=counts)
+    assert "binomial has arguments without a default: write a configuration" in done.stderr
+
+
+def test_a_hazard_may_be_a_fraction(folder: Path, stream: mf.simulate.Stream) -> None:
+    trace = AutoDetector(1 / 50).run(stream.table[:, 1])
+    for text in ("1/50", "0.02", "2e-2"):
+        found = steps(mfbocd("detect", "one.txt", "-q", "--hazard", text, cwd=folder))
+        assert [step["p_change"] for step in found] == trace.p_change.tolist()
+
+
+def test_the_first_compilation_is_announced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = AutoDetector.run
+
+    def cold(detector: AutoDetector, data: Any) -> mf.Trace:
+        for _ in range(2):
+            njit(lambda x: x + 1)(1)
+        return run(detector, data)
+
+    mfbocd("detect", "one.txt", cwd=folder)  # the kernels themselves are compiled now
+    monkeypatch.setattr(AutoDetector, "run", cold)
+    message = "Compiling kernels, once per installation"
+    assert mfbocd("detect", "one.txt", cwd=folder).stderr.count(message) == 1
+    assert message not in mfbocd("detect", "one.txt", "-q", cwd=folder).stderr
+    monkeypatch.undo()
+    assert message not in mfbocd("detect", "one.txt", cwd=folder).stderr
 
 
 def test_missing_readings(folder: Path) -> None:
@@ -250,6 +341,10 @@ def test_usage_errors_exit_2(folder: Path) -> None:
         ((".",), "is a directory"),
         (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise_var'?)"),
         (("walk.csv", "-c", "mf.toml", "--hazard", "2"), "hazard must lie in (0, 1), not 2.0"),
+        (("one.txt", "--hazard", "1/0"), "'1/0' is neither a number nor a fraction such as 1/500"),
+        (("one.txt", "--hazard", "often"), "'often' is neither a number nor a fraction such as 1/500"),
+        (("one.txt", "--model", "gausian"), "'gausian' is none of autoregressive"),
+        (("walk.csv", "-c", "mf.toml", "--model", "gaussian"), "--model selects a family without a configuration"),
         (("walk.csv", "-c", "mf.toml", "--column", "imu"), "--column needs a single fidelity"),
         (("one.txt", "--plot", "no/where.png"), "the folder of 'no/where.png' does not exist"),
         (("one.txt", "--out", "./one.txt"), "'one.txt' is the input file"),
@@ -272,7 +367,8 @@ def test_usage_errors_exit_2(folder: Path) -> None:
         ("a\n", "standard input has no rows"),
         ("a\nb\nc\n", "standard input has no column of numbers ('a': its cells are not numbers)"),
         ("1\n2\noops\n" + "1\n" * 40, "line 3, column 'x': 'oops' is not a number"),
-        ("0\n1\n" * 200 + "0.5\n", "line 401, column 'x': x = 0.5 is outside the support of Bernoulli: 0 or 1"),
+        ("1\n1_000\n" + "1\n" * 40, "line 2, column 'x': '1_000' is not a number"),
+        ("1\n1e999\n" + "1\n" * 40, "line 2, column 'x': '1e999' is not a finite number"),
     ],
 )
 def test_bad_data_exits_1_and_names_the_place(text: str, message: str, folder: Path) -> None:
@@ -305,13 +401,24 @@ def test_plot_and_report(folder: Path) -> None:
     assert "Changes in walk.csv" in page
 
 
+def test_plot_and_report_of_the_automatic_detector(folder: Path) -> None:
+    plain = mfbocd("detect", "one.txt", cwd=folder)
+    done = mfbocd("detect", "one.txt", "--plot", "a.png", "--report", "a.html", cwd=folder)
+    assert done.stdout == plain.stdout
+    assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "a.html").read_text()
+    assert "Without a configuration: AutoDetector" in page
+    assert "Expected gain" not in page  # there is one fidelity
+
+
 def test_a_plot_of_a_long_stream_shows_its_beginning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["mfbocd.cli.detect"], "MAX_PLOTTED", 150)
-    done = mfbocd("detect", "walk.csv", "-c", "mf.toml", "--plot", "a.svg", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 400
-    assert "The plot shows the first 150 of 400 ticks." in done.stderr
-    assert "Wrote a.svg." in done.stderr
+    monkeypatch.setattr(sys.modules["mfbocd.cli.tasks"], "MAX_PLOTTED", 150)
+    for arguments in (["walk.csv", "-c", "mf.toml"], ["one.txt"]):
+        done = mfbocd("detect", *arguments, "--plot", "a.svg", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert len(done.stdout.splitlines()) == 400
+        assert "The plot shows the first 150 of 400 ticks." in done.stderr
+        assert "Wrote a.svg." in done.stderr
 
 
 def on_a_terminal(command: list[str], cwd: Path) -> str:

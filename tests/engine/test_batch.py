@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mfbocd as mf
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.trace.recorder import Recorder
 
 from ..registry import CASES, INTEGRATED, Case
@@ -228,6 +229,36 @@ def test_a_recorder_works_for_a_stream_of_unknown_length() -> None:
     assert trace.detail.tick.tolist() == list(range(1, 1101, 2))
     assert trace.detail.gains.shape == (1100, 1)
     np.testing.assert_allclose(trace.detail.weight.sum(axis=1), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.normal(5.0, 1.0, 1600), rng.normal(30.0, 1.0, 600)])
+    plain = AutoDetector().run(x)
+    detector = AutoDetector()
+    recorder = Recorder(detector, ticks=x.size if at_once else 0)
+    start = 0
+    while start < x.size:
+        end = start + (recorder.ticks_to_row if at_once else 1)
+        recorder.before_tick()
+        recorder.after_ticks([detector.update(v) for v in x[start:end].tolist()])
+        start = end
+    trace = recorder.trace()
+    np.testing.assert_array_equal(trace.mean, plain.mean)
+    assert trace.changes == plain.changes
+    assert [change.changed_at for change in trace.changes] == [1600]
+    detail = trace.detail
+    assert detail is not None
+    assert detail.tick.tolist() == list(range(0, 2200, 4))
+    assert detail.gains.shape == (0, 1)
+    np.testing.assert_allclose(detail.weight.sum(axis=1), 1.0, rtol=1e-12)
+    early = detail.tick < 19  # before the structure is chosen there is no prediction
+    assert np.isnan(detail.low[early]).all()
+    inside = (detail.low < x[detail.tick]) & (x[detail.tick] < detail.high)
+    assert 0.8 < inside[~early].mean() < 0.98
+    ((low, high),) = detail.began
+    assert low <= 1600 <= high <= low + 5
 
 
 def test_bad_input_with_detail_changes_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import mpmath as mp
@@ -112,12 +113,35 @@ def bernoulli(stats: Any, x: float, zeta: float) -> Any:
     return categorical([stats[1], stats[0]], x, zeta)
 
 
+def outliers(stats: Any, x: float, zeta: float) -> Any:
+    """A mixture of the predictive of the regime and that of a new one."""
+    prior = mf.Gaussian(0, 9, 2).prior()
+    return mp.log(
+        mp.mpf("0.99") * mp.exp(gaussian(stats[:-1], x, zeta)) + mp.mpf("0.01") * mp.exp(gaussian(prior, x, zeta))
+    )
+
+
+def student_unknown(stats: Any, x: float, zeta: float) -> Any:
+    """The integral over the precision w of one reading, w ~ Gamma(6, 6): 12 degrees of freedom."""
+    count, mean, shape, scale = (mp.mpf(float(v)) for v in stats)
+    df = 2 * shape + zeta - 1
+
+    def part(w: Any) -> Any:
+        t = (x - mean) / mp.sqrt(2 * scale * (1 / (zeta * w) + 1 / count) / df)
+        return w**5 * mp.exp(-6 * w) * mp.exp(student(t, df))
+
+    with mp.workdps(20):
+        return mp.log(mp.quad(part, [0, 0.02, 0.1, 0.3, 1, 3, 8, 20]) * mp.mpf(6) ** 6 / mp.gamma(6))
+
+
 FAMILIES: dict[str, tuple[Any, list[float], list[float], Callable[..., Any]]] = {
     "gaussian": (mf.Gaussian(0, 9, 2), [0.3, -0.5, 0.9] * 30, [4.0, 55.0, 90.0], gaussian),
     "gaussian_unknown": (mf.GaussianUnknown(0, 1, 1, 1), [0.3, -0.5, 0.9] * 300, [4.0, 60.0, 1e6], gaussian_unknown),
     "gamma": (mf.Gamma(2, 1.5, 1), [0.3, 0.5, 0.9] * 300, [4.0, 600.0, 1e6], gamma),
     "poisson": (mf.Poisson(1, 1), [3.0, 5.0, 2.0] * 20, [12.0, 180.0, 400.0], poisson),
     "binomial": (mf.Binomial(900), [9.0, 7.0] * 20, [30.0, 200.0, 900.0], binomial),
+    "outliers": (mf.Outliers(mf.Gaussian(0, 9, 2), 0.01), [0.3, -0.5, 0.9] * 30, [4.0, 40.0, 95.0], outliers),
+    "student_unknown": (mf.StudentTUnknown(0, 1, 2, 1, 12), [0.3, -0.5, 0.9] * 5, [1.0, 4.0, 9.0], student_unknown),
     "categorical": (mf.Categorical([1, 1e-3, 1e-9]), [0.0, 1.0, 0.0], [1.0, 2.0], categorical),
     "bernoulli": (mf.Bernoulli(1e-9, 1), [0.0] * 50, [1.0], bernoulli),
 }
@@ -138,7 +162,56 @@ def test_far_out(name: str, zeta: float) -> None:
                 tail = expected(both[:, k], x, zeta)
                 assert near(upper[k], tail), (x, k, upper[k], mp.nstr(tail, 15))
                 assert lower[k] <= 0.0
-    assert upper[1] < -300.0 or name in ("categorical", "bernoulli", "gamma", "gaussian_unknown")
+    heavy = ("categorical", "bernoulli", "gamma", "gaussian_unknown", "student_unknown")
+    assert upper[1] < -300.0 or name in heavy
+
+
+@pytest.mark.parametrize("zeta", [1.0, 0.4])
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.Outliers(mf.Gaussian(3, 9, 2), 0.01),
+        mf.Outliers(mf.GaussianUnknown(3, 1, 200, 400), 0.01, mf.GaussianUnknown(5, 0.1, 150, 400)),
+        mf.StudentTUnknown(3, 1, 200, 200, 300),
+        mf.StudentTUnknown(3, 1, 60, 60, 5),
+        mf.RobustTrend(3, (1, 100), 200, 400, ar=[0.5, 0.1], outliers=0.01),
+        mf.RobustTrend(3, (1, 100), 200, 400, line=0.1),
+    ],
+    ids=repr,
+)
+def test_integral_of_the_density(model: Any, zeta: float) -> None:
+    """Mixtures of normals or Student's t: the tails are integrals of the density, also where they are 1e-100."""
+    stats = model.prior()
+    columns = [stats]
+    for x in (3.1, 2.5, 4.2, 9.0, 3.3):
+        stats = model.update(stats, x, 1.0)
+        columns.append(stats)
+    both = np.stack(columns, axis=1)
+    least = 0.0
+    for side, x in [(0, -120.0), (0, -20.0), (0, 1.0), (1, 6.0), (1, 30.0), (1, 130.0), (1, 1e7)]:
+        tails = model.log_tails(both, x, zeta)
+        for k in (0, 3, 5):
+            expected = log_integral(lambda v, k=k: float(model.log_predictive(both[:, k], v, zeta)), x, 2 * side - 1)
+            assert near(tails[side][k], expected), (x, k, tails[side][k], expected)
+            assert near(tails[1 - side][k], mp.log1p(-mp.exp(expected)))
+            least = min(least, expected)
+    assert least < -500.0
+
+
+def log_integral(log_density: Callable[[float], float], x: float, sign: int) -> float:
+    """log of the integral of a density from x to infinity on one side."""
+    first = log_density(x)
+    reach = max(1.0, abs(x)) / max(abs(first), 1.0)  # the distance within which the density falls by a factor or so
+    ends = np.concatenate([[0.0], reach * 2.0 ** np.arange(-3, 40)])
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    total = 0.0
+    for a, b in pairwise(ends.tolist()):
+        v = 0.5 * (a + b) + 0.5 * (b - a) * nodes
+        part = 0.5 * (b - a) * float(weights @ [math.exp(log_density(x + sign * each) - first) for each in v])
+        total += part
+        if part < 1e-17 * total:
+            break
+    return first + math.log(total)
 
 
 @pytest.mark.parametrize("zeta", [1.0, 0.4])

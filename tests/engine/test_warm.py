@@ -140,3 +140,15 @@ def test_lines_are_answered_one_by_one() -> None:
     assert (one, four) == ("ok", "ok")
     assert "ConfigError: model must be" in two
     assert "JSONDecodeError" in three
+
+
+def test_a_message_before_the_first_compilation() -> None:
+    calls: list[str] = []
+    with watched(before=lambda: calls.append("compiling")) as watch:
+        assert calls == []
+        for _ in range(2):
+            assert njit(lambda x: x + 1)(1) == 2
+    assert (calls, watch.compiled) == (["compiling"], 2)
+    with watched(before=lambda: calls.append("again")):
+        pass
+    assert calls == ["compiling"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.accuracy import nab
+from benchmarks.accuracy.methods import Array, Times
 
 WINDOW = (100, 119)
 """The window of a file of 200 rows, of which 30 are probation."""
@@ -97,6 +98,47 @@ def test_scores_are_in_range_and_do_not_look_ahead(scorer: nab.Scorer) -> None:
         other[250:] = 0.0
         before, after = scorer.scores(x, None), scorer.scores(other, None)
         assert np.array_equal(before[60:250], after[60:250])
+
+
+def test_a_given_threshold() -> None:
+    """Rows that reach it count, whatever would have been best."""
+    file = nab_file(windows=(WINDOW, (150, 159)))
+    scores = np.zeros(200)
+    scores[[60, 100, 105, 190]] = 0.4, 0.3, 0.5, 0.2
+    scored, kept = nab.points([file]), scores[30:]
+    late = nab.worth(200, file.windows)[105]
+    after = nab.worth(200, file.windows)[190]
+
+    def score(threshold: float, profile: str = "standard") -> float:
+        return nab.score_at(scored, kept, profile, threshold)
+
+    assert score(0.6) == score(math.inf) == 0.0
+    assert score(0.5) == pytest.approx(100.0 * (late + 1.0) / 4.0)
+    assert score(0.4) == pytest.approx(100.0 * (late + 1.0 - 0.11) / 4.0)
+    assert score(0.3) == pytest.approx(100.0 * (1.0 + 1.0 - 0.11) / 4.0)
+    assert score(0.2) == pytest.approx(100.0 * (2.0 - 0.11 + 0.11 * after) / 4.0)
+    assert score(0.3, "reward_low_FN") == pytest.approx(100.0 * (1.0 + 2.0 - 0.11) / 6.0)
+    for profile in nab.PROFILES:
+        best, threshold = nab.sweep(scored, kept, profile)
+        assert score(threshold, profile) == pytest.approx(best)
+
+
+def test_the_threshold_is_chosen_on_the_design_half() -> None:
+    """Files at even positions of the sorted names; the others would prefer another threshold."""
+    level = {"a": (0.5, 0.4), "b": (0.3, 0.6), "c": (0.5, 0.4), "d": (0.3, 0.6)}  # in the window, outside
+    files = [nab.File(name, [""] * 200, np.full(200, float(ord(name))), [WINDOW]) for name in "dbca"]
+
+    def scores(x: Array, times: Times) -> Array:
+        out = np.zeros(x.size)
+        out[[100, 60]] = level[chr(int(x[0]))]
+        return out
+
+    found = nab.halves(nab.Scorer("s", False, scores), files)["standard"]
+    assert found.threshold == 0.5
+    assert found.design == pytest.approx(100.0)
+    assert found.judge == pytest.approx(100.0 * (0.0 - 0.11) / 2.0)  # misses both windows, and two false detections
+    assert found.both == pytest.approx((found.design + found.judge) / 2.0)
+    assert found.best == pytest.approx(100.0 * (2.0 - 0.11) / 2.0)  # at 0.3: every window, four false detections
 
 
 def test_scores_out_of_range_raise() -> None:

@@ -21,6 +21,7 @@ NAMES = [
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
     *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
     *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
+    *("AutoDetector", "Detection", "auto", "detect"),
     *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
@@ -78,6 +79,9 @@ MEMBERS = {
     "threads share_policy",
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
+    "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
+    "to_bytes from_bytes hazard alarm history seed fidelities",
+    "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier surprise",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
@@ -139,7 +143,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Product": (lambda: mf.Product(mf.Gaussian(), mf.Poisson()), "parts"),
     "LinearRegression": (lambda: mf.LinearRegression(1), "covariates shape scale noise_var intercept"),
     "Trend": (mf.Trend, "level slope shape scale noise_var"),
-    "RobustTrend": (mf.RobustTrend, "level count shape scale line ar outliers forget"),
+    "RobustTrend": (mf.RobustTrend, "level count shape scale line ar outliers forget slope"),
     "Seasonal": (lambda: mf.Seasonal(7), "period harmonics level slope shape scale noise_var"),
     "Autoregressive": (mf.Autoregressive, "order mean shape scale noise_var"),
     "GaussianProcess": (mf.GaussianProcess, "order mean length count shape scale noise_var reach"),
@@ -182,6 +186,8 @@ def instance(name: str) -> object:
         "Fleet": mf.Fleet(1, model),
         "Blocks": mf.Blocks(4, ["mean"]),
         "BlockDetector": mf.BlockDetector(mf.Blocks(4, ["mean"]), mf.Detector(model)),
+        "AutoDetector": mf.auto(),
+        "Detection": mf.detect([0.0]),
         "Trace": mf.run(mf.Detector(model), [0.0]),
         "Step": step,
         "FidelityGain": detector.gains()[0],

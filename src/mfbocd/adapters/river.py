@@ -10,6 +10,7 @@ import numpy as np
 
 from ..belief.hazard import Hazard, hazard_of
 from ..calibrate.anomaly import AnomalyScore
+from ..calibrate.auto import AutoDetector
 from ..detector.detector import Detector
 from ..detector.step import Alarm, Step, seed_of
 from ..inputs.arguments import whole
@@ -26,27 +27,17 @@ except ImportError as error:
 class _Stream:
     """Readings of one feature: the first `warmup` are stored to estimate a model, and then passed to its detector."""
 
-    def __init__(
-        self, model: Model | None, hazard: float | Hazard, alarm: Alarm | None, warmup: int, seed: int
-    ) -> None:
-        self._setup = (hazard_of(hazard), alarm, seed_of(seed))
+    def __init__(self, model: Model | None, hazard: float | Hazard, warmup: int, seed: int) -> None:
+        self._setup = (hazard_of(hazard), seed_of(seed))
         self._warmup = whole("", "warmup", warmup, 2)
         self._estimated = model is None
         self._stored: list[float] = []
         self.detector = None if model is None else self._new_detector(model)
-        if self.detector is not None and self.detector.model.dimension > 1:
-            raise ValueError(
-                f"model must have one number per reading, not {self.detector.model.dimension}: {model!r}"
-            )
-        self.first = 0
-        """Readings before the first tick of `detector`."""
-        self.alarm: Step | None = None
-        """The step of the last reading if it raised an alarm."""
 
     def _new_detector(self, model: Model) -> Detector:
         """Return a detector with this model."""
-        hazard, alarm, seed = self._setup
-        return Detector(model, hazard=hazard, alarm=alarm, seed=seed, missing="skip")
+        hazard, seed = self._setup
+        return _detector_of(model, hazard, None, seed)
 
     def possible(self, x: float) -> bool:
         """Return whether the model can produce x; a Bernoulli cannot produce a 3."""
@@ -57,27 +48,22 @@ class _Stream:
         if self.detector is not None and not self._estimated:
             self.detector.model.check(x)
 
-    def update(self, x: float | None) -> bool:
-        """Advance by one tick and return whether a change was detected; without a model, None is ignored."""
+    def update(self, x: float | None) -> None:
+        """Advance by one tick; without a model, None is ignored."""
         if x is not None:
             self.check(x)
-        self.alarm = None
         if self.detector is not None and x is not None and not self.possible(x):
-            self.first += self.detector.ticks
             self.detector = None
             self._stored = [x]
-            return True
-        if self.detector is not None:
-            step = self.detector.update(x)
-            self.alarm = step if step.alarm else None
+        elif self.detector is not None:
+            self.detector.update(x)
         elif x is not None:
             self._stored.append(x)
             if len(self._stored) == self._warmup:
                 self.detector = self._new_detector(model_for(self._stored))
-                fired = [step for stored in self._stored if (step := self.detector.update(stored)).alarm]
-                self.alarm = fired[-1] if fired else None
+                for stored in self._stored:
+                    self.detector.update(stored)
                 self._stored = []
-        return self.alarm is not None
 
     def tail_probability(self, x: float) -> float | None:
         """Return P(a reading at least as far out as x), two-sided; None while there is no model."""
@@ -95,6 +81,14 @@ class _Stream:
         return -self.detector._filter.surprise(x, 1.0).log_density if self.possible(x) else math.inf
 
 
+def _detector_of(model: Model, hazard: float | Hazard, alarm: Alarm | None, seed: int) -> Detector:
+    """Return a detector of readings of one number, which may be missing."""
+    detector = Detector(model, hazard=hazard, alarm=alarm, seed=seed, missing="skip")
+    if detector.model.dimension > 1:
+        raise ValueError(f"model must have one number per reading, not {detector.model.dimension}: {model!r}")
+    return detector
+
+
 class BOCD(base.DriftDetector):
     """Bayesian online changepoint detection as a drift detector.
 
@@ -103,23 +97,22 @@ class BOCD(base.DriftDetector):
     reading at which the new regime most probably began (the first reading is 0), and `confidence` the probability of
     the change.
 
-    Without a model, one is estimated from the first `warmup` readings: a Bernoulli for zeros and ones, otherwise a
-    Gaussian with unknown mean and variance. It then processes these readings at once, so that a change among them is
-    detected late. A reading that the estimated model cannot produce is a drift without `confidence`, and starts a new
-    warm-up.
+    Without a model it is the automatic detector, `mfbocd.calibrate.auto.AutoDetector`: it learns from the readings so
+    far whether they are numbers, counts or 0/1, their scale, season, autocorrelation and outliers. It reports no
+    change among the first 20 readings.
 
     Parameters
     ----------
     model : Model or None
-        The model with its prior, of readings of one number; estimated by default.
-    hazard : float or Hazard
-        P(change) per reading; 1/250 by default.
-    within : int
-        Readings since a change within which it can be detected; 50 by default.
+        The model with its prior, of readings of one number; the automatic detector by default.
+    hazard : float or Hazard or None
+        P(change) per reading. By default 1/500 for the automatic detector, which takes a number only, and 1/250 for a
+        model.
+    within : int or None
+        Readings since a change within which it can be detected. By default 200 for the automatic detector, and 50 for
+        a model.
     threshold : float
         Probability at which a change is detected; 0.9 by default.
-    warmup : int
-        Readings from which a model is estimated, at least 2; 30 by default.
     seed : int
         Seed of the detector's pruning; 0 by default.
 
@@ -135,22 +128,21 @@ class BOCD(base.DriftDetector):
     >>> import random
     >>> from mfbocd.adapters.river import BOCD
     >>> rng = random.Random(1)
-    >>> stream = [rng.gauss(20, 2) for _ in range(500)] + [rng.gauss(26, 2) for _ in range(500)]
+    >>> stream = [rng.gauss(20, 2) for _ in range(500)] + [rng.gauss(60, 2) for _ in range(500)]
     >>> detector = BOCD()
     >>> for i, x in enumerate(stream):
     ...     detector.update(x)
     ...     if detector.drift_detected:
-    ...         print(f"reading {i}: changed at {detector.changed_at}, {detector.confidence:.0%} sure")
-    reading 502: changed at 500, 95% sure
+    ...         print(i - 500 < 5, detector.changed_at, detector.confidence > 0.9)
+    True 500 True
     """
 
     def __init__(
         self,
         model: Model | None = None,
-        hazard: float | Hazard = 1 / 250,
-        within: int = 50,
+        hazard: float | Hazard | None = None,
+        within: int | None = None,
         threshold: float = 0.9,
-        warmup: int = 30,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -158,14 +150,23 @@ class BOCD(base.DriftDetector):
         self.hazard = hazard
         self.within = within
         self.threshold = threshold
-        self.warmup = warmup
         self.seed = seed
         self._reset()
 
     def _reset(self) -> None:
         super()._reset()
-        alarm = Alarm(within=self.within, threshold=self.threshold)
-        self._stream = _Stream(self.model, self.hazard, alarm, self.warmup, self.seed)
+        self._step: Step | None = None
+        self._detector: Detector | AutoDetector
+        if self.model is not None:
+            alarm = Alarm(50 if self.within is None else self.within, self.threshold)
+            hazard = 1 / 250 if self.hazard is None else self.hazard
+            self._detector = _detector_of(self.model, hazard, alarm, self.seed)
+            return
+        alarm = Alarm(200 if self.within is None else self.within, self.threshold)
+        rate = 1 / 500 if self.hazard is None else self.hazard
+        if isinstance(rate, Hazard):
+            raise TypeError(f"hazard must be a number without a model, not {rate!r}")
+        self._detector = AutoDetector(rate, alarm, seed=self.seed)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -192,31 +193,29 @@ class BOCD(base.DriftDetector):
         value = number(x)
         if math.isnan(value):
             raise ValueError(f"x must be a number, not {x!r}: leave out missing readings")
-        self._drift_detected = self._stream.update(value)
+        self._step = self._detector.update(value)
+        self._drift_detected = self._step.alarm
 
     @property
     def changed_at(self) -> int | None:
         """The reading, from 0, at which the new regime most probably began, if a drift was just detected."""
-        if not self._drift_detected:
-            return None
-        step = self._stream.alarm
-        return self._stream.first + (0 if step is None or step.changed_at is None else step.changed_at)
+        return self._step.changed_at if self._step is not None else None
 
     @property
     def confidence(self) -> float | None:
-        """P(there was a change), if a drift was just detected by its probability; otherwise None."""
-        return None if self._stream.alarm is None else self._stream.alarm.confidence
+        """P(there was a change), if a drift was just detected; otherwise None."""
+        return self._step.confidence if self._step is not None else None
 
 
 class Surprise(base.AnomalyDetector):
     """How surprising a reading is given all earlier ones, with changes taken into account.
 
-    Each feature is a separate stream with a model estimated from its first `warmup` readings (see `BOCD`). Its
-    predictive distribution P(x_{t+1} | x_1..x_t) gives the two-sided probability p of a reading at least as far out.
-    The score is (1 - p)^d, with p the smallest of d features: P(no feature is as far out as the farthest of these),
-    if they were independent. It lies in [0, 1]; for a reading drawn from the predictive density of one feature it is
-    uniform. A feature that is absent or NaN is neither scored nor learned from; while no feature has a model, the
-    score is 0.
+    Each feature is a separate stream with a model estimated from its first `warmup` readings: a Bernoulli for zeros
+    and ones, otherwise a Gaussian with unknown mean and variance. Its predictive distribution P(x_{t+1} | x_1..x_t)
+    gives the two-sided probability p of a reading at least as far out. The score is (1 - p)^d, with p the smallest of
+    d features: P(no feature is as far out as the farthest of these), if they were independent. It lies in [0, 1]; for
+    a reading drawn from the predictive density of one feature it is uniform. A feature that is absent or NaN is
+    neither scored nor learned from; while no feature has a model, the score is 0.
 
     Unlike with a fixed threshold, a new level is normal within a few readings after a change.
 
@@ -276,7 +275,7 @@ class Surprise(base.AnomalyDetector):
         self._streams: dict[Any, _Stream] = {}
 
     def _stream(self) -> _Stream:
-        return _Stream(self.model, self.hazard, None, self.warmup, self.seed)
+        return _Stream(self.model, self.hazard, self.warmup, self.seed)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

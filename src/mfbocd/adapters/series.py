@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..belief.hazard import Hazard, Learned
+from ..calibrate.auto import AutoDetector, Structure
 from ..calibrate.draft.model import PRIOR_WIDTH, guess_basic_model
 from ..calibrate.noise import finite_values, noise_of
 from ..detector.detector import Detector
@@ -16,6 +18,8 @@ from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnkn
 from ..trace.hindsight import Hindsight, live_for
 
 Array = NDArray[np.float64]
+
+_HAZARD = 1 / 500  # of the automatic detector
 
 
 def series_of(X: Any) -> Array:
@@ -145,6 +149,97 @@ def trend_model_for(values: ArrayLike) -> Model:
         else:
             parts.append(Trend(level=float(known.mean()), scale=float(known.var()) or 1.0))
     return parts[0] if len(parts) == 1 else Product(*parts)
+
+
+@dataclass(frozen=True)
+class SeriesModel:
+    """A model of a finished series, and how readings are prepared for it.
+
+    Attributes
+    ----------
+    model : Model
+        The model.
+    structure : Structure or None
+        What the automatic detector took the series to be; None if the model was given or the series has several
+        columns or fewer than 20 readings.
+    once : bool
+        Whether a reading that only repeats the one before is skipped.
+    """
+
+    model: Model
+    structure: Structure | None = None
+    once: bool = False
+
+    @classmethod
+    def fit(cls, values: Array, hazard: float | Hazard | None = None, seed: int = 0) -> Self:
+        """Choose a model of a series.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Readings of shape (T, d), NaN where missing.
+        hazard : float or Hazard or None
+            P(change) per tick.
+        seed : int
+            Seed of the detector's pruning; 0 by default.
+
+        Returns
+        -------
+        SeriesModel
+            Of one column, the structure that the automatic detector finds most probable after the last reading; of
+            several, `trend_model_for`.
+
+        Raises
+        ------
+        ValueError
+            If a column has no readings.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> type(SeriesModel.fit(rng.normal(size=(100, 1))).model).__name__
+        'RobustTrend'
+        """
+        plain = trend_model_for(values)
+        if values.shape[1] > 1:
+            return cls(plain)
+        detector = AutoDetector(hazard if isinstance(hazard, float) else _HAZARD, seed=seed)
+        detector.run(values[:, 0])
+        structure = detector.structure
+        return cls(plain) if structure is None else cls(structure.model(), structure, detector._once)
+
+    def smooth(self, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:
+        """Find the changes of a series; see `smooth_series`.
+
+        Parameters
+        ----------
+        values : numpy.ndarray
+            Readings of shape (T, d), NaN where missing.
+        hazard : float or Hazard or None
+            P(change) per tick. By default 1/500 with a structure, otherwise it is learned.
+        seed : int
+            Seed of the detector's pruning; 0 by default.
+
+        Returns
+        -------
+        Hindsight
+            The smoothed series.
+
+        Raises
+        ------
+        ValueError
+            As in `smooth_series`, or if the structure cannot describe a reading.
+        """
+        structure = self.structure
+        if structure is None or values.shape[1] > 1:
+            return smooth_series(self.model, values, hazard, seed)
+        x = values[:, 0]
+        for row in np.flatnonzero(~structure.possible(x)).tolist():
+            raise ValueError(f"row {row}: {float(x[row])!r} is impossible for the fitted series: fit this one")
+        counting = AutoDetector()
+        counting._once = self.once
+        ready = np.where(counting._used(x), structure.prepared(x, np.arange(x.size)), np.nan)
+        return smooth_series(self.model, ready[:, None], _HAZARD if hazard is None else hazard, seed)
 
 
 def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..belief.hazard import Hazard
 from ..models import Model
-from .series import Array, series_of, smooth_series, trend_model_for
+from .series import Array, SeriesModel, series_of
 
 try:
     from sklearn.base import BaseEstimator
@@ -24,6 +24,9 @@ Ticks = NDArray[np.int64]
 class Segmenter(BaseEstimator):  # type: ignore[misc]
     """Find the first ticks of the segments of a series, in its most probable history (max-product).
 
+    Without a model, the automatic detector (`mfbocd.calibrate.auto.AutoDetector`) chooses scale, season,
+    autocorrelation and outliers of a single column.
+
     The first segment begins at 0, which is part of every result. A series is an array of shape (T, d): one row per
     tick, d = 1 for readings of one number; NaN is a missing reading. As usual in scikit-learn, an array of one
     dimension is rejected: write `x.reshape(-1, 1)`.
@@ -32,16 +35,18 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
     `predict` treats each row by itself. As for its own estimators of this kind (`DBSCAN`), there is `fit_predict`.
     `segment` takes another series with the fitted model.
 
-    After `fit` there are `model_`; `starts_`, the first ticks; `labels_`, the number of the segment of every tick;
-    and `changepoints_`, each start but the first with its probability and credible interval (`Changepoint`).
+    After `fit` there are `model_`; `structure_`, what the automatic detector took the series to be, or None;
+    `starts_`, the first ticks; `labels_`, the number of the segment of every tick; and `changepoints_`, each start
+    but the first with its probability and credible interval (`Changepoint`).
 
     Parameters
     ----------
     model : Model or None
-        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
-        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
+        The model with its prior. By default one column gets that of the automatic detector. Of several columns, or
+        of fewer than 20 readings, `fit` estimates one per column: a noisy straight line per segment (`Trend`) in
+        units of the column's standard deviation; a Bernoulli for zeros and ones.
     hazard : float or Hazard or None
-        P(change) per tick; learned by default.
+        P(change) per tick. By default 1/500 with the automatic detector, otherwise learned.
     seed : int
         Seed of the detector's pruning; 0 by default.
 
@@ -86,14 +91,15 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
             If it does not contain numbers.
         """
         x = _rows(X)
-        model = trend_model_for(x) if self.model is None else self.model
-        back = smooth_series(model, x, self.hazard, self.seed)
+        fitted = SeriesModel.fit(x, self.hazard, self.seed) if self.model is None else SeriesModel(self.model)
+        back = fitted.smooth(x, self.hazard, self.seed)
         # set last, so that a rejected series leaves the estimator unchanged
         validate_data(self, X, skip_check_array=True)
         self.changepoints_ = back.changepoints()
         self.starts_ = np.array([0, *(change.at for change in self.changepoints_)], dtype=np.int64)
         self.labels_ = np.searchsorted(self.starts_, np.arange(len(x)), side="right").astype(np.int64) - 1
-        self.model_ = model
+        self.model_, self.structure_ = fitted.model, fitted.structure
+        self._fitted = fitted
         return self
 
     def fit_predict(self, X: Any, y: Any = None) -> Ticks:
@@ -137,7 +143,7 @@ class Segmenter(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         x = _rows(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        back = smooth_series(self.model_, x, self.hazard, self.seed)
+        back = self._fitted.smooth(x, self.hazard, self.seed)
         return np.array([0, *back.segmentation()], dtype=np.int64)
 
     def __sklearn_tags__(self) -> Tags:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..belief.hazard import Hazard
 from ..models import Gaussian, Model
 from ..trace.hindsight import Hindsight
-from .series import series_of, smooth_series, trend_model_for
+from .series import SeriesModel, series_of
 
 try:
     from sktime.detection.base import BaseDetector
@@ -21,16 +21,19 @@ if TYPE_CHECKING:
 class BOCD(BaseDetector):  # type: ignore[misc]
     """Find the most probable changes of a series by Bayesian online changepoint detection with smoothing.
 
-    `fit` estimates the prior. `predict` returns the first tick of every regime after the first, `predict_scores` the
-    probability of each change, and `transform_scores` P(a regime begins) at every tick, given the whole series.
+    `fit` chooses the model: without one, the automatic detector (`mfbocd.calibrate.auto.AutoDetector`) chooses scale,
+    season, autocorrelation and outliers of a single column. `predict` returns the first tick of every regime after
+    the first, `predict_scores` the probability of each change, and `transform_scores` P(a regime begins) at every
+    tick, given the whole series.
 
     Parameters
     ----------
     model : mfbocd.Model, optional
-        The model with its prior. By default `fit` estimates one from the readings: a noisy straight line per segment
-        (`Trend`) in units of the series' standard deviation; a Bernoulli for zeros and ones; one per column.
+        The model with its prior. By default one column gets that of the automatic detector. Of several columns, or
+        of fewer than 20 readings, `fit` estimates one per column: a noisy straight line per segment (`Trend`) in
+        units of the column's standard deviation; a Bernoulli for zeros and ones.
     hazard : float or mfbocd.Hazard, optional
-        P(change) per tick; learned by default.
+        P(change) per tick. By default 1/500 with the automatic detector, otherwise learned.
     seed : int, default=0
         Seed of the detector's pruning.
 
@@ -66,11 +69,13 @@ class BOCD(BaseDetector):  # type: ignore[misc]
         super().__init__()
 
     def _fit(self, X: pd.DataFrame, y: Any = None) -> BOCD:
-        self.model_ = trend_model_for(series_of(X)) if self.model is None else self.model
+        model = self.model
+        self._fitted = SeriesModel.fit(series_of(X), self.hazard, self.seed) if model is None else SeriesModel(model)
+        self.model_ = self._fitted.model
         return self
 
     def _back(self, X: Any) -> Hindsight:
-        return smooth_series(self.model_, series_of(X), self.hazard, self.seed)
+        return self._fitted.smooth(series_of(X), self.hazard, self.seed)
 
     def _predict(self, X: pd.DataFrame) -> pd.Series[int]:
         import pandas as pd

@@ -2,7 +2,7 @@
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, alarm_for
-from .anomaly import Anomaly, AnomalyScore
+from .anomaly import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 from .checks import CalibrationError
 from .cost import (
     CostEstimate,
@@ -23,6 +23,7 @@ from .threshold import ThresholdEstimate, threshold_fnr_fpr
 from .zeta import ZetaEstimate, bernoulli_zeta, gaussian_zeta
 
 __all__ = [
+    "ANOMALY_FEATURES",
     "SHAPE_FEATURES",
     "AlarmFor",
     "Anomaly",
@@ -37,6 +38,7 @@ __all__ = [
     "Tuned",
     "ZetaEstimate",
     "alarm_for",
+    "anomaly_detector",
     "autocorrelation",
     "average_spend",
     "bernoulli_zeta",

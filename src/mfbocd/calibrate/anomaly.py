@@ -7,8 +7,22 @@ from bisect import bisect_left, insort
 from collections import deque
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ..belief.filter import Surprise
+from ..belief.hazard import Hazard
+from ..belief.pruning import TopK
+from ..detector.blocks import BlockDetector
+from ..detector.detector import Detector
 from ..inputs.arguments import finite, probability, whole
+from ..inputs.blocks import Blocks
+from ..inputs.readings import floats
+from ..models import GaussianUnknown, Product
+from .shape import FLOOR, deviation, seen_features
+
+ANOMALY_FEATURES = ("mean", "log_sd", "log_sd_diff", "max", "min")
+"""Features that describe the level, the spread, the roughness and the extremes of a block."""
 
 
 class Anomaly(NamedTuple):
@@ -192,6 +206,62 @@ class AnomalyScore:
             del self._sorted[bisect_left(self._sorted, self._past.popleft())]
         self._past.append(s)
         insort(self._sorted, s)
+
+
+def anomaly_detector(readings: ArrayLike, *, every: int = 24, hazard: float | Hazard = 0.01) -> BlockDetector:
+    """Return a detector whose surprise at a block of readings is made for `AnomalyScore`.
+
+    An anomaly is often a stretch of readings that are possible one by one: too regular, too rough, or at an odd
+    level for a while. Each block is compared with the earlier ones by its mean, maximum and minimum and by the log
+    standard deviations of its readings and of their differences. `Step.surprise` is that of the five features
+    together.
+
+    Parameters
+    ----------
+    readings : ArrayLike
+        The first readings, NaN where missing, at least one block. Only the prior is taken from them: update the
+        detector with them too.
+    every : int, default 24
+        Readings per block. Shorter blocks are scored earlier, longer ones compare more reliably.
+    hazard : float or Hazard, default 0.01
+        P(change) per block. A block is scored against the current regime; after a change, the new one is learned.
+
+    Returns
+    -------
+    BlockDetector
+        A detector before its first reading, with ``surprise=True``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there are too few readings, or an argument is out of range.
+
+    Notes
+    -----
+    Each feature has a `GaussianUnknown` prior with the median of the blocks of `readings` as its mean, worth one
+    block, and InverseGamma(1.5, var / 2) for its variance, with var the variance of the feature over these blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> hour = np.arange(3000)
+    >>> x = np.sin(2 * np.pi * hour / 24) + np.random.default_rng(1).normal(0, 0.2, 3000)
+    >>> x[2000:2048] = 0.3  # within the usual range, but constant
+    >>> detector, anomaly = anomaly_detector(x[:450]), AnomalyScore()
+    >>> for value in x:
+    ...     step = detector.update(value)  # None within a block
+    ...     if step is not None and anomaly.update(step.surprise).detected:
+    ...         print(f"an unusual block up to reading {step.tick}")
+    an unusual block up to reading 2015
+    """
+    x = floats(readings)
+    blocks = Blocks(every, ANOMALY_FEATURES, floor=FLOOR * deviation(x))
+    parts = []
+    for known, typical in seen_features(blocks, x):
+        var = float(np.var(known)) or typical
+        parts.append(GaussianUnknown(float(np.median(known)), 1.0, 1.5, 0.5 * var))
+    detector = Detector(Product(*parts), hazard=hazard, prune=TopK(60), alarm=None, surprise=True, missing="skip")
+    return BlockDetector(blocks, detector)
 
 
 _MOST = 1e300  # replaces the surprise of an impossible reading, so that means are finite

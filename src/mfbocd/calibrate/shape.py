@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +24,7 @@ SHAPE_FEATURES = ("mean", "log_sd", "log_sd_diff", "log_sd_diff2", "harmonics")
 """Features that describe the level, the spread, the roughness and the waveform of a block."""
 _SHORTEST = 20  # readings: shorter blocks consist of several periods
 _CLOSE = 0.7  # of the highest autocorrelation: the first peak above it is the period, the others its multiples
-_FLOOR = 1e-3  # of the standard deviation of the readings
+FLOOR = 1e-3  # of the standard deviation of the readings
 _LOG_SD = 0.2  # of a log feature within a regime, and
 _LEVEL_SD = 0.1  # of a level in units of the standard deviation of the readings, as long as few blocks are known;
 _WORTH = 2.0  # they are worth this number of blocks
@@ -103,22 +104,25 @@ def block_prior(blocks: Blocks, readings: ArrayLike) -> Model:
     >>> block_prior(Blocks(40, ["mean"]), x)
     GaussianUnknown(mean=19.9..., count=0.05, shape=1.5, scale=0.1..., predictive='normalized')
     """
-    x = floats(readings)
-    vectors = blocks.transform(x)
-    sd = _deviation(x)
-    parts: list[Model] = []
-    for name, column in zip(blocks.names, vectors.T, strict=True):
+    parts = []
+    for known, typical in seen_features(blocks, floats(readings)):
+        middle = float(np.median(known))
+        square = float(np.sum((known - middle) ** 2))
+        var = (square + _WORTH * typical) / (known.size - 1.0 + _WORTH)
+        parts.append(GaussianUnknown(middle, _COUNT, _SHAPE, _SHAPE * var))
+    return Product(*parts) if len(parts) > 1 else parts[0]
+
+
+def seen_features(blocks: Blocks, x: Array) -> Iterator[tuple[Array, float]]:
+    """Yield the values of each feature in the blocks of x, without missing ones, and a typical variance of it."""
+    sd = deviation(x)
+    for name, column in zip(blocks.names, blocks.transform(x).T, strict=True):
         known = column[np.isfinite(column)]
         if known.size == 0:
             raise ValueError(
                 f"{name} cannot be computed from the first {x.size} readings in blocks of {blocks.every}"
             )
-        middle = float(np.median(known))
-        square = float(np.sum((known - middle) ** 2))
-        typical = _typical(name, sd, blocks.every, square / known.size)
-        var = (square + _WORTH * typical) / (known.size - 1.0 + _WORTH)
-        parts.append(GaussianUnknown(middle, _COUNT, _SHAPE, _SHAPE * var))
-    return Product(*parts) if len(parts) > 1 else parts[0]
+        yield known, _typical(name, sd, blocks.every, float(np.mean((known - np.median(known)) ** 2)))
 
 
 def shape_detector(
@@ -169,7 +173,7 @@ def shape_detector(
     """
     x = floats(readings)
     length = block_length(x) if every is None else every
-    blocks = Blocks(length, SHAPE_FEATURES, floor=_FLOOR * _deviation(x))
+    blocks = Blocks(length, SHAPE_FEATURES, floor=FLOOR * deviation(x))
     detector = Detector(
         block_prior(blocks, x),
         hazard=Learned(1e-4, 0.1, 12) if hazard is None else hazard,
@@ -180,7 +184,7 @@ def shape_detector(
     return BlockDetector(blocks, detector)
 
 
-def _deviation(x: Array) -> float:
+def deviation(x: Array) -> float:
     """Return the standard deviation of the readings; a placeholder if they do not vary."""
     known = x[np.isfinite(x)]
     if known.size and (known != known[0]).any():

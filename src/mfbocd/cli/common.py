@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -13,6 +14,21 @@ import click
 CONFIG = click.Path(exists=True, dir_okay=False, path_type=Path)
 DATA = click.Path(exists=True, dir_okay=False, allow_dash=True)
 FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+def probability(text: str) -> float:
+    """Return a probability that is written as a number or a fraction."""
+    from ..inputs.arguments import probability as checked
+
+    try:
+        value = float(Fraction(text))
+    except (ValueError, ArithmeticError):
+        raise click.BadParameter(f"{text!r} is neither a number nor a fraction such as 1/500") from None
+    try:
+        return checked("", "hazard", value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
 
 format_option = click.option(
     "--format",

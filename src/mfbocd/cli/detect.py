@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -11,18 +11,19 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from .common import CONFIG, DATA, FILE, format_option, handle_errors, quiet_option, status
+from .common import CONFIG, DATA, FILE, format_option, handle_errors, probability, quiet_option, status
 
 if TYPE_CHECKING:
-    from ..detector.detector import Detector
     from ..io.config import Config
     from ..io.tables import Chunk, Table
-    from .output import StepWriter, Time
+    from .output import Time
+    from .tasks import Task
 
-LOOK, LOOK_LIVE = 2000, 200
-"""Readings a model is estimated from: of a file, of a pipe."""
-MAX_PLOTTED = 200_000
-"""Ticks in a plot or report, which need the steps in memory."""
+LOOK = 200
+"""Readings from which the prior of a family selected with --model is estimated."""
+UNDECIDED = 20
+"""Rows of a pipe that may arrive before it is clear which column holds the readings."""
+COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
 
 
 @click.command()
@@ -32,12 +33,13 @@ MAX_PLOTTED = 200_000
 )
 @click.option("--column", help="Column of readings, if there is one fidelity.")
 @click.option("--time", help="Column of timestamps. Default: from the configuration, else detected by name.")
-@click.option("--hazard", type=float, help="P(change) per tick. Default: from the configuration, else 1/250.")
 @click.option(
-    "--look",
-    type=click.IntRange(10),
-    help="Without a configuration: number of readings the model is estimated from, before the first step is printed. "
-    "Default: 2000 of a file, 200 of a pipe.",
+    "--model", help="Without a configuration: a model family, such as gaussian, instead of automatic choice."
+)
+@click.option(
+    "--hazard",
+    type=probability,
+    help="P(change) per tick, such as 1/500. Default: from the configuration, else 1/500.",
 )
 @format_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
@@ -56,8 +58,8 @@ def detect(
     path: Path | None,
     column: str | None,
     time: str | None,
+    model: str | None,
     hazard: float | None,
-    look: int | None,
     format: Any,
     alarms: bool,
     surprise: bool,
@@ -69,9 +71,10 @@ def detect(
     """Detect changes in a table or a pipe.
 
     DATA is a CSV, JSON Lines, Parquet or Arrow file, or - for stdin. A single column of numbers needs no
-    configuration: the model is estimated from the first readings. With one column per fidelity, pass a configuration;
-    at every tick only the column of the chosen fidelity is used. Prints one JSON object per tick, and a summary on
-    stderr.
+    configuration: the detector learns from the readings so far whether they are numbers, counts or 0/1, their scale,
+    season, autocorrelation and outliers. It never uses later readings, and says at the end what it found. With one
+    column per fidelity, pass a configuration; at every tick only the column of the chosen fidelity is used. Prints
+    one JSON object per tick, and a summary on stderr.
 
     After Ctrl-C the summary is still printed and the exit code is 130.
 
@@ -90,9 +93,9 @@ def detect(
                 raise click.BadParameter(f"{str(written)!r} is the input file", param_hint=option)
         with ExitStack() as stack:
             table = stack.enter_context(open_table(data, format))
-            config, chunks = _prepare(table, data, path, column, time, hazard, look, quiet)
+            task, chunks = _prepare(table, data, path, column, time, model, hazard, surprise, quiet)
             file = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
-            _run(table, chunks, config, file, alarms, surprise, plot, report, quiet)
+            _run(table, chunks, task, file, alarms, plot, report, quiet)
 
 
 def _prepare(
@@ -101,73 +104,107 @@ def _prepare(
     path: Path | None,
     column: str | None,
     time: str | None,
+    model: str | None,
     hazard: float | None,
-    look: int | None,
+    surprise: bool,
     quiet: bool,
-) -> tuple[Config, Iterable[Chunk]]:
-    """Return the configuration, loaded or estimated from the first readings, and all rows."""
+) -> tuple[Task, Iterable[Chunk]]:
+    """Return what to run, and all rows."""
     from ..io.config import Config
+    from .tasks import Automatic, Configured
 
     if path is None:
-        config, chunks = _estimate(table, data, column, time, look, quiet)
-    else:
-        config = Config.load(path)
-    given = config.to_dict()
+        kind = None if model is None else _kind(model)
+        name, stamps, chunks = _find_column(table, data, column, time)
+        if kind is None:
+            if surprise:
+                raise click.UsageError("--surprise needs the density of one model: pass -c or --model")
+            return Automatic(name, stamps, hazard), chunks
+        config, chunks = _estimate(table, name, stamps, chunks, kind, hazard, quiet)
+        return Configured(config, surprise), chunks
+    if model is not None:
+        raise click.UsageError("--model selects a family without a configuration; with -c it is in the file")
+    given = Config.load(path).to_dict()
     if hazard is not None:
         given["hazard"] = hazard
-    if path is not None:
-        given = _assign_columns(given, table, column, time)
-    config = Config.parse(given)
-    if path is not None:
-        wanted = [f.column for f in config.fidelities if f.zeta > 0.0]
-        chunks = table.chunks([*dict.fromkeys([*wanted, *([config.data.time] if config.data.time else [])])])
-    return config, chunks
+    config = Config.parse(_assign_columns(given, table, column, time))
+    wanted = [f.column for f in config.fidelities if f.zeta > 0.0]
+    chunks = table.chunks([*dict.fromkeys([*wanted, *([config.data.time] if config.data.time else [])])])
+    if (dimension := config.detector(missing="skip").model.dimension) > 1:
+        raise click.UsageError(
+            f"a reading of this {config.model['kind']} model has {dimension} numbers, and detect reads one column "
+            "per fidelity; `mfbocd drive` accepts lists of numbers"
+        )
+    return Configured(config, surprise), chunks
 
 
-def _estimate(
-    table: Table, data: str, column: str | None, time: str | None, look: int | None, quiet: bool
-) -> tuple[Config, Iterable[Chunk]]:
-    """Configure ordinary BOCD of one column, with a model estimated from the first readings."""
-    from ..calibrate.draft import TIMES, classify_columns, guess_model
-    from ..io.config import Config
+def _kind(name: str) -> str:
+    """Return the kind of a family, given in snake case or as the name of the class."""
+    from ..io.config import model_kinds
+    from ..io.config.kinds import snake
 
-    columns = table.columns
-    if column is not None:
-        stamps = [time] if time else [name for name in table.columns if name.strip().lower() in TIMES][:1]
-        columns = tuple(dict.fromkeys([column, *stamps]))
+    kinds = model_kinds()
+    if (kind := snake(name.strip())) not in kinds:
+        raise click.BadParameter(f"{name!r} is none of {', '.join(sorted(kinds))}", param_hint="--model")
+    return kind
+
+
+def _find_column(
+    table: Table, data: str, column: str | None, time: str | None
+) -> tuple[str, str | None, Iterable[Chunk]]:
+    """Return the column of readings, that of the timestamps, and all rows.
+
+    The first rows decide: one chunk of a file, and of a pipe as few as possible.
+    """
+    from ..calibrate.draft import classify_columns
+    from ..calibrate.draft.series import find_column, wanted_columns
+
+    columns = wanted_columns(table, column, time)
     rows = table.chunks(columns)
-    look = look or (LOOK_LIVE if table.live else LOOK)
-    if table.live:
-        status(f"Waiting for {look} readings to estimate a model; pass -c to start at once.", quiet=quiet)
     head: list[Chunk] = []
-    count = 0
-    while count < look and (chunk := next(rows, None)) is not None:
+    while (chunk := next(rows, None)) is not None:
         head.append(chunk)
-        count += len(chunk)
+        found = classify_columns(head, columns, time=time)
+        if not table.live or len(found.readings) == 1 or len(head) == UNDECIDED:
+            break
     if not head:
         raise ValueError(f"{table.name} has no rows")
     if time is not None and time not in columns:
         raise click.BadParameter(f"no column {time!r}; expected one of {', '.join(columns)}", param_hint="--time")
-    found = classify_columns(head, columns, time=time)
     if column is None and len(found.readings) > 1:
         raise click.UsageError(
             f"{table.name} has several columns of numbers: {', '.join(found.readings)}. Select one with --column, "
             f"or run `mfbocd init --from {data} --out mf.toml` to use them as fidelities of one stream."
         )
-    if not found.readings:
-        why = "; ".join(f"{name!r}: {reason}" for name, reason in found.reasons.items())
-        raise ValueError(f"{table.name} has no column of numbers ({why})")
-    name = column or next(iter(found.readings))
-    if name not in found.readings:
-        raise ValueError(f"column {name!r} has no numbers: {found.reasons.get(name, 'it holds the timestamps')}")
-    guess = guess_model(found.readings[name][:look])
+    name, stamps = find_column(table, head, column, time)
+    return name, stamps, chain(head, rows)
+
+
+def _estimate(
+    table: Table, name: str, stamps: str | None, chunks: Iterable[Chunk], kind: str, hazard: float | None, quiet: bool
+) -> tuple[Config, Iterable[Chunk]]:
+    """Configure a detector of one family, with a prior estimated from the first readings."""
+    from ..calibrate.draft import classify_columns, guess_family
+    from ..io.config import Config
+
+    if table.live:
+        status(f"Waiting for {LOOK} readings to estimate the prior; without --model, no reading waits.", quiet=quiet)
+    rows = iter(chunks)
+    head: list[Chunk] = []
+    count = 0
+    while count < LOOK and (chunk := next(rows, None)) is not None:
+        head.append(chunk)
+        count += len(chunk)
+    guess = guess_family(kind, classify_columns(head, [name]).readings[name][:LOOK])
     given: dict[str, Any] = {"model": guess.model, "fidelity": [{"name": name, "zeta": 1.0, "cost": 1.0}]}
-    if found.time is not None:
-        given["data"] = {"time": found.time}
-    status(f"No configuration: ordinary changepoint detection of column {name!r}.", quiet=quiet)
+    if stamps is not None:
+        given["data"] = {"time": stamps}
+    if hazard is not None:
+        given["hazard"] = hazard
+    status(f"Model {kind} for column {name!r}, its prior from the first {min(count, LOOK)} readings:", quiet=quiet)
     for key, reason in guess.reasons.items():
         value = guess.model[key]
-        status(f"  {key} = {value if isinstance(value, str) else format(value, '.4g')}: {reason}", quiet=quiet)
+        status(f"  {key} = {format(value, '.4g') if isinstance(value, float) else value}: {reason}", quiet=quiet)
     return Config.parse(given), chain(head, rows)
 
 
@@ -191,35 +228,39 @@ def _assign_columns(given: dict[str, Any], table: Table, column: str | None, tim
 def _run(
     table: Table,
     chunks: Iterable[Chunk],
-    config: Config,
+    task: Task,
     file: IO[str],
     alarms: bool,
-    surprise: bool,
     plot: Path | None,
     report: Path | None,
     quiet: bool,
 ) -> None:
+    from ..io.warm import watched
     from ..trace.recorder import Recorder
     from .output import StepWriter
     from .progress import progress
 
-    detector = config.detector(missing="skip")  # checked here, where the line is known
-    if detector.model.dimension > 1:
-        raise click.UsageError(
-            f"a reading of this {config.model['kind']} model has {detector.model.dimension} numbers, and detect "
-            "reads one column per fidelity; `mfbocd drive` accepts lists of numbers"
-        )
-    detector.surprise = surprise
-    writer = StepWriter(file, config, detector, timed=bool(config.data.time), alarms=alarms, live=table.live)
-    recorder = Recorder(detector) if plot or report else None
+    detector, data = task.detector, task.data
+    writer = StepWriter(
+        file,
+        detector,
+        timed=bool(data.time),
+        advice=task.advice,
+        cost_unit=data.cost_unit,
+        reach=task.reach,
+        alarms=alarms,
+        live=table.live,
+    )
+    recorder: Recorder | None = None
     times: list[Time] = []
     interrupted = False
     shown = not quiet and not (file is sys.stdout and sys.stdout.isatty())
     try:
-        with progress(table, shown=shown) as redraw:
+        with watched(before=lambda: status(COMPILING, quiet=quiet)), progress(table, shown=shown) as redraw:
             for chunk in chunks:
-                for time in _advance(chunk, config, detector, writer, recorder):
-                    times.append(time)
+                if recorder is None and (plot or report):
+                    recorder = Recorder(detector, ticks=_expected(table, len(chunk)))
+                times.extend(task.advance(chunk, writer, recorder))
                 redraw()
     except KeyboardInterrupt:
         interrupted = True
@@ -228,38 +269,25 @@ def _run(
     if detector.ticks == 0 and not interrupted:
         raise ValueError(f"{table.name} has no rows")
     status(writer.summary(), quiet=quiet)
+    if not quiet:
+        for remark in task.remarks():
+            status(remark)
     if recorder is not None and recorder.steps:
-        _plot(config, recorder, times, detector.ticks, table.name, plot, report, quiet)
+        _plot(task, recorder, times, table.name, plot, report, quiet)
     if interrupted:
         raise click.exceptions.Exit(130)
 
 
-def _advance(chunk: Chunk, config: Config, detector: Detector, writer: StepWriter, recorder: Any) -> Iterator[Time]:
-    """Process the rows of a chunk; yield the timestamps of those recorded for a plot."""
-    from ..io.tables import TableError
+def _expected(table: Table, rows: int) -> int:
+    """Return a number of ticks that a plot surely has, from the size of the first rows; 0 if it is unknown.
 
-    columns = {f.name: f.column if f.zeta > 0.0 else None for f in config.fidelities}
-    stamps = config.data.time
-    for i in range(len(chunk)):
-        fidelity = detector.choose().name
-        column = columns[fidelity]
-        x = None if column is None else chunk.number(i, column)
-        if x is None and column is not None and config.missing == "raise":
-            raise TableError(
-                f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
-            )
-        recorded = recorder is not None and detector.ticks < MAX_PLOTTED
-        if recorded:
-            recorder.before_tick()
-        try:
-            step = detector.update(x, fidelity)
-        except (TypeError, ValueError) as error:
-            raise TableError(f"{chunk.where(i, str(column))}: {error}") from None
-        time = chunk.label(i, stamps) if stamps else None
-        writer.write(step, time)
-        if recorded:
-            recorder.after_tick(step)
-            yield time
+    Half of the estimate: the recorder then leaves out no tick that it would keep at the end.
+    """
+    from .tasks import MAX_PLOTTED
+
+    if table.live or not table.total or not table.done:
+        return 0
+    return min(int(0.5 * rows * table.total / table.done), MAX_PLOTTED)
 
 
 def _check_outputs(plot: Path | None, report: Path | None) -> None:
@@ -278,56 +306,25 @@ def _check_outputs(plot: Path | None, report: Path | None) -> None:
 
 
 def _plot(
-    config: Config,
-    recorder: Any,
-    times: list[Time],
-    ticks: int,
-    name: str,
-    plot: Path | None,
-    report: Path | None,
-    quiet: bool,
+    task: Task, recorder: Any, times: list[Time], name: str, plot: Path | None, report: Path | None, quiet: bool
 ) -> None:
-    trace = recorder.trace()
+    from ..calibrate.draft.series import times_of
+
+    trace, ticks = recorder.trace(), task.detector.ticks
     if len(trace) < ticks:
         status(f"The plot shows the first {len(trace)} of {ticks} ticks.", quiet=quiet)
     shared: dict[str, Any] = {
-        "time": _timestamps(times),
-        "unit": config.data.unit,
-        "cost_unit": config.data.cost_unit,
-        "budget": _budget(config),
+        "time": times_of(times),
+        "unit": task.data.unit,
+        "cost_unit": task.data.cost_unit,
+        "budget": task.budget,
     }
     if plot is not None:
-        label = config.data.time if shared["time"] is not None else "tick"
+        label = task.data.time if shared["time"] is not None else "tick"
         trace.plot(xlabel=label, **shared).savefig(plot, dpi=150)
         status(f"Wrote {plot}.", quiet=quiet)
     if report is not None:
         from ..report import write
 
-        write(report, trace, title=f"Changes in {name}", config_text=config.to_toml(), **shared)
+        write(report, trace, title=f"Changes in {name}", config_text=task.describe(), **shared)
         status(f"Wrote {report}.", quiet=quiet)
-
-
-def _timestamps(times: list[Time]) -> list[Any] | None:
-    """Convert timestamps to numbers or datetimes for an axis; None if they are neither, or some are missing."""
-    from datetime import datetime
-
-    from ..io.tables import number
-
-    def convert(parse: Any) -> list[Any] | None:
-        try:
-            values = [parse(t) for t in times]
-        except (TypeError, ValueError):
-            return None
-        return None if any(t is None for t in values) else values
-
-    return convert(number) or convert(datetime.fromisoformat)
-
-
-def _budget(config: Config) -> float | None:
-    """Return the average cost per tick that the config asks for; None if its policy is not a budget."""
-    from ..policy import Budget
-
-    if (config.policy or {}).get("kind") != "budget":
-        return None
-    policy = config.detector(shared=True).policy
-    return policy.target if isinstance(policy, Budget) else None

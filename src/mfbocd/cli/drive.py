@@ -69,13 +69,14 @@ def drive(
     """
     with handle_errors():
         from ..io.config import Config
-        from .output import StepWriter
+        from .output import StepWriter, advice
         from .sensor import Interrupted, SensorError, SensorProcess
         from .state import save
 
         config = Config.load(path)
         detector = _load_or_create(config, state, quiet)
-        writer = StepWriter(sys.stdout, config, detector, timed=False, alarms=alarms)
+        tips, unit = advice(config.model), config.data.cost_unit
+        writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
         failure: SensorError | None = None
         signalled = 0
         written = True

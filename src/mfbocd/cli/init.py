@@ -23,8 +23,9 @@ MAX_ROWS = 20_000
 def init(data: str | None, best: str | None, time: str | None, format: Any, out: Path | None, force: bool) -> None:
     """Write a commented configuration file: an example, or one estimated from a table.
 
-    A comment gives the reason for each estimate. Costs cannot be estimated: edit the placeholders. At most the first
-    20,000 rows are read.
+    A comment gives the reason for each estimate. The model of a single column is what `mfbocd detect` without a
+    configuration takes the series to be, as far as a configuration can express it. Costs cannot be estimated: edit
+    the placeholders. At most the first 20,000 rows are read.
 
     \b
     Examples:
@@ -61,4 +62,5 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
             click.echo(text, nl=False)
             return
         write_new(out, text, force=force)
-        status(f"Wrote {out}. Edit the costs, then run: mfbocd detect {data or 'DATA'} -c {out}")
+        what = "Edit the costs, then run" if len(config.fidelities) > 1 else "Run"
+        status(f"Wrote {out}. {what}: mfbocd detect {data or 'DATA'} -c {out}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import deque
-from math import isfinite
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..calibrate.auto import AutoDetector
     from ..detector.detector import Detector
     from ..detector.step import Step
-    from ..io.config import Config
 
 Time = str | int | float | None
 
@@ -27,12 +28,16 @@ class StepWriter:
     ----------
     out : text file
         Where the JSON Lines go.
-    config : Config
-        Supplies the unit of the costs.
-    detector : Detector
+    detector : Detector or AutoDetector
         The detector before its first step of this run.
     timed : bool
         Whether every step has a timestamp, even if it is null.
+    advice : str
+        What the summary suggests if there are suspiciously many changes.
+    cost_unit : str, default ""
+        Unit of the costs.
+    reach : int, optional
+        How many ticks before an alarm the change may have been; the alarm's window by default.
     alarms : bool, default False
         Write only the steps that raise an alarm.
     live : bool, default True
@@ -42,18 +47,21 @@ class StepWriter:
     def __init__(
         self,
         out: IO[str],
-        config: Config,
-        detector: Detector,
+        detector: Detector | AutoDetector,
         *,
         timed: bool,
+        advice: str,
+        cost_unit: str = "",
+        reach: int | None = None,
         alarms: bool = False,
         live: bool = True,
     ) -> None:
         self.timed, self.alarms, self.live = timed, alarms, live
-        self._out, self._config, self._detector = out, config, detector
+        self._out, self._detector, self._advice, self._cost_unit = out, detector, advice, cost_unit
+        self._surprise = bool(getattr(detector, "surprise", False))
         self._encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
         within = detector.alarm.within if detector.alarm else 0
-        self._times: deque[Time] = deque(maxlen=within + 1)
+        self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
         self._first, self._spent = detector.ticks, detector.spent
         self._readings = {f.name: 0 for f in detector.fidelities}
         self._missing = 0
@@ -62,28 +70,7 @@ class StepWriter:
 
     def write(self, step: Step, time: Time = None) -> None:
         """Write a step; with `alarms`, only if it raises one."""
-        record: dict[str, Any] = {"tick": step.tick}
-        timed = self.timed or time is not None
         self._times.append(time)
-        if timed:
-            record["time"] = time
-        record |= {
-            "fidelity": step.fidelity,
-            "x": step.x,
-            "cost": step.cost,
-            "mean": step.mean,
-            "run_length": step.run_length,
-            "p_change": step.p_change,
-            "alarm": step.alarm,
-            "changed_at": step.changed_at,
-        }
-        if timed:
-            record["changed_at_time"] = self._change_time(step)
-        record["confidence"] = step.confidence
-        if step.outlier is not None:
-            record["outlier"] = step.outlier
-        if self._detector.surprise:
-            record |= _surprise_fields(step)
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
@@ -92,9 +79,38 @@ class StepWriter:
             if self._count <= MAX_LISTED:
                 self._changes.append(self._describe(step, time))
         if step.alarm or not self.alarms:
-            self._out.write(self._encode(record) + "\n")
+            self._out.write(self._line(step, time))
             if self.live:
                 self._out.flush()
+
+    def flush(self) -> None:
+        """Print what was written so far."""
+        self._out.flush()
+
+    def _line(self, step: Step, time: Time) -> str:
+        """Return a step as JSON; composed here, because an encoder takes as long as the detector."""
+        text = self._text
+        timed = self.timed or time is not None
+        at = f'"time": {text(time)}, ' if timed else ""
+        more: dict[str, float | None] = {} if step.outlier is None else {"outlier": step.outlier}
+        if self._surprise:
+            more |= _surprise_fields(step)
+        rest = "".join(f', "{name}": {text(value)}' for name, value in more.items())
+        began = f', "changed_at_time": {text(self._change_time(step))}' if timed else ""
+        return (
+            f'{{"tick": {step.tick}, {at}"fidelity": {text(step.fidelity)}, "x": {text(step.x)}, '
+            f'"cost": {text(step.cost)}, "mean": {text(step.mean)}, "run_length": {step.run_length}, '
+            f'"p_change": {text(step.p_change)}, "alarm": {"true" if step.alarm else "false"}, '
+            f'"changed_at": {text(step.changed_at)}{began}, "confidence": {text(step.confidence)}{rest}}}\n'
+        )
+
+    def _text(self, value: Any) -> str:
+        """Return a value as JSON."""
+        if value is None:
+            return "null"
+        if type(value) is float and math.isfinite(value):
+            return float.__repr__(value)
+        return self._encode(value)
 
     def _change_time(self, step: Step) -> Time:
         """Return the timestamp of the tick at which the regime began, if it is among the last ones."""
@@ -111,7 +127,7 @@ class StepWriter:
 
     def summary(self) -> str:
         """Return the changes found and the costs, as text."""
-        detector, data = self._detector, self._config.data
+        detector = self._detector
         ticks, spent = detector.ticks - self._first, detector.spent - self._spent
         if ticks == 0:
             return "No ticks."
@@ -120,16 +136,14 @@ class StepWriter:
         if self._count > MAX_LISTED:
             lines.append(f"  ... and {self._count - MAX_LISTED} more")
         if self._count > 3 and ticks < SUSPICIOUS_SPACING * self._count:
-            known = "noise_var" in self._config.model
-            remedy = "a larger noise_var" if known else "a gaussian model with a large noise_var"
             lines.append(
                 f"That is one change every {ticks / self._count:.0f} ticks. If that is too many: drifting or "
-                f"oscillating readings look like changes; use {remedy} (see mfbocd init --from)."
+                f"oscillating readings look like changes; {self._advice}."
             )
         if self._missing:
             lines.append(f"{_count(self._missing, 'reading')} missing.")
         if len(detector.fidelities) > 1:
-            unit = f" {data.cost_unit}" if data.cost_unit else ""
+            unit = f" {self._cost_unit}" if self._cost_unit else ""
             readings = ", ".join(f"{name} {count}" for name, count in self._readings.items())
             lines.append(f"Readings: {readings}. Spent {spent:g}{unit}, {spent / ticks:.3g} per tick;")
             expensive = max(detector.fidelities, key=lambda f: f.cost_of())
@@ -139,13 +153,19 @@ class StepWriter:
         return "\n".join(lines)
 
 
+def advice(model: Mapping[str, Any]) -> str:
+    """Return what to try if a configured model finds too many changes."""
+    remedy = "a larger noise_var" if "noise_var" in model else "a gaussian model with a large noise_var"
+    return f"use {remedy}, or detect without a configuration"
+
+
 def _surprise_fields(step: Step) -> dict[str, float | None]:
     """Return the fields of a step's surprise; null without one, or if it is minus infinity, which JSON lacks."""
     from ..belief.filter import Surprise
 
     values = (None,) * len(Surprise._fields) if step.surprise is None else step.surprise
     return {
-        name: value if value is not None and isfinite(value) else None
+        name: value if value is not None and math.isfinite(value) else None
         for name, value in zip(Surprise._fields, values, strict=True)
     }
 

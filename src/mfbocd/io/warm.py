@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -121,8 +121,8 @@ def _outline(value: Any) -> Any:
 class Watch:
     """What one thread compiles."""
 
-    def __init__(self, *, refuse: bool) -> None:
-        self.refuse, self.compiled = refuse, 0
+    def __init__(self, *, refuse: bool, before: Callable[[], None] | None) -> None:
+        self.refuse, self.before, self.compiled = refuse, before, 0
 
 
 class _Listener(event.Listener):
@@ -137,6 +137,8 @@ class _Listener(event.Listener):
             if watch.refuse:
                 raise Uncompiled(event.data["dispatcher"].__name__)
             watch.compiled += 1
+            if watch.compiled == 1 and watch.before is not None:
+                watch.before()
 
     def on_end(self, event: event.Event) -> None:
         """Nothing is done then."""
@@ -147,9 +149,12 @@ event.register("numba:compile", _LISTENER)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def watched(*, refuse: bool = False) -> Iterator[Watch]:
-    """Count the kernels this thread compiles, or refuse: then the first raises `Uncompiled` and takes no time."""
-    _LISTENER.of.watch = watch = Watch(refuse=refuse)
+def watched(*, refuse: bool = False, before: Callable[[], None] | None = None) -> Iterator[Watch]:
+    """Count the kernels this thread compiles, or refuse: then the first raises `Uncompiled` and takes no time.
+
+    `before` is called once, before the first of them.
+    """
+    _LISTENER.of.watch = watch = Watch(refuse=refuse, before=before)
     try:
         yield watch
     finally:

@@ -15,6 +15,7 @@ from .composed import Composed, Part, parts_of
 from .cost import CostBound, cost_bound_of
 from .lattice import NEVER
 from .sampling import heavy
+from .tails import mixed_tails
 
 
 class Mixture(Composed):
@@ -206,13 +207,8 @@ class Mixture(Composed):
 
     def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the logs of the averages of the families' tails."""
-        logs = stats[-len(self.parts) :]
-        found = [part.log_tails(own, x, zeta) for part, own in self._each(stats)]
-        lower, upper = (
-            np.logaddexp.reduce([log + tail for log, tail in zip(logs, side, strict=True)], axis=0)
-            for side in zip(*found, strict=True)
-        )
-        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+        found = (part.log_tails(own, x, zeta) for part, own in self._each(stats))
+        return mixed_tails(stats[-len(self.parts) :], found)
 
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)

@@ -15,6 +15,7 @@ from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
 from .sampling import heavy, summed_information
 from .table import mixed_table
+from .tails import mixed_tails
 
 
 class Outliers(Model):
@@ -183,6 +184,12 @@ class Outliers(Model):
         broad, fresh = self._fresh(stats)
         below = self.model.predictive_cdf(stats[:-1], x, zeta)
         return (1.0 - self.rate) * below + self.rate * broad.predictive_cdf(fresh, x, zeta)
+
+    def log_tails(self, stats: Array, x: Any, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of (1 - rate) times the tails of f plus rate times those of g."""
+        broad, fresh = self._fresh(stats)
+        found = self.model.log_tails(stats[:-1], x, zeta), broad.log_tails(fresh, x, zeta)
+        return mixed_tails((math.log1p(-self.rate), math.log(self.rate)), found)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of the contaminated predictives: a sum over values, or over a grid, of one number.

@@ -23,6 +23,7 @@ from .cost import CostBound
 from .regression import FAR, counts_of, ratio
 from .sampling import heavy, summed_information
 from .table import table_of
+from .tails import mixed_tails, student_tails
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _LEAST = 1e-12  # least probability of the level and of the line, so that either can return
@@ -467,6 +468,23 @@ class RobustTrend(Model):
         mean, var = self._mixed(rows, (flat, line), spreads)
         return (self.level + self._unit * mean).reshape(stats.shape[1:]), (self.scale * var).reshape(stats.shape[1:])
 
+    def slope(self, stats: Array) -> tuple[Array, Array]:
+        """Return P(the regime is a line), and the mean of its slope if it is one.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Statistics, shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        p, slope : ndarray
+            Shape () or (K,); the slope is per tick, in units of the readings.
+        """
+        rows = self._columns(stats)
+        slope = self._unit * rows[_Z1] / rows[_L11]
+        return rows[_SLOPED].reshape(stats.shape[1:]), slope.reshape(stats.shape[1:])
+
     def _mixed(self, rows: Array, means: tuple[Array, Array], variances: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return mean and variance of the mixture of level and line."""
         p = rows[_SLOPED]
@@ -507,6 +525,15 @@ class RobustTrend(Model):
         tails = 0.5 * beta_cdfs(half, np.full_like(half, 0.5), (1.0 / (1.0 + t)).ravel(), (t / (1.0 + t)).ravel())
         below = np.where(d > 0.0, 1.0 - tails.reshape(d.shape), tails.reshape(d.shape))
         return np.asarray((weights * below).sum(axis=0)).reshape(stats.shape[1:])
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the mixture of Student's t."""
+        weights, centers, squares, df = self._components(stats, zeta)
+        d = self._standard(x) - centers
+        with np.errstate(divide="ignore"):  # without outliers the third weight is 0
+            logs = np.log(weights)
+        lower, upper = mixed_tails(logs, zip(*student_tails(d, d * d / (squares * df), df), strict=True))
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x), summed over a grid of readings."""

@@ -18,6 +18,7 @@ from .cost import CostBound
 from .regression import ratio
 from .sampling import heavy, summed_information
 from .table import table_of
+from .tails import mixed_tails, student_tails
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -243,15 +244,26 @@ class StudentTUnknown(Model):
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
         """Return the mixture of Student's distribution functions over the precision of the noise."""
-        rows, y, _, node, log_share = self._arguments(stats, x, zeta)
+        d, square, df = self._components(stats, x, zeta)
+        t, df = square.ravel(), np.tile(df, len(square))
+        tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
+        below = np.exp(self._log_share) @ tail.reshape(square.shape)
+        return np.where(d > 0.0, 1.0 - below, below).reshape(stats.shape[1:])
+
+    def _components(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array, Array]:
+        """Return the deviation of x, (K,), t^2 / df given each precision, (nodes, K), and df, (K,)."""
+        rows, y, _, node, _ = self._arguments(stats, x, zeta)
         count, mean, shape, scale = rows
         worth = zeta * node[:, None]
         d = y - mean
-        t = (0.5 * worth * count / (count + worth) * d * d / scale).ravel()
-        df = np.tile(2.0 * shape + zeta - 1.0, node.size)
-        tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
-        below = np.exp(log_share) @ tail.reshape(node.size, -1)
-        return np.where(d > 0.0, 1.0 - below, below).reshape(stats.shape[1:])
+        return d, 0.5 * worth * count / (count + worth) * d * d / scale, 2.0 * shape + zeta - 1.0
+
+    def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
+        """Return the logs of both tails of the mixture of Student's t over the precision of the noise."""
+        d, square, df = self._components(stats, x, zeta)
+        each = student_tails(d, square, df)
+        lower, upper = mixed_tails(self._log_share, zip(*each, strict=True))
+        return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x), a sum over a grid of readings."""

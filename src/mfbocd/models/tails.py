@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,36 @@ from .base import Array
 
 Tails = tuple[Array, Array]
 """log P(X <= x) and log P(X >= x)."""
+
+
+def mixed_tails(log_weights: Iterable[Any], tails: Iterable[Tails]) -> Tails:
+    """Return the log tails of a mixture: log sum_j w_j P_j for each side.
+
+    Parameters
+    ----------
+    log_weights : iterable of array
+        The log weight of each component, minus infinity for one that does not count.
+    tails : iterable of tuple of ndarray
+        The log tails of each component; those of all components are broadcast with their weights.
+
+    Returns
+    -------
+    tuple of ndarray
+        log P(X <= x) and log P(X >= x), at most 0.
+
+    Examples
+    --------
+    >>> lower, upper = mixed_tails(np.log([0.9, 0.1]), [normal_tails(40.0), normal_tails(20.0)])
+    >>> round(float(upper), 3)  # log(0.1) and the tail of the second
+    -206.22
+    """
+    total: Tails | None = None
+    for log_weight, (lower, upper) in zip(log_weights, tails, strict=True):
+        own = log_weight + lower, log_weight + upper
+        total = own if total is None else (np.logaddexp(total[0], own[0]), np.logaddexp(total[1], own[1]))
+    if total is None:
+        raise ValueError("a mixture must have a component")
+    return np.minimum(total[0], 0.0), np.minimum(total[1], 0.0)
 
 
 def normal_tails(z: Any) -> Tails:

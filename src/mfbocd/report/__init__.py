@@ -1,4 +1,4 @@
-"""A report about a trace as one HTML file that works without a network (extra ``report``).
+"""Results for people: the changes of a series in one call, and a report as one HTML file (extra ``report``).
 
 Examples
 --------
@@ -12,6 +12,8 @@ Examples
 True
 """
 
+from .detection import Detection, FoundChange, detect
+from .levels import Level
 from .page import page, write
 
-__all__ = ["page", "write"]
+__all__ = ["Detection", "FoundChange", "Level", "detect", "page", "write"]

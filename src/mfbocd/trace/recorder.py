@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from ..belief.filter import RunLength
 from ..belief.gains import Gain, expected_gains
 from ..detector.detector import Detector
-from ..detector.step import Step
+from ..detector.step import Alarm, Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
+from ..policy.fidelity import Fidelity
 from .trace import Detail, Trace
 
 Array = NDArray[np.float64]
@@ -20,6 +23,34 @@ Array = NDArray[np.float64]
 ROWS = 1024  # ticks for which the band and the posterior are kept
 BINS = 256  # run-length bins
 BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bins are widened
+
+
+class SingleFidelity(Protocol):
+    """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
+
+    @property
+    def fidelities(self) -> tuple[Fidelity, ...]:
+        """The fidelity."""
+        ...
+
+    @property
+    def changes(self) -> list[tuple[int, int]]:
+        """Tick of the alarm and tick of the change, of the last alarms."""
+        ...
+
+    @property
+    def alarm(self) -> Alarm:
+        """When an alarm fires."""
+        ...
+
+    @property
+    def run_length(self) -> RunLength:
+        """The run-length posterior."""
+        ...
+
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """Return an interval that contains the next reading with a given probability."""
+        ...
 
 
 class Recorder:
@@ -31,7 +62,7 @@ class Recorder:
 
     Parameters
     ----------
-    detector : Detector
+    detector : Detector or SingleFidelity
         The detector to record.
     level : float
         Probability of the prediction band and of the intervals of changes, in (0, 1); 0.9 by default.
@@ -56,14 +87,18 @@ class Recorder:
     (3, array([[3, 3]]))
     """
 
-    def __init__(self, detector: Detector, level: float = 0.9, ticks: int = 0) -> None:
+    def __init__(self, detector: Detector | SingleFidelity, level: float = 0.9, ticks: int = 0) -> None:
         self.detector = detector
         self.level = probability("", "level", level)
         self.steps: list[Step] = []
-        self._gain: Gain = detector.policy.gain or "joint"
+        self._gain: Gain = "joint"
         self._gains: list[Array] = []
+        if isinstance(detector, Detector):
+            self._gain = detector.policy.gain or "joint"
+            self._last_alarm = int(detector._filter.state[layout.FIRED])
+        else:
+            self._last_alarm = detector.changes[-1][0] if detector.changes else -1
         self._best = max(detector.fidelities, key=lambda f: f.zeta)
-        self._last_alarm = int(detector._filter.state[layout.FIRED])
         self._began: list[tuple[int, int]] = []
         self._rows: list[tuple[int, float, float, Array]] = []
         self._stride = 1
@@ -71,9 +106,15 @@ class Recorder:
             self._stride *= 2
         self._bin_width = 1
 
+    @property
+    def ticks_to_row(self) -> int:
+        """Number of ticks up to and including the next one whose band and posterior are recorded."""
+        return (-len(self.steps)) % self._stride + 1
+
     def before_tick(self) -> None:
         """Record the expected gain of every fidelity; call it before each tick."""
-        self._gains.append(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
+        if isinstance(self.detector, Detector):
+            self._gains.append(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
 
     def after_tick(self, step: Step) -> None:
         """Record a step and the detector's state after it.
@@ -83,14 +124,26 @@ class Recorder:
         step : Step
             The step the detector has just made.
         """
-        self.steps.append(step)
-        if step.alarm:
-            self._began.append(self._change_interval(step.tick))
-            self._last_alarm = step.tick
-        if (step.tick - self.steps[0].tick) % self._stride:
+        self.after_ticks([step])
+
+    def after_ticks(self, steps: Sequence[Step]) -> None:
+        """Record steps that were made at once, and the detector's state after them.
+
+        Parameters
+        ----------
+        steps : Sequence[Step]
+            The steps the detector has just made, at most `ticks_to_row`. The interval of a change that is not
+            reported by the last one also uses the readings up to the last one.
+        """
+        self.steps.extend(steps)
+        for step in steps:
+            if step.alarm:
+                self._began.append(self._change_interval(step))
+                self._last_alarm = step.tick
+        if (len(self.steps) - 1) % self._stride:
             return
         row = (
-            step.tick,
+            self.steps[-1].tick,
             *self._band(),
             self._binned_posterior(),
         )  # computed before the append: it may merge the bins of earlier rows
@@ -112,22 +165,24 @@ class Recorder:
         Trace
             The steps, with `detail`.
         """
-        return Trace.of(self.steps, self.detector, detail=self._detail(), **fields)
+        known = self.detector if isinstance(self.detector, Detector) else self.detector.fidelities
+        return Trace.of(self.steps, known, detail=self._detail(), **fields)
 
-    def _change_interval(self, tick: int) -> tuple[int, int]:
+    def _change_interval(self, step: Step) -> tuple[int, int]:
         """Return the equal-tailed interval of when an alarm's regime began, among the run lengths it counts."""
-        alarm = self.detector.alarm
+        alarm, at = self.detector.alarm, step.changed_at
         assert alarm is not None
-        length, weight = self.detector.run_length
-        recent = length < tick - max(tick - alarm.within, self._last_alarm, 0)
-        cumulative = np.cumsum(weight[recent][::-1])  # by beginning of the regime, oldest first
-        tail = 0.5 * (1.0 - self.level) * cumulative[-1]
-        low = int(np.searchsorted(cumulative, tail, side="right"))
-        high = int(np.searchsorted(cumulative, cumulative[-1] - tail))
-        births = tick - length[recent][::-1]
-        return int(births[min(low, births.size - 1)]), int(births[min(high, births.size - 1)])
+        assert at is not None
+        since = max(step.tick - alarm.within, self._last_alarm, 0)
+        found = change_interval(self.detector.run_length, self.steps[-1].tick, (since, step.tick), self.level)
+        if found is None:  # another structure than the most probable one reported the change
+            return at, at
+        return found if isinstance(self.detector, Detector) else (min(found[0], at), max(found[1], at))
 
     def _band(self) -> tuple[float, float]:
+        if not isinstance(self.detector, Detector):
+            low, high = self.detector.interval(self.level)
+            return (low, high) if np.isfinite(high - low) else (np.nan, np.nan)
         if self._best.zeta == 0.0:
             return np.nan, np.nan
         if isinstance(self.detector.model, Bernoulli):
@@ -161,6 +216,39 @@ class Recorder:
             length=np.arange(bins + 1, dtype=np.int64) * self._bin_width,
             weight=weight[:, :bins],
         )
+
+
+def change_interval(
+    run_length: RunLength, now: int, between: tuple[int, int], level: float
+) -> tuple[int, int] | None:
+    """Return the equal-tailed credible interval of when a regime began, given that it did in a stretch of ticks.
+
+    Parameters
+    ----------
+    run_length : RunLength
+        The run-length posterior after tick `now`.
+    now : int
+        The tick.
+    between : tuple[int, int]
+        The tick before the stretch, and the last tick of it.
+    level : float
+        Probability of the interval.
+
+    Returns
+    -------
+    tuple[int, int] or None
+        First and last tick; None if the posterior has no such regime.
+    """
+    length, weight = run_length
+    birth = now - length
+    counted = (birth > between[0]) & (birth <= between[1])
+    births, cumulative = birth[counted][::-1], np.cumsum(weight[counted][::-1])  # oldest first
+    if not (cumulative.size and cumulative[-1] > 0.0):
+        return None
+    tail = 0.5 * (1.0 - level) * cumulative[-1]
+    low = int(np.searchsorted(cumulative, tail, side="right"))
+    high = int(np.searchsorted(cumulative, cumulative[-1] - tail))
+    return int(births[min(low, births.size - 1)]), int(births[min(high, births.size - 1)])
 
 
 def _merge_pairs(row: Array) -> Array:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Self
 
 import numpy as np
 
 from ..._kernels import layout
-from ...belief.filter import RunLength
 from ...belief.pruning import Resample
 from ...detector.detector import Detector
+from ...detector.lock import alone
 from ...detector.step import Alarm, Step, report_fields, seed_of
 from ...inputs.arguments import probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
-from .selection import Candidate, History, candidates, refreshed, replay
+from .pattern import Pattern
+from .posterior import FIRST, AutoPosterior
+from .rows import Member, Report, Rows
+from .saved import read, write
+from .selection import History, candidates, refreshed, replay
 from .structure import Array, Flags, Structure, Ticks
 
-FIRST = 20
-"""Readings before the first structure is chosen; no alarm fires earlier."""
 _GROWTH = 1.25  # the structure is chosen again when there are so many times as many ticks
 _LATER = 2.0  # the same, once the history is full
 _VOTE = 0.5  # share of the posterior probability of the structures that must report a change
@@ -32,67 +34,7 @@ _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
 
 
-class _Report(NamedTuple):
-    """A change that one structure reported."""
-
-    tick: int
-    changed_at: int
-    confidence: float
-
-
-@dataclass
-class _Member:
-    """One structure with its posterior probability, its detector, and the change it reported last."""
-
-    structure: Structure
-    weight: float
-    detector: Detector
-    report: _Report | None
-
-
-class _Rows(NamedTuple):
-    """The fields of a trace that depend on the belief, one entry per tick."""
-
-    mean: Array
-    run_length: Ticks
-    p_change: Array
-    alarm: Flags
-    changed_at: Ticks
-    confidence: Array
-
-    @classmethod
-    def empty(cls, size: int) -> _Rows:
-        return cls(
-            np.zeros(size),
-            np.zeros(size, dtype=np.int64),
-            np.zeros(size),
-            np.zeros(size, dtype=np.bool_),
-            np.full(size, -1, dtype=np.int64),
-            np.full(size, np.nan),
-        )
-
-    def put(self, start: int, part: _Rows) -> None:
-        for whole_column, column in zip(self, part, strict=True):
-            whole_column[start : start + column.size] = column
-
-    def step(self, i: int, tick: int, x: float) -> Step:
-        missing = math.isnan(x)
-        fired = bool(self.alarm[i])
-        return Step(
-            tick=tick,
-            fidelity=None if missing else "full",
-            x=None if missing else x,
-            cost=1.0,
-            mean=float(self.mean[i]),
-            run_length=int(self.run_length[i]),
-            p_change=float(self.p_change[i]),
-            alarm=fired,
-            changed_at=int(self.changed_at[i]) if fired else None,
-            confidence=float(self.confidence[i]) if fired else None,
-        )
-
-
-class AutoDetector:
+class AutoDetector(AutoPosterior):
     """Detect changes in a series of which nothing is known in advance.
 
     The detector estimates from the readings so far whether they are numbers, counts or 0/1, their scale, season,
@@ -125,6 +67,10 @@ class AutoDetector:
     reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
     a structure with white noise, is not reported.
 
+    If even the most probable structure needs ten changes or more, one in fewer than 30 ticks, they are taken for
+    swings of a recurring pattern. Until the next choice, changes of the shape of blocks are reported instead
+    (`calibrate.shape_detector`).
+
     A reading that equals the one before is not counted if hardly any other readings are equal: it is a sensor that
     repeats its last value. After 50 repetitions it is counted.
 
@@ -148,6 +94,7 @@ class AutoDetector:
         history: int = 2048,
         seed: int = 0,
     ) -> None:
+        self._renew()
         self.hazard = probability("", "hazard", hazard)
         self.alarm = alarm if isinstance(alarm, Alarm) else Alarm(200, 0.9 if alarm is None else alarm)
         self.history = whole("", "history", history, 2 * FIRST)
@@ -162,76 +109,59 @@ class AutoDetector:
         self._origin = 0  # tick that the members' detectors began at
         self._once = False  # whether repeated readings are skipped
         self._repeats = 0
-        self._members: list[_Member] = []
-        self._candidates: list[Candidate] = []
+        self._early = 0  # readings before the first structure, and their mean
+        self._early_mean = 0.0
+        self._members: list[Member] = []
+        self._pattern: Pattern | None = None  # reports changes instead of the members
 
     def __repr__(self) -> str:
         return f"<AutoDetector: {self.ticks} ticks, {len(self.changes)} changes>"
 
-    @property
-    def spent(self) -> float:
-        """Cost of all readings: 1 each."""
-        return float(self.ticks)
+    @alone
+    def to_bytes(self) -> bytes:
+        """Return everything as a small versioned binary, never pickle.
 
-    @property
-    def structure(self) -> Structure | None:
-        """What the series is taken to be; None before the first 20 readings."""
-        return self._members[0].structure if self._members else None
-
-    @property
-    def mean(self) -> float:
-        """E[x_{t+1}] of the most probable structure, in units of the readings.
-
-        Where readings are transformed it is the value whose transform is expected.
-        """
-        if not self._members:
-            return _plain_mean(self._x)
-        return self._restored(float(self._members[0].detector.mean))
-
-    @property
-    def run_length(self) -> RunLength:
-        """The run-length posterior of the most probable structure; see `Detector.run_length`."""
-        if self._members:
-            return self._members[0].detector.run_length
-        return RunLength(np.array([max(self.ticks - 1, 0)]), np.ones(1))
-
-    def p_changed(self, within: int) -> float:
-        """Return P(a regime began in the last `within` ticks), averaged over the structures.
-
-        Parameters
-        ----------
-        within : int
-            Length of the window in ticks.
+        A loaded detector continues with identical results on the same type of CPU and with the same library versions.
 
         Returns
         -------
-        float
-            The probability; 0 before the first 20 readings.
+        bytes
+            What `from_bytes` takes; at most some 100 KB with the default `history`.
         """
-        return sum(member.weight * member.detector.p_changed(within) for member in self._members)
+        return write(self)
 
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """Return an interval that contains the next reading with a given probability.
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Return the detector that `to_bytes` saved.
 
         Parameters
         ----------
-        level : float, default 0.9
-            The probability.
+        data : bytes
+            What `to_bytes` returned.
 
         Returns
         -------
-        low, high : float
-            Ends of the interval, in units of the readings; infinite before the first 20 readings.
+        AutoDetector
+            A detector in the same state.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If these are not such bytes, or if they are damaged.
+
+        Examples
+        --------
+        >>> detector = AutoDetector()
+        >>> trace = detector.run([3.1, 2.9, 3.0])
+        >>> AutoDetector.from_bytes(detector.to_bytes()).ticks
+        3
         """
-        if not self._members:
-            return -math.inf, math.inf
-        low, high = self._members[0].detector.interval(level)
-        return self._restored(low), self._restored(high)
+        return read(cls, data)
 
-    def _restored(self, y: float) -> float:
-        """Return a value of the most probable structure for the coming tick, in units of the readings."""
-        return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
+    def __copy__(self) -> Self:
+        return copy.deepcopy(self)
 
+    @alone
     def update(self, x: Any) -> Step:
         """Take one reading.
 
@@ -255,6 +185,7 @@ class AutoDetector:
             raise ValueError(f"x must be finite, not {x!r}")
         return self._advance(np.array([value])).step(0, self.ticks - 1, value)
 
+    @alone
     def run(self, data: Any) -> Trace:
         """Take many readings.
 
@@ -279,7 +210,7 @@ class AutoDetector:
         if np.isinf(x).any():
             raise ValueError(f"reading {int(np.argmax(np.isinf(x)))} must be finite, not {x[np.isinf(x)][0]!r}")
         first = self.ticks
-        rows = _Rows.empty(x.size)
+        rows = Rows.empty(x.size)
         start = 0
         while start < x.size:
             end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
@@ -305,9 +236,9 @@ class AutoDetector:
             ok &= member.structure.possible(x)
         return ok
 
-    def _advance(self, x: Array) -> _Rows:
+    def _advance(self, x: Array) -> Rows:
         """Take readings up to the next choice of a structure; only the last may be impossible for the members."""
-        rows = _Rows.empty(x.size)
+        rows = Rows.empty(x.size)
         used = self._used(x)
         fit = bool(self._possible(x[-1:])[0])
         first = self.ticks
@@ -316,14 +247,16 @@ class AutoDetector:
         if self._members:
             self._feed(x if fit else x[:-1], used, first, rows)
         else:
-            seen = np.isfinite(self._x)
-            means = np.cumsum(np.where(seen, self._x, 0.0)) / np.maximum(np.cumsum(seen), 1)
-            rows.mean[:] = means[-x.size :]
+            for i in range(x.size):
+                if np.isfinite(x[i]):
+                    self._early += 1
+                    self._early_mean += float(x[i]) / self._early - self._early_mean / self._early
+                rows.mean[i] = self._early_mean
             rows.run_length[:] = np.arange(first, self.ticks)
         if self.ticks >= self._refresh:
             self._refresh_seasons()
         if self.ticks >= self._next or (self._members and not fit):
-            self._choose_again()
+            self._choose_again(least=FIRST if fit else 1)
             self._vote(self.ticks - 1, rows, x.size - 1)
             if self._members:
                 rows.mean[-1] = self.mean
@@ -339,10 +272,10 @@ class AutoDetector:
         self._repeats = int(runs[-1])
         return np.asarray(np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once)))
 
-    def _feed(self, x: Array, used: Flags, first: int, rows: _Rows) -> None:
+    def _feed(self, x: Array, used: Flags, first: int, rows: Rows) -> None:
         """Advance every member and fire the alarms they agree on."""
         tick = np.arange(first, first + x.size)
-        reports: list[tuple[int, _Member, _Report]] = []
+        reports: list[tuple[int, Member, Report]] = []
         for member in self._members:
             y = np.where(used[: x.size], member.structure.prepared(x, tick), np.nan)
             known = ~np.isnan(y)
@@ -355,14 +288,19 @@ class AutoDetector:
                 rows.p_change[: x.size] = fields["p_change"]
             for i in np.flatnonzero(fields["alarm"]).tolist():
                 changed_at = int(fields["changed_at"][i]) + self._origin
-                reports.append((i, member, _Report(first + i, changed_at, float(fields["confidence"][i]))))
+                reports.append((i, member, Report(first + i, changed_at, float(fields["confidence"][i]))))
+        if self._pattern is not None:
+            for one in self._pattern.feed(x):
+                if one.changed_at > self._last_alarm:
+                    self._fire(one.tick, one, rows, one.tick - first)
+            return
         for i in sorted({i for i, _, _ in reports}):
             for j, member, one in reports:
                 if j == i:
                     member.report = one
             self._vote(first + i, rows, i)
 
-    def _vote(self, tick: int, rows: _Rows, i: int) -> None:
+    def _vote(self, tick: int, rows: Rows, i: int) -> None:
         """Fire an alarm at `tick`, row i, if members with enough weight report a change after the last alarm."""
         voters = [
             (member.weight, member.report)
@@ -372,9 +310,11 @@ class AutoDetector:
             and member.report.changed_at >= _EARLIEST
             and member.report.tick >= tick - _LIVE
         ]
-        if not voters or sum(weight for weight, _ in voters) < _VOTE:
-            return
-        _, report = max(voters)
+        if self._pattern is None and voters and sum(weight for weight, _ in voters) >= _VOTE:
+            self._fire(tick, max(voters)[1], rows, i)
+
+    def _fire(self, tick: int, report: Report, rows: Rows, i: int) -> None:
+        """Raise the alarm of a change at `tick`, row i."""
         self._last_alarm = tick
         self.changes = [*self.changes[-999:], (tick, report.changed_at)]
         rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
@@ -382,38 +322,49 @@ class AutoDetector:
     def _refresh_seasons(self) -> None:
         """Fit the seasons to the last readings: the period of a long series is never known well enough."""
         self._refresh = self.ticks + self.history
+        if np.isfinite(self._x).sum() < FIRST:
+            return
         for member in self._members:
             if member.structure.seasons:
                 member.structure = refreshed(member.structure, self._recent())
 
     def _recent(self) -> History:
-        """Return the readings that are kept, and decide which of them count."""
-        x = self._x
-        present = np.isfinite(x)
-        self._once = np.unique(x[present]).size > 0.5 * present.sum()
-        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
-        used = present & ((runs == 0) | (runs > _REPEATS) | (not self._once))
-        return History(x, np.arange(self.ticks - x.size, self.ticks), used)
+        """Return the readings that are kept, and decide whether repeated ones count."""
+        present = self._x[np.isfinite(self._x)]
+        self._once = np.unique(present).size > 0.5 * present.size
+        return self._past()
 
-    def _choose_again(self) -> None:
-        """Choose the structures from the readings so far, and replay these in their detectors."""
+    def _choose_again(self, least: int) -> None:
+        """Choose the structures from at least so many readings, and replay these in their detectors."""
         growth = _GROWTH if self.ticks < self.history else _LATER
         self._next = max(math.ceil(growth * self.ticks), FIRST)
-        self._origin = self.ticks - self._x.size
-        if not np.isfinite(self._x).any():
-            self._members = []
+        present = int(np.isfinite(self._x).sum())
+        if present < least:
+            if not self._members:
+                self._next = self.ticks + least - present
             return
+        self._origin = self.ticks - self._x.size
         history = self._recent()
-        self._candidates = candidates(history, self._make, self.structure, [at for _, at in self.changes])
-        weight = np.exp(np.array([c.evidence for c in self._candidates]) - self._candidates[0].evidence)
+        found = candidates(history, self._make, self.structure, [at for _, at in self.changes])
+        weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
         self._members = []
-        for candidate, share in zip(self._candidates, (weight / weight.sum()).tolist(), strict=True):
+        self._pattern = None
+        for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
             detector, trace = replay(candidate.structure, history, self._make)
             report = None
             if trace.changes:
                 last = trace.changes[-1]
-                report = _Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
-            self._members.append(_Member(candidate.structure, share, detector, report))
+                report = Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
+            if not self._members:
+                self._pattern = Pattern.of(self._x, len(trace.changes), self._origin)
+            self._members.append(Member(candidate.structure, share, detector, report))
+
+    def _past(self) -> History:
+        """Return the readings that are kept."""
+        x = self._x
+        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
+        used = np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once))
+        return History(x, np.arange(self.ticks - x.size, self.ticks), used)
 
     def _make(self, structure: Structure) -> Detector:
         return Detector(
@@ -426,9 +377,28 @@ class AutoDetector:
         )
 
 
-def _plain_mean(x: Array) -> float:
-    seen = x[np.isfinite(x)]
-    return float(seen.mean()) if seen.size else 0.0
+def auto(
+    hazard: float = 1 / 500, alarm: Alarm | float | None = None, *, history: int = 2048, seed: int = 0
+) -> AutoDetector:
+    """Return a detector for a live stream of which nothing is known in advance.
+
+    Parameters
+    ----------
+    hazard, alarm, history, seed : Any
+        As in `AutoDetector`.
+
+    Returns
+    -------
+    AutoDetector
+        A new detector: pass it each reading with `AutoDetector.update`.
+
+    Examples
+    --------
+    >>> detector = auto()
+    >>> detector.update(20.3).alarm
+    False
+    """
+    return AutoDetector(hazard, alarm, history=history, seed=seed)
 
 
 def _run_lengths(repeated: Flags, before: int) -> Ticks:

@@ -19,7 +19,7 @@ from ...detector.detector import Detector
 from ...trace.run import run
 from ...trace.trace import Trace
 from ..period import estimate_period, refined_period
-from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales
+from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales, unit_of
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
 OUTLIERS = (0.001, 0.01, 0.05, 0.15, 0.3)
@@ -92,7 +92,9 @@ class _Search:
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
         ar = start.ar if start.ar in AUTOCORRELATIONS else ()
-        like = Structure(ar=ar, outliers=start.outliers, forget=start.forget, step=_rounding(self.x))
+        like = Structure(
+            ar=ar, outliers=start.outliers, forget=start.forget, step=_rounding(self.x), unit=unit_of(self.x)
+        )
         self.best = self._scaled(like)
         self.tried[self.best] = self._evidence(self.best)
 
@@ -206,6 +208,48 @@ class _Search:
         ar = burg(y - y.mean(), min(_ORDER, self.x.size // 10))
         if ar:
             self._consider(ar=ar)
+
+
+def losses(structure: Structure, history: History, make: MakeDetector) -> dict[str, float]:
+    """Return by how many nats the evidence falls if one feature of a structure is removed.
+
+    Without a season every autocorrelation is tried, since it can stand for part of the season.
+
+    Parameters
+    ----------
+    structure : Structure
+        What the series is taken to be.
+    history : History
+        The readings.
+    make : callable
+        Returns the detector of a structure.
+
+    Returns
+    -------
+    dict of str to float
+        One entry for each of the fields ``transform``, ``seasons``, ``ar``, ``outliers`` and ``forget`` in which the
+        structure differs from the simplest one. Negative if the simpler structure now has more evidence.
+    """
+    if structure.kind == "binary":
+        return {}
+    search = _Search(history, make, structure, ())
+    scaled = search._scaled
+    simpler: dict[str, list[Structure]] = {}
+    if structure.transform != "none":
+        simpler["transform"] = [scaled(replace(structure, transform="none"))]
+    if structure.seasons:
+        plain = scaled(replace(structure, seasons=()))
+        simpler["seasons"] = [replace(plain, ar=ar) for ar in dict.fromkeys((structure.ar, *AUTOCORRELATIONS))]
+    if structure.ar:
+        simpler["ar"] = [replace(structure, ar=())]
+    if structure.outliers > OUTLIERS[0]:
+        simpler["outliers"] = [replace(structure, outliers=OUTLIERS[0])]
+    if structure.forget < 1.0:
+        simpler["forget"] = [replace(structure, forget=1.0)]
+    if not simpler:
+        return {}
+    now = search._evidence(structure)
+    return {name: now - max(map(search._evidence, others)) for name, others in simpler.items()}
 
 
 def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:

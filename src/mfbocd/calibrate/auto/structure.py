@@ -19,6 +19,7 @@ Kind = Literal["number", "binary"]
 Transform = Literal["none", "log", "sqrt"]
 
 _SHIFT = 0.6  # added before a square root, so that the variance of small counts is nearly constant
+_SMALL = 1e-100  # readings below it, or above its inverse, are measured in a unit of their own size
 _SLOPE_TICKS = 100.0  # a line typically changes by the spread of the levels within so many ticks
 
 
@@ -78,6 +79,8 @@ class Structure:
         Probability of an outlier.
     forget : float
         Below 1 if the variance of the noise drifts, as in `RobustTrend`.
+    unit : float
+        A power of two by which readings are divided first if they are not transformed; see `unit_of`.
     step : float
         Step of rounded readings, 0 if they are not rounded. A random fraction of a step is added, because the
         variance of rounded readings that repeat themselves would otherwise be estimated as 0.
@@ -92,6 +95,7 @@ class Structure:
     ar: tuple[float, ...] = ()
     outliers: float = 0.01
     forget: float = 1.0
+    unit: float = 1.0
     step: float = 0.0
 
     def possible(self, x: Array) -> Flags:
@@ -136,6 +140,8 @@ class Structure:
             x = np.log(np.maximum(x, 1e-300))
         elif self.transform == "sqrt":
             x = 2.0 * np.sqrt(np.maximum(x + _SHIFT, 0.0))
+        elif self.unit != 1.0:
+            x = x / self.unit
         return x - self._seasonal(tick)
 
     def restored(self, y: Array, tick: Ticks) -> Array:
@@ -158,7 +164,7 @@ class Structure:
         y = y + self._seasonal(tick)
         if self.transform == "log":
             return np.asarray(np.exp(np.minimum(y, 700.0)))
-        return y if self.transform == "none" else 0.25 * np.maximum(y, 0.0) ** 2 - _SHIFT
+        return y * self.unit if self.transform == "none" else 0.25 * np.maximum(y, 0.0) ** 2 - _SHIFT
 
     def log_jacobian(self, x: Array) -> float:
         """Return what the transform adds to the log density of readings, so that evidences can be compared.
@@ -173,8 +179,10 @@ class Structure:
         float
             Sum of log |derivative of the transform|.
         """
-        if self.kind == "binary" or self.transform == "none":
+        if self.kind == "binary":
             return 0.0
+        if self.transform == "none":
+            return -x.size * math.log(self.unit)
         return float(-np.log(x).sum() if self.transform == "log" else -0.5 * np.log(x + _SHIFT).sum())
 
     def model(self) -> Model:
@@ -233,6 +241,30 @@ class Structure:
         return out
 
 
+def unit_of(x: Array) -> float:
+    """Return the power of two near the largest reading if its square could not be represented, otherwise 1.
+
+    Parameters
+    ----------
+    x : ndarray
+        Readings, without missing ones.
+
+    Returns
+    -------
+    float
+        The unit.
+
+    Examples
+    --------
+    >>> unit_of(np.array([1e-5, 1e9])), unit_of(np.array([0.0, -1.5 * 2.0**800])) == 2.0**800
+    (1.0, True)
+    """
+    largest = float(np.abs(x).max())
+    if largest == 0.0 or _SMALL < largest < 1.0 / _SMALL:
+        return 1.0
+    return math.ldexp(1.0, math.frexp(largest)[1] - 1)
+
+
 def scales(y: Array) -> tuple[float, float, float]:
     """Return center, noise and spread of prepared readings, all positive or finite also if they never vary.
 
@@ -249,7 +281,7 @@ def scales(y: Array) -> tuple[float, float, float]:
     center, sd = float(np.median(y)), float(np.std(y))
     noise = local_noise(y)
     if not noise > 0.0:
-        noise = 0.1 * sd if sd > 0.0 else max(1e-6 * abs(center), 1e-6)
+        noise = 0.1 * sd if sd > 0.0 else 1e-6 * (abs(center) or 1.0)
     noise = max(noise, 1e-6 * sd)
     return center, noise, max(1.4826 * float(np.median(np.abs(y - center))), 0.5 * sd, noise)
 

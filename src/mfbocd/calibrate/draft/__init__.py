@@ -2,7 +2,7 @@
 
 from .columns import TIMES, TableColumns, classify_columns
 from .guess import GuessError, guess_config, template
-from .model import Guess, guess_model
+from .model import Guess, guess_family, guess_model
 
 __all__ = [
     "TIMES",
@@ -11,6 +11,7 @@ __all__ = [
     "TableColumns",
     "classify_columns",
     "guess_config",
+    "guess_family",
     "guess_model",
     "template",
 ]

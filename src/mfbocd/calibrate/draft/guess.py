@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ...io.config import Config
 from .. import CalibrationError, bernoulli_zeta, gaussian_zeta
 from ..noise import noise_of, varies
+from .automatic import Draft, draft_model
 from .columns import TableColumns
 from .model import Guess, guess_basic_model, guess_model
 
@@ -103,7 +104,8 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
     kept = {
         n: v for n, v in found.readings.items() if not binary or guess_basic_model(v).model["kind"] == "bernoulli"
     }
-    guess = guess_model(found.readings[top]) if len(kept) == 1 else _shared(found.readings[top])
+    draft = draft_model(found.readings[top]) if len(kept) == 1 else None
+    guess = _shared(found.readings[top]) if draft is None else draft.guess
     zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in kept.items()}
     order = sorted(kept, key=lambda n: (n == top, zetas[n][0]))
     rows: list[dict[str, Any]] = []
@@ -123,6 +125,9 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
         )
         notes[f"fidelity[{i}]"] = "The only column of numbers." if len(kept) == 1 else f"The best: {why}."
     given: dict[str, Any] = {"hazard": HAZARD, "model": _rounded(guess.model), "fidelity": rows}
+    if draft is not None:
+        given |= {"hazard": draft.hazard, "alarm": {"within": draft.alarm.within, "threshold": draft.alarm.threshold}}
+        notes |= _automatic_notes(draft)
     if len(rows) > 1:
         given["policy"] = {"kind": "budget", "share": SHARE}
     if found.time is not None:
@@ -135,6 +140,18 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
         f"\nLeft out: column {name!r}, {why}." for name, why in dropped.items()
     )
     return Config.parse(given), notes
+
+
+def _automatic_notes(draft: Draft) -> dict[str, str]:
+    """Return the comments on the choice of the automatic detector."""
+    text = draft.found
+    if draft.left_out:
+        text += (
+            f"\nCAREFUL: a configuration cannot express {draft.left_out}. `mfbocd detect` without a configuration "
+            "does; this is the nearest model without it."
+        )
+    often = f"one change every {1 / draft.hazard:.0f} ticks on average"
+    return {"model": text, "hazard": _GENERAL["hazard"].replace("one change every 250 ticks on average", often)}
 
 
 def _shared(best: Array) -> Guess:
@@ -198,9 +215,13 @@ def _offset(high: Array, low: Array) -> str:
 def _rounded(model: dict[str, Any]) -> dict[str, Any]:
     """Round numbers as a person would write them: four digits, and the mean to a hundredth of the noise."""
     given = {k: _digits(v) if isinstance(v, float) else v for k, v in model.items()}
-    if "mean" in model:
-        places = 2 - math.floor(0.5 * math.log10(model["noise_var"] if "noise_var" in model else model["scale"]))
-        given["mean"] = round(model["mean"], places)
+    for name in ("mean", "level"):
+        if name in model:
+            places = 2 - math.floor(0.5 * math.log10(model["noise_var"] if "noise_var" in model else model["scale"]))
+            given[name] = round(model[name], places)
+    for name, values in model.items():
+        if isinstance(values, list):
+            given[name] = [_digits(value) for value in values]
     return given
 
 

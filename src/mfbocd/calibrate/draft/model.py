@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...io.config import model_kinds
 from ..noise import finite_values, noise_of
 from .scatter import dispersion, exponential_distance, noise_ratio
 
@@ -95,9 +96,10 @@ def guess_model(values: ArrayLike) -> Guess:
     scatter = dispersion(x) if _whole(x) else math.nan
     is_labels = float(np.mean(x == x.max())) > LABEL_SHARE
     if COUNTS[0] <= scatter <= COUNTS[1] and not is_labels:
-        return _poisson(x, scatter)
+        within = f"whose variance within a level is {scatter:.3g} times their mean (1 for a Poisson)"
+        return _poisson(x, f"counts: whole numbers {within}")
     if _is_waiting_ratio_text(x):
-        return _exponential(x)
+        return _exponential(x, "waiting times: not negative, and within a level distributed exponentially")
     why = _not_counts_reason(x, scatter)
     ratio = noise_ratio(x)
     if ratio < NOISE_RATIO:
@@ -139,13 +141,82 @@ def guess_basic_model(values: ArrayLike) -> Guess:
                 "alpha": "with beta = 1: a uniform prior of the fraction of ones",
             },
         )
+    return _gaussian(x, f"some of the {x.size} readings are neither 0 nor 1")
+
+
+def guess_family(kind: str, values: ArrayLike) -> Guess:
+    """Estimate the prior of one family.
+
+    Of families without a rule here, the default prior is moved to the median of the readings and scaled by their
+    standard deviation, or used as it is if its readings have no unit.
+
+    Parameters
+    ----------
+    kind : str
+        The family in snake case, as in a configuration.
+    values : ArrayLike
+        The readings, NaN where missing.
+
+    Returns
+    -------
+    Guess
+        The model and its reasons.
+
+    Raises
+    ------
+    ValueError
+        If there are no readings, the family cannot produce them, or it has arguments without a default.
+
+    Examples
+    --------
+    >>> guess_family("poisson", [3, 5, 4, 4, 2, 6]).model["kind"]
+    'poisson'
+    >>> guess_family("trend", [19.0, 20.0, 21.0]).model["level"]
+    20.0
+    """
+    x = finite_values(values)
+    if x.size == 0:
+        raise ValueError("values must contain at least one reading, not none")
+    family = model_kinds()[kind]
+    given = "as specified"
+    try:
+        plain = family()
+    except TypeError:
+        raise ValueError(f"{kind} has arguments without a default: write a configuration") from None
+    if plain.dimension > 1:
+        raise ValueError(f"a reading of {kind} has {plain.dimension} numbers: write a configuration")
+    for value in x[~plain.possible(x)][:1].tolist():
+        plain.check(value)  # raises an error that says which readings are possible
+    if kind == "gaussian":
+        return _gaussian(x, given)
+    if kind == "gaussian_unknown":
+        return _unknown(_gaussian(x, given), given)
+    if kind == "poisson" and x.any():
+        return _poisson(x, given)
+    if kind == "exponential" and np.median(x) > 0.0:
+        return _exponential(x, given)
+    scale = float(np.std(x)) or 1.0
+    try:
+        moved, why = (
+            plain.rescaled(float(np.median(x)), scale),
+            f"default prior, moved to the median of {x.size} readings",
+        )
+    except ValueError:
+        return Guess({"kind": kind, **plain.spec()}, {"kind": f"{given}, with its default prior"})
+    return Guess(
+        {"kind": kind, **moved.spec()}, {"kind": f"{given}: {why} and scaled by their deviation, {scale:.4g}"}
+    )
+
+
+def _gaussian(x: Array, kind: str) -> Guess:
+    """Return a Gaussian with known noise variance."""
     noise_var, why = noise_of(x)
     mean, spread = float(np.median(x)), float(np.var(x))
     var = max(spread, PRIOR_WIDTH * noise_var)
     return Guess(
         {"kind": "gaussian", "mean": mean, "var": var, "noise_var": noise_var},
         {
-            "kind": f"some of the {x.size} readings are neither 0 nor 1",
+            "kind": kind,
             "mean": f"the median of {x.size} readings",
             "var": f"variance of the levels: {_spread_reason(spread, var, 'noise_var')}",
             "noise_var": f"variance within a level: {why}",
@@ -172,7 +243,7 @@ def _is_waiting_ratio_text(x: Array) -> bool:
     return exponential_distance(x) <= EXPONENTIAL_DISTANCE[0] + EXPONENTIAL_DISTANCE[1] / math.sqrt(x.size)
 
 
-def _poisson(x: Array, scatter: float) -> Guess:
+def _poisson(x: Array, kind: str) -> Guess:
     """Return a Gamma prior with the mean of the readings, as wide as a Gaussian's prior would be."""
     mean, spread = float(x.mean()), float(np.var(x))
     var = max(spread, PRIOR_WIDTH * mean)
@@ -183,21 +254,20 @@ def _poisson(x: Array, scatter: float) -> Guess:
     return Guess(
         {"kind": "poisson", "shape": shape, "rate": shape / mean},
         {
-            "kind": f"counts: whole numbers whose variance within a level is {scatter:.3g} times their mean "
-            "(1 for a Poisson)",
+            "kind": kind,
             "shape": f"shape / rate is {mean:.3g}, the mean of {x.size} readings; {wide}",
             "rate": "number of readings that the prior is worth",
         },
     )
 
 
-def _exponential(x: Array) -> Guess:
+def _exponential(x: Array, kind: str) -> Guess:
     """Return a prior worth two readings: levels within a factor of two are likely, much larger ones possible."""
     mean = float(np.median(x)) / math.log(2.0)
     return Guess(
         {"kind": "exponential", "shape": 2.0, "rate": mean},
         {
-            "kind": "waiting times: not negative, and within a level distributed exponentially",
+            "kind": kind,
             "shape": "number of readings that the prior is worth: few, because levels may differ",
             "rate": f"expected readings of {mean:.3g}: the median of {x.size} readings / log 2",
         },

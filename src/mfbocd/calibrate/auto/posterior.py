@@ -1,0 +1,181 @@
+"""What the automatic detector knows about its series, and the questions it answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...belief.filter import RunLength
+from ...detector.detector import Detector
+from ...detector.lock import OneThread, alone
+from .explain import Account, cautions, explanation
+from .pattern import Pattern
+from .rows import Member
+from .selection import History
+from .structure import Structure
+
+FIRST = 20
+"""Readings before the first structure is chosen; no alarm fires earlier."""
+
+
+class AutoPosterior(OneThread):
+    """The part of `AutoDetector` that changes nothing."""
+
+    changes: list[tuple[int, int]]
+    """Tick of the alarm and tick of the change, of the last 1000 alarms."""
+    ticks: int
+    """Number of readings so far."""
+    _members: list[Member]
+    _once: bool
+    _pattern: Pattern | None
+    _early: int
+    _early_mean: float
+
+    def _past(self) -> History:
+        raise NotImplementedError
+
+    def _make(self, structure: Structure) -> Detector:
+        raise NotImplementedError
+
+    @property
+    def spent(self) -> float:
+        """Cost of all readings: 1 each."""
+        return float(self.ticks)
+
+    @property
+    def structure(self) -> Structure | None:
+        """What the series is taken to be; None before the first 20 readings."""
+        return self._members[0].structure if self._members else None
+
+    @property
+    @alone
+    def mean(self) -> float:
+        """E[x_{t+1}] of the most probable structure, in units of the readings.
+
+        Where readings are transformed it is the value whose transform is expected.
+        """
+        if not self._members:
+            return self._early_mean
+        return self._restored(float(self._members[0].detector.mean))
+
+    @property
+    @alone
+    def run_length(self) -> RunLength:
+        """The run-length posterior of the most probable structure; see `Detector.run_length`."""
+        if self._members:
+            return self._members[0].detector.run_length
+        return RunLength(np.array([max(self.ticks - 1, 0)]), np.ones(1))
+
+    @alone
+    def p_changed(self, within: int) -> float:
+        """Return P(a regime began in the last `within` ticks), averaged over the structures.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks.
+
+        Returns
+        -------
+        float
+            The probability; 0 before the first 20 readings.
+        """
+        return sum(member.weight * member.detector.p_changed(within) for member in self._members)
+
+    @alone
+    def interval(self, level: float = 0.9) -> tuple[float, float]:
+        """Return an interval that contains the next reading with a given probability.
+
+        Parameters
+        ----------
+        level : float, default 0.9
+            The probability.
+
+        Returns
+        -------
+        low, high : float
+            Ends of the interval, in units of the readings; infinite before the first 20 readings.
+        """
+        if not self._members:
+            return -math.inf, math.inf
+        low, high = self._members[0].detector.interval(level)
+        return self._restored(low), self._restored(high)
+
+    def _restored(self, y: float) -> float:
+        """Return a value of the most probable structure for the coming tick, in units of the readings."""
+        return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
+
+    @alone
+    def explain(self) -> str:
+        """Say in words what the series is taken to be, and why.
+
+        Returns
+        -------
+        str
+            A few lines. The reason for a feature is how much lower the evidence of the readings so far is without it:
+            a difference of n nats makes the simpler structure exp(n) times less probable.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> import mfbocd as mf
+        >>> detector = mf.auto()
+        >>> trace = detector.run(5 + 2 * np.sin(np.arange(300) / 3) + rng.normal(size=300))
+        >>> [line for line in detector.explain().splitlines() if "Season" in line]
+        ['Season of 18.85 ticks: without it the evidence is 107 nats lower.']
+        """
+        known = self._account()
+        if known is None:
+            return self._waiting()
+        lines = explanation(known)
+        if self._pattern is not None:
+            lines.append(
+                f"It swings in a recurring pattern that no structure describes: blocks of {self._pattern.every} "
+                "readings are compared by their shape."
+            )
+        if self.changes:
+            count = len(self.changes)
+            lines.append(
+                f"{count} change{'s' if count > 1 else ''} reported, the last at tick {self.changes[-1][1]}."
+            )
+        return "\n".join([*lines, f"No alarm fires before tick {FIRST - 1}, when the structure is chosen first."])
+
+    @alone
+    def warnings(self) -> list[str]:
+        """Say what may make the alarms unreliable.
+
+        Returns
+        -------
+        list of str
+            One entry for each of: few readings, many missing ones, a constant series, a series that moves like a
+            random walk, very frequent changes, and structure that none of the models describes. Empty if there is
+            nothing to say.
+
+        Examples
+        --------
+        >>> import mfbocd as mf
+        >>> detector = mf.auto()
+        >>> trace = detector.run([5.0] * 50)
+        >>> detector.warnings()
+        ['The series is constant: the size of its noise is unknown, so any other value is a change.']
+        """
+        known = self._account()
+        if known is None:
+            return [self._waiting()]
+        return cautions(known)
+
+    def _waiting(self) -> str:
+        """Say why there is no structure."""
+        many = f"{self._early} reading{'' if self._early == 1 else 's'}"
+        missing = f" in {self.ticks} ticks" if self.ticks > self._early else ""
+        return f"Only {many}{missing} so far: changes are looked for from reading {FIRST} on."
+
+    def _account(self) -> Account | None:
+        """Return what is known about the series; None before its structure is chosen."""
+        if not self._members:
+            return None
+        top = self._members[0]
+        return Account(
+            self.ticks, top.structure, top.detector, self._past(), self._make, self._once, list(self.changes)
+        )

@@ -1,0 +1,76 @@
+"""Records of the automatic detector: the structures it follows, and the fields of its trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...detector.detector import Detector
+from ...detector.step import Step
+from .structure import Array, Flags, Structure, Ticks
+
+
+class Report(NamedTuple):
+    """A change that one structure reported."""
+
+    tick: int
+    changed_at: int
+    confidence: float
+
+
+@dataclass
+class Member:
+    """One structure with its posterior probability, its detector, and the change it reported last."""
+
+    structure: Structure
+    weight: float
+    detector: Detector
+    report: Report | None
+
+
+class Rows(NamedTuple):
+    """The fields of a trace that depend on the belief, one entry per tick."""
+
+    mean: Array
+    run_length: Ticks
+    p_change: Array
+    alarm: Flags
+    changed_at: Ticks
+    confidence: Array
+
+    @classmethod
+    def empty(cls, size: int) -> Rows:
+        """Return the fields of ticks without an alarm."""
+        return cls(
+            np.zeros(size),
+            np.zeros(size, dtype=np.int64),
+            np.zeros(size),
+            np.zeros(size, dtype=np.bool_),
+            np.full(size, -1, dtype=np.int64),
+            np.full(size, np.nan),
+        )
+
+    def put(self, start: int, part: Rows) -> None:
+        """Copy the fields of some ticks, the first of them to row `start`."""
+        for whole_column, column in zip(self, part, strict=True):
+            whole_column[start : start + column.size] = column
+
+    def step(self, i: int, tick: int, x: float) -> Step:
+        """Return row i as a step; `x` is the reading."""
+        missing = math.isnan(x)
+        fired = bool(self.alarm[i])
+        return Step(
+            tick=tick,
+            fidelity=None if missing else "full",
+            x=None if missing else x,
+            cost=1.0,
+            mean=float(self.mean[i]),
+            run_length=int(self.run_length[i]),
+            p_change=float(self.p_change[i]),
+            alarm=fired,
+            changed_at=int(self.changed_at[i]) if fired else None,
+            confidence=float(self.confidence[i]) if fired else None,
+        )

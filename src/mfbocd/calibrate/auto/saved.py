@@ -1,0 +1,153 @@
+"""The saved format of the automatic detector.
+
+The container is that of `belief.serialization`. Its facts are the settings, the counters, and for each structure that
+is followed: its description, its weight, the change it reported last, and how its detector's numbers are named. Its
+arrays are those of the detectors without the hazard, ``0.numbers``, ``0.head``, ``0.live``, ``1.numbers``, ...
+(`detector.serialization`), and last the readings that are kept. The models follow from the structures.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..._kernels import layout
+from ...belief.serialization import pack, unpack
+from ...detector.blocks import BlockDetector
+from ...detector.serialization import refusing, restore
+from ...detector.step import Alarm
+from .pattern import Pattern
+from .rows import Member, Report
+from .structure import Array, Structure
+
+if TYPE_CHECKING:
+    from .detector import AutoDetector
+
+_KIND = "AutoDetector"
+_ARRAYS = ("numbers", "head", "live")
+_COUNTERS = {
+    "ticks": "ticks",
+    "next": "_next",
+    "refresh": "_refresh",
+    "last_alarm": "_last_alarm",
+    "origin": "_origin",
+    "repeats": "_repeats",
+    "early": "_early",
+}
+"""Whole numbers: name in the facts, attribute."""
+
+
+T = TypeVar("T", bound="AutoDetector")
+
+
+def write(detector: AutoDetector) -> bytes:
+    """Return the detector as bytes."""
+    pattern = detector._pattern
+    members: list[dict[str, Any]] = []
+    arrays: dict[str, Array] = {}
+    for i, member in enumerate(detector._members):
+        facts, parts = unpack(member.detector.to_bytes())
+        arrays |= {f"{i}.{name}": parts[name] for name in _ARRAYS}
+        members.append(
+            {
+                "structure": member.structure.to_dict(),
+                "weight": member.weight,
+                "report": list(member.report) if member.report else None,
+                "policy": facts["policy"],
+                "learnt": facts["learnt"],
+            }
+        )
+    return pack(
+        {
+            "kind": _KIND,
+            "hazard": detector.hazard,
+            "alarm": asdict(detector.alarm),
+            "history": detector.history,
+            "seed": detector.seed,
+            **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
+            "early_mean": detector._early_mean,
+            "once": detector._once,
+            "changes": detector.changes,
+            "members": members,
+            "pattern": None if pattern is None else [pattern.origin, b64encode(pattern.detector.to_bytes()).decode()],
+        },
+        {**arrays, "readings": detector._x},
+    )
+
+
+def read(cls: type[T], data: bytes) -> T:
+    """Return the detector that `write` saved."""
+    facts, arrays = unpack(data)
+    if facts.get("kind") != _KIND:
+        raise ValueError("these bytes are not a saved AutoDetector")
+    return _build(cls, facts, arrays)
+
+
+@refusing
+def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
+    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), history=facts["history"], seed=facts["seed"])
+    for name, attribute in _COUNTERS.items():
+        _require(type(facts[name]) is int and facts[name] >= -1, name)
+        setattr(detector, attribute, facts[name])
+    detector._once = facts["once"]
+    detector._early_mean = float(facts["early_mean"])
+    detector._x = arrays["readings"]
+    detector.changes = [(int(tick), int(at)) for tick, at in facts["changes"]]
+    ticks = detector.ticks
+    _require(ticks >= 0 and detector._x.size == min(ticks, detector.history), "the number of readings")
+    _require(not np.isinf(detector._x).any(), "a reading")
+    _require(min(detector._next, detector._refresh) > ticks, "the next choice of a structure")
+    _require(type(detector._once) is bool, "once")
+    _require(0 <= detector._origin <= ticks and detector._last_alarm < ticks, "a tick")
+    _require(0 <= detector._repeats <= ticks and 0 <= detector._early <= ticks, "a counter")
+    _require(all(0 <= at <= tick < ticks for tick, at in detector.changes), "a change")
+    detector._members = [
+        _member(detector, one, {name: arrays[f"{i}.{name}"] for name in _ARRAYS})
+        for i, one in enumerate(facts["members"])
+    ]
+    if facts["pattern"] is not None:
+        origin, saved = facts["pattern"]
+        detector._pattern = Pattern(BlockDetector.from_bytes(b64decode(saved, validate=True)), int(origin))
+        _require(detector._pattern.detector.ticks == ticks - int(origin), "the tick of the pattern")
+    return detector
+
+
+def _member(owner: AutoDetector, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Member:
+    structure = Structure.from_dict(facts["structure"])
+    _require(_sound(structure), "a structure")
+    _require(0.0 <= facts["weight"] <= 1.0, "a weight")
+    detector = owner._make(structure)
+    restore(detector, {**facts, "columns": int(detector._filter.state[layout.COLUMNS])}, arrays)
+    _require(detector.ticks == owner.ticks - owner._origin, "the tick of a structure")
+    report = None
+    if facts["report"] is not None:
+        tick, changed_at, confidence = facts["report"]
+        _require(0 <= int(changed_at) <= int(tick) < owner.ticks and 0.0 <= confidence <= 1.0, "a report")
+        report = Report(int(tick), int(changed_at), float(confidence))
+    return Member(structure, float(facts["weight"]), detector, report)
+
+
+def _sound(structure: Structure) -> bool:
+    """Tell whether a structure is possible; its model checks the rest."""
+    numbers = [structure.center, structure.noise, structure.spread, structure.step, structure.unit]
+    for season in structure.seasons:
+        if not season.period > 0.0 or not len(season.cosine) == len(season.sine) > 0:
+            return False
+        numbers += [season.period, *season.cosine, *season.sine]
+    return (
+        structure.kind in ("number", "binary")
+        and structure.transform in ("none", "log", "sqrt")
+        and min(structure.noise, structure.spread) > 0.0
+        and structure.step >= 0.0
+        and structure.unit > 0.0
+        and bool(np.isfinite(numbers).all())
+    )
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"the saved detector is damaged: {what} is wrong")

@@ -1,0 +1,245 @@
+"""One series of readings from whatever a user has: a sequence, an array, a column of a frame, or a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...inputs.readings import floats
+from ...io.tables import Chunk, Format, Table, number, open_table
+from .columns import TIMES, classify_columns
+
+Array = NDArray[np.float64]
+
+
+class GivenSeries(NamedTuple):
+    """Readings with their labels.
+
+    Attributes
+    ----------
+    x : numpy.ndarray
+        The readings, NaN where missing.
+    labels : sequence or None
+        One label per reading, such as a timestamp; None if they are only numbered.
+    name : str
+        Name of the column; empty if there is none.
+    """
+
+    x: Array
+    labels: Sequence[Any] | None
+    name: str
+
+
+def read_series(
+    data: Any, column: str | None = None, time: str | None = None, format: Format | None = None
+) -> GivenSeries:
+    """Return one series of readings.
+
+    Parameters
+    ----------
+    data : Any
+        An array, a sequence, a pandas or polars Series, a frame (anything with ``columns``), or the path of a table.
+    column : str, optional
+        The column of a frame or table; it may be omitted if there is only one column of readings.
+    time : str, optional
+        The column of labels. By default the index of a pandas object, or a column of a table that looks like one.
+    format : {"csv", "jsonl", "parquet", "arrow"}, optional
+        Format of a file, if its name does not tell.
+
+    Returns
+    -------
+    GivenSeries
+        The readings and their labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one series of numbers.
+    OSError
+        If a file cannot be opened.
+
+    Examples
+    --------
+    >>> read_series([1, None, 3]).x
+    array([ 1., nan,  3.])
+    """
+    if isinstance(data, (str, os.PathLike)):
+        with open_table(Path(data), format) as table:
+            return _from_table(table, column, time)
+    if hasattr(data, "columns"):
+        return _from_frame(data, column, time)
+    if column is not None or time is not None:
+        raise ValueError("column and time name columns of a frame or a file, but data is a single series")
+    x = _one_dimension(floats(data if hasattr(data, "__array__") else list(data)))
+    return GivenSeries(x, _index_of(data), str(name) if (name := getattr(data, "name", None)) is not None else "")
+
+
+def find_column(
+    table: Table, head: Sequence[Chunk], column: str | None = None, time: str | None = None
+) -> tuple[str, str | None]:
+    """Return the column of readings of a table and that of its timestamps.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    head : sequence of Chunk
+        Its first rows, with all columns that are not excluded by `column` and `time`.
+    column : str, optional
+        The column of readings; it may be omitted if there is only one.
+    time : str, optional
+        The column of timestamps, if it is known.
+
+    Returns
+    -------
+    column : str
+        Name of the readings.
+    time : str or None
+        Name of the timestamps, if there are any.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, none, or several.
+    """
+    found = classify_columns(head, wanted_columns(table, column, time), time=time)
+    if column is None and len(found.readings) > 1:
+        raise ValueError(f"{table.name} has several columns of numbers: {', '.join(found.readings)}: select one")
+    if not found.readings:
+        why = "; ".join(f"{name!r}: {reason}" for name, reason in found.reasons.items())
+        raise ValueError(f"{table.name} has no column of numbers ({why})")
+    name = column or next(iter(found.readings))
+    if name not in found.readings:
+        raise ValueError(f"column {name!r} has no numbers: {found.reasons.get(name, 'it holds the timestamps')}")
+    return name, found.time
+
+
+def wanted_columns(table: Table, column: str | None, time: str | None) -> tuple[str, ...]:
+    """Return the columns to read in order to find the readings and their timestamps.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    column, time : str, optional
+        The columns, as far as they are known.
+
+    Returns
+    -------
+    tuple of str
+        All columns, or the readings and the timestamps if `column` is given.
+    """
+    if column is None:
+        return table.columns
+    stamps = [time] if time else [name for name in table.columns if name.strip().lower() in TIMES][:1]
+    return tuple(dict.fromkeys([column, *stamps]))
+
+
+def times_of(labels: Sequence[Any] | None) -> list[Any] | None:
+    """Return labels as numbers or datetimes for an axis.
+
+    Parameters
+    ----------
+    labels : sequence or None
+        The labels.
+
+    Returns
+    -------
+    list or None
+        None if they are neither numbers nor dates, decrease, or some are missing.
+
+    Examples
+    --------
+    >>> times_of(["2024-05-01 12:00", "2024-05-01 13:00"])[0]
+    datetime.datetime(2024, 5, 1, 12, 0)
+    """
+    if labels is None or not len(labels):
+        return None
+    for parse in (_plain, number, _date):
+        try:
+            found: list[Any] = [parse(label) for label in labels]
+            if not any(t is None or t != t for t in found) and is_sorted(found):
+                return found
+        except (TypeError, ValueError):
+            continue
+    return None
+
+
+def is_sorted(labels: Sequence[Any]) -> bool:
+    """Tell whether labels never decrease.
+
+    Parameters
+    ----------
+    labels : sequence
+        Numbers, dates or text.
+
+    Returns
+    -------
+    bool
+        False as well if they cannot be compared.
+    """
+    try:
+        return all(a <= b for a, b in pairwise(labels))
+    except TypeError:
+        return False
+
+
+def _plain(label: Any) -> Any:
+    """Accept numbers and dates that need not be converted."""
+    if isinstance(label, np.datetime64):
+        return label
+    if isinstance(label, (int, float, np.integer, np.floating, datetime)) and not isinstance(label, bool):
+        return label
+    raise TypeError
+
+
+def _date(label: Any) -> datetime:
+    return datetime.fromisoformat(label)
+
+
+def _from_table(table: Table, column: str | None, time: str | None) -> GivenSeries:
+    head = list(table.chunks(wanted_columns(table, column, time)))
+    if not head:
+        raise ValueError(f"{table.name} has no rows")
+    name, stamps = find_column(table, head[:1], column, time)  # the first rows decide, as for the command
+    cells = [chunk.number(i, name) for chunk in head for i in range(len(chunk))]
+    x = np.array([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+    labels = None if stamps is None else [chunk.label(i, stamps) for chunk in head for i in range(len(chunk))]
+    return GivenSeries(x, labels, name)
+
+
+def _from_frame(data: Any, column: str | None, time: str | None) -> GivenSeries:
+    names = list(data.columns)
+    for given in (column, time):
+        if given is not None and given not in names:
+            raise ValueError(f"data has no column {given!r}, only {', '.join(map(repr, names))}")
+    left = [name for name in names if name != time]
+    if column is None and len(left) != 1:
+        raise ValueError(f"data has several columns: {', '.join(map(repr, left))}: select one with column=")
+    name = left[0] if column is None else column
+    labels = _index_of(data) if time is None else list(data[time])
+    return GivenSeries(_one_dimension(floats(data[name])), labels, str(name))
+
+
+def _one_dimension(x: Array) -> Array:
+    if x.ndim == 2 and x.shape[1] == 1:
+        x = x[:, 0]
+    if x.ndim != 1:
+        raise ValueError(f"data must be one series, not an array of shape {x.shape}")
+    return x
+
+
+def _index_of(data: Any) -> Sequence[Any] | None:
+    """Return the index of a pandas object; None if it only numbers the rows."""
+    index = getattr(data, "index", None)
+    if index is None or callable(index):  # a list has a method of that name
+        return None
+    plain = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+    return None if plain else list(index)

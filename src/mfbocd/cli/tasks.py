@@ -1,0 +1,234 @@
+"""What `detect` runs over a table: the automatic detector of one column, or the detector of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..calibrate.auto import AutoDetector
+from ..calibrate.draft.series import is_sorted
+from ..detector.detector import Detector
+from ..detector.step import Step
+from ..io.config import Config, Data
+from ..io.tables import Chunk, TableError, number
+from ..policy import Budget, Fidelity
+from .output import advice
+
+if TYPE_CHECKING:
+    from ..trace.recorder import Recorder
+    from ..trace.trace import Trace
+    from .output import StepWriter, Time
+
+MAX_PLOTTED = 200_000
+"""Ticks in a plot or report, which need the steps in memory."""
+_FIRST = 10  # rows of a file that are printed before the kernels are needed, and perhaps compiled
+
+
+class Task(Protocol):
+    """A detector, and what is known about its data."""
+
+    @property
+    def detector(self) -> Detector | AutoDetector:
+        """The detector."""
+        ...
+
+    @property
+    def data(self) -> Data:
+        """Column of timestamps and units."""
+        ...
+
+    @property
+    def advice(self) -> str:
+        """What to try if there are too many changes."""
+        ...
+
+    @property
+    def reach(self) -> int:
+        """How many ticks before an alarm the change may have been."""
+        ...
+
+    @property
+    def budget(self) -> float | None:
+        """The average cost per tick that is asked for."""
+        ...
+
+    def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
+        """Process the rows of a chunk; yield the timestamps of those that were recorded for a plot."""
+        ...
+
+    def describe(self) -> str:
+        """Return how the detector was set, for a report."""
+        ...
+
+    def remarks(self) -> list[str]:
+        """Return what to print at the end, after the changes."""
+        ...
+
+
+class Configured:
+    """The detector of a configuration; it reads the column of the fidelity it chooses."""
+
+    def __init__(self, config: Config, surprise: bool = False) -> None:
+        self.config, self.data = config, config.data
+        self.detector = config.detector(missing="skip")  # checked in `advance`, where the line is known
+        self.detector.surprise = surprise
+        self.advice = advice(config.model)
+        self.reach = self.detector.alarm.within if self.detector.alarm else 0
+
+    @property
+    def budget(self) -> float | None:
+        """The target of the policy; None if it is not a budget."""
+        if (self.config.policy or {}).get("kind") != "budget":
+            return None
+        policy = self.config.detector(shared=True).policy
+        return policy.target if isinstance(policy, Budget) else None
+
+    def describe(self) -> str:
+        """Return the configuration."""
+        return self.config.to_toml()
+
+    def remarks(self) -> list[str]:
+        """Return nothing: the configuration says it all."""
+        return []
+
+    def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
+        """Process the rows one by one."""
+        detector, config = self.detector, self.config
+        columns = {f.name: f.column if f.zeta > 0.0 else None for f in config.fidelities}
+        for i in range(len(chunk)):
+            fidelity = detector.choose().name
+            column = columns[fidelity]
+            x = None if column is None else chunk.number(i, column)
+            if x is None and column is not None and config.missing == "raise":
+                raise TableError(
+                    f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
+                )
+            kept = recorder if detector.ticks < MAX_PLOTTED else None
+            if kept is not None:
+                kept.before_tick()
+            try:
+                step = detector.update(x, fidelity)
+            except (TypeError, ValueError) as error:
+                raise TableError(f"{chunk.where(i, str(column))}: {error}") from None
+            time = chunk.label(i, self.data.time) if self.data.time else None
+            writer.write(step, time)
+            if kept is not None:
+                kept.after_tick(step)
+                yield time
+
+
+class Automatic:
+    """The automatic detector of one column."""
+
+    advice = "pass a smaller --hazard, or select a family with --model"
+    budget = None
+
+    def __init__(self, column: str, time: str | None, hazard: float | None) -> None:
+        self.column, self.data = column, Data(time=time or "")
+        self.detector = AutoDetector() if hazard is None else AutoDetector(hazard)
+        self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
+        self.reach = self.detector.history
+        self._sorted = True
+        self._last: list[Any] = []  # the last timestamp, parsed
+
+    def describe(self) -> str:
+        """Return what the series was taken to be."""
+        return f"Without a configuration: {type(self.detector).__name__}\n{self.detector.explain()}"
+
+    def remarks(self) -> list[str]:
+        """Return what the series was taken to be, and warnings."""
+        found = self.detector.warnings()
+        if not self._sorted:
+            found.append(
+                f"The timestamps in column {self.data.time!r} are not sorted: rows were used in their order."
+            )
+        return [self.detector.explain(), *(f"Warning: {text}" for text in found)]
+
+    def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
+        """Process the rows, many at once unless they arrive one by one."""
+        x, bad = _readings(chunk, self.column)
+        stamps = self.data.time
+        times = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
+        if stamps and self._sorted and (parsed := _parsed(times)):
+            self._sorted = is_sorted([*self._last, *parsed])
+            self._last = parsed[-1:]
+        start = 0
+        while start < len(x):
+            kept = recorder if self.detector.ticks < MAX_PLOTTED else None
+            end = min(start + self._piece(kept), len(x))
+            steps = self._steps(x[start:end])
+            for step, time in zip(steps, times[start:end], strict=True):
+                writer.write(step, time)
+            if kept is not None:
+                kept.after_ticks(steps)
+                yield from times[start:end]
+            start = end
+            if self.detector.ticks <= _FIRST:
+                writer.flush()
+        if bad is not None:
+            raise bad
+
+    def _piece(self, recorder: Recorder | None) -> int:
+        """Return how many readings to take at once."""
+        ticks = self.detector.ticks
+        most = _FIRST if ticks < _FIRST else MAX_PLOTTED
+        return most if recorder is None else min(recorder.ticks_to_row, most, MAX_PLOTTED - ticks)
+
+    def _steps(self, x: Sequence[float]) -> list[Step]:
+        if len(x) == 1:  # several times faster than `run`
+            step = self.detector.update(x[0])
+            return [step if step.x is None else step._replace(fidelity=self.column)]
+        return steps_of(self.detector.run(x), self.column)
+
+
+def steps_of(trace: Trace, fidelity: str) -> list[Step]:
+    """Return the rows of a trace with one fidelity as steps; nothing was read where the reading is missing."""
+    names = [None if j < 0 else fidelity for j in trace.choice.tolist()]
+    alarm = trace.alarm.tolist()
+    columns: list[list[Any]] = [
+        list(range(trace.first, trace.first + len(trace))),
+        names,
+        [None if name is None else x for name, x in zip(names, trace.x.tolist(), strict=True)],
+        trace.cost.tolist(),
+        trace.mean.tolist(),
+        trace.run_length.tolist(),
+        trace.p_change.tolist(),
+        alarm,
+        [at if fired else None for at, fired in zip(trace.changed_at.tolist(), alarm, strict=True)],
+        [p if fired else None for p, fired in zip(trace.confidence.tolist(), alarm, strict=True)],
+    ]
+    return [Step(*row) for row in zip(*columns, strict=True)]
+
+
+def _parsed(times: Sequence[Time]) -> list[Any]:
+    """Return timestamps as numbers or dates; empty if they are neither."""
+    for parse in (float, datetime.fromisoformat):
+        try:
+            return [parse(time) for time in times]  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            continue
+    return []
+
+
+def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None]:
+    """Return the readings up to the first cell that is not a number, NaN where missing, and that cell's error."""
+    cells = chunk.cells[column]
+    try:
+        if chunk.decimal == "." and not any("_" in cell for cell in cells):
+            x = list(map(float, cells))  # much faster than cell by cell, and the same for plain numbers
+            if all(-_LARGEST <= value <= _LARGEST for value in x):
+                return x, None
+    except (TypeError, ValueError):
+        pass
+    x = []
+    for i in range(len(chunk)):
+        try:
+            value = number(cells[i], chunk.decimal)
+        except ValueError as error:
+            return x, TableError(f"{chunk.where(i, column)}: {error}")
+        x.append(float("nan") if value is None else value)
+    return x, None
+
+
+_LARGEST = 1.7976931348623157e308

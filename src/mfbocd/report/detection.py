@@ -1,0 +1,321 @@
+"""Find the changes of a series in one call."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..calibrate.auto import AutoDetector
+from ..calibrate.draft import guess_family
+from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
+from ..detector.detector import Detector
+from ..detector.step import Alarm
+from ..io.config import model_kinds
+from ..io.config.kinds import snake
+from ..io.tables import Format
+from ..models import Model
+from ..policy.fidelity import Fidelity
+from ..trace.recorder import Recorder
+from ..trace.run import run
+from ..trace.trace import Trace
+from .levels import Array, Level, levels_around
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HAZARD = 1 / 250
+_LOOK = 2000  # readings that the prior of a family is estimated from
+_DETAILED = 20_000  # ticks up to which the posterior is recorded for plots
+_REPLAYED = 5_000  # the same for the automatic detector
+_SHOWN = 10  # changes in a printed detection
+
+
+class FoundChange(NamedTuple):
+    """One change of a series.
+
+    Attributes
+    ----------
+    at : Any
+        Label of the first reading of the new regime: its index, timestamp or tick.
+    detected_at : Any
+        Label of the reading at which the alarm fired.
+    confidence : float
+        P(there was a change), in [0, 1].
+    before, after : Level
+        Mean of the readings of the regime before and of the one after, with a 90 % interval. Seasons are removed.
+    tick, detected_tick : int
+        The same as `at` and `detected_at`, counted from 0.
+    """
+
+    at: Any
+    detected_at: Any
+    confidence: float
+    before: Level
+    after: Level
+    tick: int
+    detected_tick: int
+
+    def __str__(self) -> str:
+        sure = "> 99.9" if self.confidence > 0.999 else f"{100.0 * self.confidence:.1f}"
+        later = self.detected_tick - self.tick
+        return (
+            f"{self.at}: {self.before.mean:.4g} -> {self.after.mean:.4g}, {sure} % sure, "
+            f"detected {later} tick{'' if later == 1 else 's'} later"
+        )
+
+
+class Detection:
+    """The changes of a series, as `detect` found them.
+
+    Parameters
+    ----------
+    series : GivenSeries
+        The readings and their labels.
+    trace : Trace
+        The steps of the detector over these readings.
+    detector : AutoDetector or Detector
+        The detector after the last reading.
+    unit : str, default ''
+        Unit of the readings, for plots and reports.
+
+    Attributes
+    ----------
+    detector : AutoDetector or Detector
+        Pass it further readings with ``update``.
+    trace : Trace
+        One row per reading.
+    changes : list of FoundChange
+        The changes, in order.
+    name : str
+        Name of the column; empty if there is none.
+    labels : sequence or None
+        The index or timestamps; None if readings are only numbered.
+    """
+
+    def __init__(self, series: GivenSeries, trace: Trace, detector: AutoDetector | Detector, unit: str = "") -> None:
+        self.detector, self.trace = detector, trace
+        self.name, self.labels, self.unit = series.name, series.labels, unit
+        found = trace.changes
+        levels = levels_around(self._without_seasons(series.x), [change.changed_at for change in found])
+        self.changes = [
+            FoundChange(
+                self._label(change.changed_at),
+                self._label(change.tick),
+                change.confidence,
+                *around,
+                change.changed_at,
+                change.tick,
+            )
+            for change, around in zip(found, levels, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def __repr__(self) -> str:
+        lines = [self._headline(), *(f"  {change}" for change in self.changes[:_SHOWN])]
+        if len(self.changes) > _SHOWN:
+            lines.append(f"  and {len(self.changes) - _SHOWN} more")
+        return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
+
+    def _repr_html_(self) -> str:
+        heads = ("at", "before", "after", "confidence", "detected at")
+        rows = [
+            (str(c.at), str(c.before), str(c.after), f"{c.confidence:.3f}", str(c.detected_at))
+            for c in self.changes[:_SHOWN]
+        ]
+        table = "".join(
+            "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+            for tag, cells in [("th", heads), *(("td", row) for row in rows)]
+        )
+        more = f"<p>and {len(self.changes) - _SHOWN} more</p>" if len(self.changes) > _SHOWN else ""
+        notes = "".join(f"<p>Warning: {escape(text)}</p>" for text in self.warnings)
+        return f"<p>{escape(self._headline())}</p>" + (f"<table>{table}</table>" if rows else "") + more + notes
+
+    @property
+    def warnings(self) -> list[str]:
+        """What may make the result unreliable; empty if there is nothing to say."""
+        found = self.detector.warnings() if isinstance(self.detector, AutoDetector) else []
+        if self.labels is not None and times_of(self.labels) is None and not is_sorted(self.labels):
+            found.append("The labels are not sorted: the readings were used in the order given.")
+        return found
+
+    def explain(self) -> str:
+        """Say in words what the series was taken to be, and why.
+
+        Returns
+        -------
+        str
+            The explanation of `AutoDetector.explain`; the model if one was given.
+        """
+        if isinstance(self.detector, AutoDetector):
+            return self.detector.explain()
+        return f"The model is {self.detector.model!r}, with P(change) = {self.detector.hazard!r} per tick."
+
+    def plot(self, **options: Any) -> Figure:
+        """Draw the readings and the changes (extra ``plot``).
+
+        Up to 5,000 readings, the prediction band and the run-length posterior are drawn as well.
+
+        Parameters
+        ----------
+        **options : Any
+            Options of `mfbocd.plots.figure`.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The figure, not yet shown or saved.
+        """
+        time = times_of(self.labels)
+        given = {"time": time, "unit": self.unit, "xlabel": "tick" if time is None else "time"}
+        return self._detailed().plot(**(given | options))
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write a report as one HTML file (extra ``report``).
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write; an existing one is replaced.
+        **options : Any
+            Options of `mfbocd.report.page`.
+
+        Returns
+        -------
+        Path
+            The path of the file.
+        """
+        from .page import write
+
+        given = {
+            "time": times_of(self.labels),
+            "unit": self.unit,
+            "title": f"Changes in {self.name or 'a series'}",
+            "config_text": self.explain(),
+        }
+        return write(path, self._detailed(), **(given | options))
+
+    def _detailed(self) -> Trace:
+        """Return the trace with its detail: an automatic detector is run once more, since this takes longer."""
+        done = self.detector
+        if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
+            again = AutoDetector(done.hazard, done.alarm, history=done.history, seed=done.seed)
+            recorder = Recorder(again, ticks=len(self.trace))
+            for x in self.trace.x.tolist():
+                recorder.after_tick(again.update(x))
+            self.trace = recorder.trace()
+        return self.trace
+
+    def _headline(self) -> str:
+        count, n = len(self.changes), len(self.trace)
+        what = f"{count or 'no'} change{'' if count == 1 else 's'}"
+        return f"{what} in {n:,} readings{' of ' + self.name if self.name else ''}"
+
+    def _label(self, tick: int) -> Any:
+        return tick if self.labels is None else self.labels[tick]
+
+    def _without_seasons(self, x: Array) -> Array:
+        """Subtract the seasons that the automatic detector found, where readings are not transformed."""
+        structure = self.detector.structure if isinstance(self.detector, AutoDetector) else None
+        if structure is None or structure.transform != "none":
+            return x
+        for season in structure.seasons:
+            x = x - structure.unit * season.at(np.arange(x.size))
+        return x
+
+
+def detect(
+    data: Any,
+    *,
+    column: str | None = None,
+    time: str | None = None,
+    model: Model | str | None = None,
+    hazard: float | None = None,
+    alarm: Alarm | float | None = None,
+    unit: str = "",
+    format: Format | None = None,
+    seed: int = 0,
+) -> Detection:
+    """Find the changes of a series, as the command ``mfbocd detect`` does.
+
+    Nothing needs to be known about the series. Every alarm uses only readings up to its own tick.
+
+    Parameters
+    ----------
+    data : Any
+        The readings: a list, an array, a pandas or polars Series, a frame, or the path of a table (CSV, JSON Lines,
+        Parquet or Arrow).
+    column : str, optional
+        The column of a frame or table; it may be omitted if there is only one column of readings.
+    time : str, optional
+        The column of labels or timestamps. By default the index of a pandas object, or a column of a table that looks
+        like one.
+    model : Model or str, optional
+        A model, or the name of a family, such as ``"poisson"``, whose prior is estimated from the first readings. By
+        default the structure of the series is estimated while it is read (`AutoDetector`).
+    hazard : float, optional
+        P(change) per tick; by default 1/500, or 1/250 with `model`.
+    alarm : Alarm or float, optional
+        When a change is reported; by default as in `AutoDetector`, or as in `Detector` with `model`.
+    unit : str, default ''
+        Unit of the readings, for plots and reports.
+    format : {"csv", "jsonl", "parquet", "arrow"}, optional
+        Format of a file, if its name does not tell.
+    seed : int, default 0
+        Seed of the resampling of hypotheses.
+
+    Returns
+    -------
+    Detection
+        The changes with the levels before and after, plots, a report, and the detector to continue with.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not one series of numbers, or the model cannot produce them.
+    OSError
+        If a file cannot be opened.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(1)
+    >>> result = detect(np.concatenate([rng.normal(5, 1, 200), rng.normal(9, 1, 100)]))
+    >>> result
+    1 change in 300 readings
+      200: 4.926 -> 8.839, 99.5 % sure, detected 1 tick later
+    >>> print(result.changes[0].after)
+    8.839 (8.687 to 8.991)
+    >>> result.detector.update(9.2).alarm
+    False
+    """
+    series = read_series(data, column, time, format)
+    if series.x.size == 0:
+        raise ValueError("data must contain at least one reading, not none")
+    name = series.name or "full"
+    if model is None:
+        automatic = AutoDetector(alarm=alarm, seed=seed) if hazard is None else AutoDetector(hazard, alarm, seed=seed)
+        return Detection(series, automatic.run(series.x), automatic, unit)
+    family = _family(model, series.x) if isinstance(model, str) else model
+    detector = Detector(
+        family,
+        Fidelity(name, 1.0, 1.0),
+        _HAZARD if hazard is None else hazard,
+        alarm=Alarm() if alarm is None else alarm,
+        seed=seed,
+        missing="skip",
+    )
+    return Detection(series, run(detector, series.x, detail=series.x.size <= _DETAILED), detector, unit)
+
+
+def _family(name: str, x: Array) -> Model:
+    """Return a model of the family with that name, with a prior estimated from the first readings."""
+    kinds = model_kinds()
+    kind = snake(name.strip())
+    if kind not in kinds:
+        raise ValueError(f"model must be one of {', '.join(sorted(kinds))}, not {name!r}")
+    given = dict(guess_family(kind, x[:_LOOK]).model)
+    return kinds[given.pop("kind")](**given)

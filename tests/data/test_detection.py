@@ -1,0 +1,250 @@
+"""`mf.detect`: every kind of input, labels, levels before and after, plots and reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import mfbocd as mf
+from mfbocd.calibrate.draft.series import read_series, times_of
+from mfbocd.report import Detection, Level
+from mfbocd.report.levels import level_of, levels_around, student_quantile
+
+Array = NDArray[np.float64]
+AT = 50
+
+
+def readings(n: int = 70, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=n) + np.where(np.arange(n) < AT, 20.0, 30.0)
+
+
+HOURS = pd.date_range("2024-05-01", periods=70, freq="h")
+
+
+def found(result: Detection) -> list[tuple[Any, Any]]:
+    return [(change.at, change.detected_at) for change in result.changes]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Detection:
+    return mf.detect(readings())
+
+
+def test_the_change_has_its_levels(plain: Detection) -> None:
+    (change,) = plain.changes
+    assert (change.at, change.tick) == (AT, AT)
+    assert change.detected_at == change.detected_tick >= AT
+    assert change.confidence > 0.9
+    assert change.before.mean == pytest.approx(readings()[:AT].mean())
+    assert change.after.mean == pytest.approx(readings()[AT:].mean())
+    assert change.before.low < 20.0 < change.before.high < 21.0
+    assert change.after.low < 30.0 < change.after.high < 31.0
+    assert len(plain) == 1
+
+
+def test_the_detector_continues(plain: Detection) -> None:
+    live, whole = mf.detect(readings()[:60]), mf.auto()
+    trace = whole.run(readings())
+    steps = [live.detector.update(x) for x in readings()[60:].tolist()]
+    assert [step.mean for step in steps] == trace.mean[60:].tolist()
+    assert isinstance(whole, mf.AutoDetector)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        tuple,
+        lambda x: x[:, None],
+        lambda x: x.astype(np.float64).tolist(),
+        pl.Series,
+        pd.Series,
+        lambda x: pd.Series(x).astype("Float64"),
+        lambda x: pl.DataFrame({"x": x}),
+        lambda x: pd.DataFrame({"x": x}),
+    ],
+)
+def test_inputs(make: Any, plain: Detection) -> None:
+    result = mf.detect(make(readings()))
+    assert result.changes == plain.changes
+    assert result.labels is None
+
+
+def test_the_index_is_kept(plain: Detection) -> None:
+    frame = pd.DataFrame({"volt": readings(), "other": 1.0, "when": HOURS})
+    tick = plain.changes[0].detected_tick
+    expected = [(HOURS[AT], HOURS[tick])]
+    assert found(mf.detect(pd.Series(readings(), index=HOURS, name="volt"))) == expected
+    assert found(mf.detect(frame.set_index("when"), column="volt")) == expected
+    assert found(mf.detect(frame, column="volt", time="when")) == expected
+    assert found(mf.detect(frame[["volt", "when"]], time="when")) == expected
+    lazy = pl.DataFrame({"volt": readings(), "n": np.arange(70) * 10})
+    assert found(mf.detect(lazy, column="volt", time="n")) == [(10 * AT, 10 * tick)]
+    shifted = mf.detect(pd.Series(readings(), index=range(5, 75)))
+    assert found(shifted) == [(AT + 5, tick + 5)]
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "jsonl"])
+def test_files(tmp_path: Path, format: str, plain: Detection) -> None:
+    frame = pd.DataFrame({"time": HOURS.astype(str), "volt": readings()})
+    path = tmp_path / f"volts.{format}"
+    if format == "csv":
+        frame.to_csv(path, index=False)
+    elif format == "parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=True, double_precision=15)
+    for given in (path, str(path)):
+        result = mf.detect(given)
+        assert found(result) == [(str(HOURS[AT]), str(HOURS[plain.changes[0].detected_tick]))]
+        assert result.name == "volt"
+        assert result.warnings == []
+    assert mf.detect(path, column="volt").changes == result.changes
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 2.5], "c": ["x", "y"]})
+    path = tmp_path / "t.csv"
+    frame.to_csv(path, index=False)
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (frame, {}, "several columns: 'a', 'b', 'c': select one"),
+        (frame, {"column": "z"}, "no column 'z'"),
+        (frame, {"column": "c"}, "must be a number"),
+        ([1.0], {"column": "a"}, "single series"),
+        (np.zeros((3, 2)), {}, "one series"),
+        ([], {}, "at least one reading"),
+        ([1.0, np.inf], {}, "finite"),
+        (["1", "2"], {}, "must be a number"),
+        ([1.0], {"model": "nonsense"}, "model must be one of autoregressive"),
+        ([-1.0, 2.0], {"model": "poisson"}, "."),
+        (path, {}, "several columns of numbers: a, b"),
+        (path, {"column": "c"}, "'c'"),
+    ]
+    for data, options, message in cases:
+        with pytest.raises((TypeError, ValueError), match=message):
+            mf.detect(data, **options)
+    with pytest.raises(OSError, match="missing"):
+        mf.detect(tmp_path / "missing.csv")
+
+
+@pytest.mark.parametrize("model", [mf.GaussianUnknown(20, 0.1, 1, 1), "gaussian_unknown", "GaussianUnknown"])
+def test_one_family(model: Any) -> None:
+    result = mf.detect(pd.Series(readings(), name="volt"), model=model, hazard=0.01)
+    assert [change.at for change in result.changes] == [AT]
+    assert isinstance(result.detector, mf.Detector)
+    assert isinstance(result.detector.model, mf.GaussianUnknown)
+    assert result.detector.hazard.table.tolist() == [0.01]
+    assert result.detector.fidelities[0].name == "volt"
+    assert result.explain().startswith("The model is GaussianUnknown(mean=")
+    assert result.trace.detail is not None
+    assert result.warnings == []
+
+
+def test_settings(plain: Detection) -> None:
+    result = mf.detect(readings(), hazard=0.01, alarm=0.999, seed=4)
+    assert isinstance(result.detector, mf.AutoDetector)
+    assert (result.detector.hazard, result.detector.alarm.threshold, result.detector.seed) == (0.01, 0.999, 4)
+    assert isinstance(plain.detector, mf.AutoDetector)
+    assert plain.detector.hazard == mf.AutoDetector().hazard
+
+
+def test_text(plain: Detection) -> None:
+    text = repr(plain)
+    assert text.startswith("1 change in 70 readings\n  50: 20.")
+    assert "% sure, detected" in text
+    html = mf.detect(pd.Series(readings(), name="<b>"), alarm=0.9)._repr_html_()
+    assert "1 change in 70 readings of &lt;b&gt;" in html
+    assert html.count("<tr>") == 2
+    few = mf.detect([1.0, 2.0])
+    assert repr(few) == (
+        "no changes in 2 readings\nWarning: Only 2 readings so far: changes are looked for from reading 20 on."
+    )
+    assert "<table>" not in few._repr_html_()
+    assert plain.explain().startswith("70 readings.")
+
+
+def test_unsorted_labels_are_reported() -> None:
+    mixed = HOURS.to_numpy().copy()
+    mixed[[3, 7]] = mixed[[7, 3]]
+    result = mf.detect(pd.Series(readings(), index=mixed))
+    assert any("not sorted" in text for text in result.warnings)
+    result.plot()  # by tick
+
+
+def test_plot_and_report(tmp_path: Path) -> None:
+    result = mf.detect(pd.Series(readings(), index=HOURS, name="volt"), unit="V")
+    steps = result.trace
+    figure = result.plot()
+    assert figure.axes[-1].get_xlabel() == "time"
+    assert len(figure.axes) == 3  # readings, run length, changes
+    for field in ("mean", "alarm", "changed_at", "x", "cost", "confidence", "run_length", "p_change", "choice"):
+        np.testing.assert_array_equal(getattr(result.trace, field), getattr(steps, field))
+    assert (result.trace.costs, result.trace.fidelities) == (steps.costs, steps.fidelities)
+    assert mf.detect(readings()).plot().axes[-1].get_xlabel() == "tick"
+    text = result.report(tmp_path / "report.html").read_text()
+    assert "1 change was found" in text
+    assert "Changes in volt" in text
+    assert "70 readings." in text
+    assert "2024-05-03 02:00:00" in text  # HOURS[AT]
+
+
+def test_times() -> None:
+    assert times_of(["1", "2.5"]) == [1.0, 2.5]
+    assert times_of([3, 1]) is None
+    assert times_of(["a", "b"]) is None
+    assert times_of([1.0, None]) is None
+    assert times_of(None) is None
+    assert read_series(pd.Series([1, None], index=["a", "b"])).labels == ["a", "b"]
+
+
+# --- levels -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("degrees", [3.0, 5.0, 30.0, 1000.0])
+@pytest.mark.parametrize("p", [0.9, 0.95])
+def test_quantiles_of_student(p: float, degrees: float) -> None:
+    assert student_quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=0.01)
+    assert student_quantile(1.0 - p, degrees) == -student_quantile(p, degrees)
+
+
+@pytest.mark.parametrize(("a", "n"), [(0.0, 5), (0.0, 50), (0.6, 200)])
+def test_the_interval_covers_the_mean(a: float, n: int) -> None:
+    """In 90 % of 1000 series; autocorrelation is estimated, hence the tolerance."""
+    rng = np.random.default_rng(7)
+    hits = 0
+    for _ in range(1000):
+        x = rng.normal(size=n + 50)
+        for t in range(1, x.size) if a else ():
+            x[t] += a * x[t - 1]
+        level = level_of(x[50:])
+        hits += level.low < 0.0 < level.high
+    assert 0.86 < hits / 1000 < 0.94
+
+
+def test_levels() -> None:
+    x = np.array([1.0, 1.2, 0.8, np.nan, 1.0, 1.1, 0.9, 100.0])
+    assert level_of(x).mean < 2.0  # not 15: an outlier does not decide
+    assert level_of(np.array([np.nan])).mean != level_of(np.array([np.nan])).mean
+    assert level_of(np.array([4.0, np.nan])) == Level(4.0, -np.inf, np.inf)
+    assert level_of(np.full(5, 3.0)) == Level(3.0, 3.0, 3.0)
+    assert str(level_of(np.array([4.0]))) == "4"
+    huge = level_of(1e308 * np.array([1.0, 1.1, 1.2, 1.0]))
+    assert 9e307 < huge.low < huge.mean < huge.high
+    around = levels_around(np.array([1.0, 1.0, 5.0, 5.0, 2.0]), [2, 4])
+    assert [(before.mean, after.mean) for before, after in around] == [(1.0, 5.0), (5.0, 2.0)]
+
+
+def test_levels_are_without_the_season() -> None:
+    t = np.arange(200)
+    x = 4.0 * np.sin(2 * np.pi * t / 24) + 0.5 * readings(200)
+    result = mf.detect(x)
+    (change,) = [change for change in result.changes if abs(change.tick - AT) < 5]
+    assert change.after.high - change.after.low < 0.4  # with the season in the noise: 1.5
+    assert change.after.mean == pytest.approx(15.0, abs=0.3)
