@@ -225,7 +225,9 @@ class Posterior(OneThread):
         if zeta == 0.0:
             raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
         tail = 0.5 * (1.0 - probability("", "level", level))
-        return self._filter.quantile(tail, zeta), self._filter.quantile(1.0 - tail, zeta)
+        low, high = self._filter.quantile(tail, zeta), self._filter.quantile(1.0 - tail, zeta)
+        # Ends closer than the accuracy of the search may come out in the wrong order.
+        return low, np.maximum(low, high) if self.model.dimension > 1 else max(low, high)
 
     @property
     @alone

@@ -31,7 +31,7 @@ _ORDER = 8  # longest autoregression that is fitted
 _SEASONS = 2
 _CYCLES = 2.0  # seasons that must have been seen
 _ENOUGH = 40  # readings for seasons and long autoregressions
-_TRANSFORM_COST = 2.0  # nats
+_EXTRA_COST = 2.0  # nats; prior odds of e^2 for readings as they are, and for noise without autocorrelation
 _IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
 
@@ -126,7 +126,8 @@ class _Search:
         fitted = sum(2 * len(season.cosine) for season in structure.seasons)
         if structure.ar not in AUTOCORRELATIONS:
             fitted += len(structure.ar)
-        cost = 0.5 * fitted * self.log_n + _TRANSFORM_COST * (structure.transform != "none")
+        extra = (structure.transform != "none") + bool(structure.ar)
+        cost = 0.5 * fitted * self.log_n + _EXTRA_COST * extra
         return detector.log_evidence + structure.log_jacobian(self.x) - cost
 
     def _try(self, structure: Structure) -> bool:
