@@ -278,6 +278,21 @@ def test_a_hazard_may_be_a_fraction(folder: Path, stream: mf.simulate.Stream) ->
         assert [step["p_change"] for step in found] == trace.p_change.tolist()
 
 
+def test_a_period_by_name_or_in_ticks(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = 3.0 * np.sin(np.arange(72) * np.pi / 12) + 0.3 * rng.normal(size=72)
+    text = "at,x\n" + "\n".join(f"2024-05-{1 + t // 24:02d} {t % 24:02d}:00,{x[t]}" for t in range(72))
+    for period in ("daily", "24"):
+        done = mfbocd("detect", "-", "--period", period, cwd=folder, stdin=text)
+        assert len(steps(done)) == 72
+        assert "Season of 24" in done.stderr
+    done = mfbocd("detect", "-", "--period", "nightly", cwd=folder, stdin=text)
+    assert done.returncode == 2
+    assert "neither a number nor one of hourly, daily, weekly, yearly" in done.stderr
+    done = mfbocd("detect", "-", "--period", "24", "--model", "gaussian", cwd=folder, stdin=text)
+    assert "--period is for the automatic detector" in done.stderr
+
+
 def test_the_first_compilation_is_announced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = AutoDetector.run
 

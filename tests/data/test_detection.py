@@ -155,6 +155,24 @@ def test_settings(plain: Detection) -> None:
     assert plain.detector.hazard == mf.AutoDetector().hazard
 
 
+def test_a_period_is_given_in_ticks_or_by_name() -> None:
+    hours = pd.date_range("2024-05-01", periods=72, freq="h")
+    x = 3.0 * np.sin(2.0 * np.pi * np.arange(72) / 24.0) + np.random.default_rng(0).normal(0.0, 0.3, 72)
+    for data, period in ((x, 24.0), (pd.Series(x, index=hours), "daily")):
+        detector = mf.detect(data, period=period).detector
+        assert isinstance(detector, mf.AutoDetector)
+        assert detector.period == 24.0
+        assert detector.structure is not None
+        assert [season.period for season in detector.structure.seasons] == [24.0]
+        assert mf.AutoDetector.from_bytes(detector.to_bytes()).period == 24.0
+    with pytest.raises(ValueError, match="needs readings with timestamps"):
+        mf.detect(x, period="daily")
+    with pytest.raises(ValueError, match="with a model, use Seasonal"):
+        mf.detect(x, period=24.0, model=mf.Gaussian())
+    with pytest.raises(ValueError, match="must exceed 2 ticks"):
+        mf.auto(period=2.0)
+
+
 def test_text(plain: Detection) -> None:
     text = repr(plain)
     assert text.startswith("1 change in 70 readings\n  50: 20.")

@@ -71,6 +71,31 @@ def period_of(name: str, times: Sequence[Any] | NDArray[Any]) -> float:
     return ticks
 
 
+def period_in(name: str, times: Sequence[Any] | None) -> float:
+    """Return `period_of`, or raise an error if there are no times.
+
+    Parameters
+    ----------
+    name : str
+        The name of the period.
+    times : sequence or None
+        Times of the readings; None if there are none that can be read.
+
+    Returns
+    -------
+    float
+        Ticks per period.
+
+    Raises
+    ------
+    ValueError
+        If there are no times, or as in `period_of`.
+    """
+    if times is None:
+        raise ValueError(f'the period "{name}" needs readings with timestamps; pass the number of ticks instead')
+    return period_of(name, times)
+
+
 def _seconds(times: Sequence[Any] | NDArray[Any]) -> Array:
     """Return times as seconds since the first."""
     given = np.asarray(times)

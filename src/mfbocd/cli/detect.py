@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOOK = 200
 """Readings from which the prior of a family selected with --model is estimated."""
+TIMES = 10
+"""Timestamps that the interval between readings is estimated from, at least."""
 UNDECIDED = 20
 """Rows of a pipe that may arrive before it is clear which column holds the readings."""
 COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
@@ -41,6 +43,11 @@ COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
     type=probability,
     help="P(change) per tick, such as 1/500. Default: from the configuration, else 1/500.",
 )
+@click.option(
+    "--period",
+    help="Ticks per season, if it is known, or hourly, daily, weekly or yearly with timestamps. Default: found in "
+    "the readings.",
+)
 @format_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @click.option(
@@ -60,6 +67,7 @@ def detect(
     time: str | None,
     model: str | None,
     hazard: float | None,
+    period: str | None,
     format: Any,
     alarms: bool,
     surprise: bool,
@@ -93,7 +101,7 @@ def detect(
                 raise click.BadParameter(f"{str(written)!r} is the input file", param_hint=option)
         with ExitStack() as stack:
             table = stack.enter_context(open_table(data, format))
-            task, chunks = _prepare(table, data, path, column, time, model, hazard, surprise, quiet)
+            task, chunks = _prepare(table, data, path, column, time, model, hazard, period, surprise, quiet)
             file = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
             _run(table, chunks, task, file, alarms, plot, report, quiet)
 
@@ -106,6 +114,7 @@ def _prepare(
     time: str | None,
     model: str | None,
     hazard: float | None,
+    period: str | None,
     surprise: bool,
     quiet: bool,
 ) -> tuple[Task, Iterable[Chunk]]:
@@ -113,13 +122,16 @@ def _prepare(
     from ..io.config import Config
     from .tasks import Automatic, Configured
 
+    if period is not None and (path is not None or model is not None):
+        raise click.UsageError("--period is for the automatic detector: use a seasonal model with -c or --model")
     if path is None:
         kind = None if model is None else _kind(model)
         name, stamps, chunks = _find_column(table, data, column, time)
         if kind is None:
             if surprise:
                 raise click.UsageError("--surprise needs the density of one model: pass -c or --model")
-            return Automatic(name, stamps, hazard), chunks
+            ticks, chunks = _period(period, stamps, chunks)
+            return Automatic(name, stamps, hazard, ticks), chunks
         config, chunks = _estimate(table, name, stamps, chunks, kind, hazard, quiet)
         return Configured(config, surprise), chunks
     if model is not None:
@@ -136,6 +148,28 @@ def _prepare(
             "per fidelity; `mfbocd drive` accepts lists of numbers"
         )
     return Configured(config, surprise), chunks
+
+
+def _period(given: str | None, stamps: str | None, chunks: Iterable[Chunk]) -> tuple[float | None, Iterable[Chunk]]:
+    """Return the ticks per season, from the first timestamps if it is given by name, and all rows."""
+    from ..calibrate.draft.series import times_of
+    from ..calibrate.intervals import SECONDS, period_in
+
+    if given is None:
+        return None, chunks
+    if given not in SECONDS:
+        try:
+            return float(given), chunks
+        except ValueError:
+            raise click.BadParameter(
+                f"{given!r} is neither a number nor one of {', '.join(SECONDS)}", param_hint="--period"
+            ) from None
+    rows = iter(chunks)
+    head: list[Chunk] = []
+    while sum(map(len, head)) < TIMES and (chunk := next(rows, None)) is not None:
+        head.append(chunk)
+    labels = [chunk.label(i, stamps) for chunk in head for i in range(len(chunk))] if stamps else None
+    return period_in(given, times_of(labels)), chain(head, rows)
 
 
 def _kind(name: str) -> str:

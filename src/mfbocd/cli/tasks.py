@@ -124,9 +124,9 @@ class Automatic:
     advice = "pass a smaller --hazard, or select a family with --model"
     budget = None
 
-    def __init__(self, column: str, time: str | None, hazard: float | None) -> None:
+    def __init__(self, column: str, time: str | None, hazard: float | None, period: float | None = None) -> None:
         self.column, self.data = column, Data(time=time or "")
-        self.detector = AutoDetector() if hazard is None else AutoDetector(hazard)
+        self.detector = AutoDetector(1 / 500 if hazard is None else hazard, period=period)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
         self._sorted = True

@@ -11,6 +11,7 @@ import numpy as np
 from ..calibrate.auto import AutoDetector
 from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
+from ..calibrate.intervals import period_in
 from ..detector.detector import Detector
 from ..detector.step import Alarm
 from ..io.config import model_kinds
@@ -78,6 +79,9 @@ class Detection:
         The steps of the detector over these readings.
     detector : AutoDetector or Detector
         The detector after the last reading.
+    period : float or str, optional
+        Ticks per season, if it is known, or ``"hourly"``, ``"daily"``, ``"weekly"`` or ``"yearly"`` for series with
+        timestamps. By default seasons are found in the readings. Not with `model`.
     unit : str, default ''
         Unit of the readings, for plots and reports.
 
@@ -203,7 +207,7 @@ class Detection:
         """Return the trace with its detail: an automatic detector is run once more, since this takes longer."""
         done = self.detector
         if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
-            again = AutoDetector(done.hazard, done.alarm, history=done.history, seed=done.seed)
+            again = AutoDetector(done.hazard, done.alarm, period=done.period, history=done.history, seed=done.seed)
             recorder = Recorder(again, ticks=len(self.trace))
             for x in self.trace.x.tolist():
                 recorder.after_tick(again.update(x))
@@ -236,6 +240,7 @@ def detect(
     model: Model | str | None = None,
     hazard: float | None = None,
     alarm: Alarm | float | None = None,
+    period: float | str | None = None,
     unit: str = "",
     format: Format | None = None,
     seed: int = 0,
@@ -297,8 +302,11 @@ def detect(
         raise ValueError("data must contain at least one reading, not none")
     name = series.name or "full"
     if model is None:
-        automatic = AutoDetector(alarm=alarm, seed=seed) if hazard is None else AutoDetector(hazard, alarm, seed=seed)
+        ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
+        automatic = AutoDetector(1 / 500 if hazard is None else hazard, alarm, period=ticks, seed=seed)
         return Detection(series, automatic.run(series.x), automatic, unit)
+    if period is not None:
+        raise ValueError("period is for the automatic detector: with a model, use Seasonal")
     family = _family(model, series.x) if isinstance(model, str) else model
     detector = Detector(
         family,

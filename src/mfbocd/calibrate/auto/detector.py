@@ -13,7 +13,7 @@ from ...belief.pruning import Resample
 from ...detector.detector import Detector
 from ...detector.lock import alone
 from ...detector.step import Alarm, Step, report_fields, seed_of
-from ...inputs.arguments import probability, whole
+from ...inputs.arguments import positive, probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
@@ -48,6 +48,9 @@ class AutoDetector(AutoPosterior):
         P(change) per tick.
     alarm : Alarm or float, optional
         When a structure reports a change; ``Alarm(within=200, threshold=0.9)`` by default. A number is the threshold.
+    period : float, optional
+        Ticks per season, if it is known (`calibrate.period_of` converts "daily" and the like). The season is used as
+        soon as two of them were seen, if it raises the evidence. Without it, seasons are found in the readings.
     history : int, default 2048
         Readings kept for choosing the structure. Memory and time per reading do not grow beyond it.
     seed : int, default 0
@@ -91,12 +94,16 @@ class AutoDetector(AutoPosterior):
         hazard: float = 1 / 500,
         alarm: Alarm | float | None = None,
         *,
+        period: float | None = None,
         history: int = 2048,
         seed: int = 0,
     ) -> None:
         self._renew()
         self.hazard = probability("", "hazard", hazard)
         self.alarm = alarm if isinstance(alarm, Alarm) else Alarm(200, 0.9 if alarm is None else alarm)
+        self.period = None if period is None else positive("", "period", period)
+        if self.period is not None and self.period <= 2.0:
+            raise ValueError(f"period must exceed 2 ticks, not {period!r}")
         self.history = whole("", "history", history, 2 * FIRST)
         self.seed = seed_of(seed)
         self.fidelities = _FULL
@@ -345,7 +352,7 @@ class AutoDetector(AutoPosterior):
             return
         self._origin = self.ticks - self._x.size
         history = self._recent()
-        found = candidates(history, self._make, self.structure, [at for _, at in self.changes])
+        found = candidates(history, self._make, self.structure, [at for _, at in self.changes], self.period)
         weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
         self._members = []
         self._pattern = None
@@ -378,13 +385,18 @@ class AutoDetector(AutoPosterior):
 
 
 def auto(
-    hazard: float = 1 / 500, alarm: Alarm | float | None = None, *, history: int = 2048, seed: int = 0
+    hazard: float = 1 / 500,
+    alarm: Alarm | float | None = None,
+    *,
+    period: float | None = None,
+    history: int = 2048,
+    seed: int = 0,
 ) -> AutoDetector:
     """Return a detector for a live stream of which nothing is known in advance.
 
     Parameters
     ----------
-    hazard, alarm, history, seed : Any
+    hazard, alarm, period, history, seed : Any
         As in `AutoDetector`.
 
     Returns
@@ -398,7 +410,7 @@ def auto(
     >>> detector.update(20.3).alarm
     False
     """
-    return AutoDetector(hazard, alarm, history=history, seed=seed)
+    return AutoDetector(hazard, alarm, period=period, history=history, seed=seed)
 
 
 def _run_lengths(repeated: Flags, before: int) -> Ticks:

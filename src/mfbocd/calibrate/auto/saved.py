@@ -66,6 +66,7 @@ def write(detector: AutoDetector) -> bytes:
             "kind": _KIND,
             "hazard": detector.hazard,
             "alarm": asdict(detector.alarm),
+            "period": detector.period,
             "history": detector.history,
             "seed": detector.seed,
             **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
@@ -89,7 +90,8 @@ def read(cls: type[T], data: bytes) -> T:
 
 @refusing
 def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
-    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), history=facts["history"], seed=facts["seed"])
+    settings = {name: facts[name] for name in ("period", "history", "seed")}
+    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings)
     for name, attribute in _COUNTERS.items():
         _require(type(facts[name]) is int and facts[name] >= -1, name)
         setattr(detector, attribute, facts[name])

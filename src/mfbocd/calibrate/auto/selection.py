@@ -69,18 +69,24 @@ def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[
 
 
 def candidates(
-    history: History, make: MakeDetector, start: Structure | None = None, changes: Sequence[int] = ()
+    history: History,
+    make: MakeDetector,
+    start: Structure | None = None,
+    changes: Sequence[int] = (),
+    period: float | None = None,
 ) -> list[Candidate]:
     """Return the structures worth following, most probable first; at most `MEMBERS`.
 
     The search is greedy: transform, autocorrelation, seasons, outliers, drifting variance, and the autocorrelation
     again. It begins with the autocorrelation, outliers and drift of `start`, the structure chosen before. `changes`
     are the ticks of the changes reported so far: at equal distances, they may be a season that was not recognized.
+    `period` is tried as a season, if it is known.
     """
     x = history.x[history.used]
     if np.isin(x, (0.0, 1.0)).all():
         return [Candidate(0.0, Structure(kind="binary"))]
-    return _Search(history, make, start or Structure(), _spacings(changes)).result()
+    periods = (*(() if period is None else (period,)), *_spacings(changes))
+    return _Search(history, make, start or Structure(), periods).result()
 
 
 class _Search:
