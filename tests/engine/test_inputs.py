@@ -334,7 +334,7 @@ def test_river_accepts_the_same() -> None:
             assert surprise.score_one({"a": x}) == 0.0, name
         else:
             drift.update(x)
-            assert drift._stream.detector.ticks == 1, name
+            assert drift._detector.ticks == 1, name
             surprise.learn_one({"a": x})
             assert surprise._streams["a"].detector.ticks == 1, name
 

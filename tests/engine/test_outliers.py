@@ -308,8 +308,7 @@ def test_fleet_trace_command_line_and_service_report_it() -> None:
     trace = mf.Trace.of(steps, detector)
     assert trace.to_frame()["outlier"].tolist() == [s.outlier for s in steps]
     out = io.StringIO()
-    config = Config.parse({"model": {"kind": "outliers", "model": {"kind": "gaussian"}}})
-    StepWriter(out, config, detector, timed=False).write(steps[30])
+    StepWriter(out, detector, timed=False, advice="").write(steps[30])
     assert json.loads(out.getvalue())["outlier"] == steps[30].outlier
     record = step_record(steps[30], 1.0, 0.0, [])
     assert record["outlier"] == steps[30].outlier
@@ -327,6 +326,6 @@ def test_models_without_outliers_do_not_report_any() -> None:
     assert trace.outlier is None
     assert "outlier" not in trace.to_frame()
     out = io.StringIO()
-    StepWriter(out, Config.parse({"model": {"kind": "gaussian"}}), detector, timed=False).write(step)
+    StepWriter(out, detector, timed=False, advice="").write(step)
     assert "outlier" not in out.getvalue()
     assert "outlier" not in step_record(step, 1.0, 0.0, [])

@@ -89,7 +89,7 @@ def test_one_threshold_for_all_files() -> None:
 def test_scores_are_in_range_and_do_not_look_ahead(scorer: nab.Scorer) -> None:
     x = np.random.default_rng(0).normal(size=400)
     x[300:] += 8.0
-    file = nab.File("f", [""] * 400, x, [(300, 380)])  # P(change) stays high for 50 ticks
+    file = nab.File("f", [""] * 400, x, [(300, 399)])  # P(change) stays high for 200 ticks
     result = nab.evaluate(scorer, [file])
     assert set(result) == set(nab.PROFILES)
     if scorer.name != "blind, every 9 %":

@@ -57,6 +57,7 @@ EXAMPLES: dict[str, list[Table]] = {
         {"parts": [{"kind": "gaussian"}, {"kind": "Categorical", "alpha": [1.0] * 5}]},
         {"parts": [{"kind": "student_t"}, {"kind": "MultivariateGaussian", "mean": [0.0, 0.0]}]},
     ],
+    "robust_trend": [{}, {"ar": [0.5, 0.1], "outliers": 0.01}],
     "seasonal": [{"period": 7.0}, {"period": 24.0, "harmonics": 5, "slope": 0.0}, {"period": 6, "harmonics": 3}],
     "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
     "student_t_unknown": [{}, {"degrees": 1.5}],

@@ -30,7 +30,7 @@ from ..parts import PATIENCE, needed
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
 from .postgres import execute, postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, reading, serving, until
-from .test_cli import mfbocd, program
+from .test_cli import mfbocd, running
 from .test_store import add
 
 pytestmark = pytest.mark.slow
@@ -236,7 +236,7 @@ def test_a_choice_whose_observation_was_lost_is_published_again(postgres: Callab
 def test_a_killed_workers_stream_goes_on_over_mqtt(broker: Broker, postgres: Callable[[], str]) -> None:  # noqa: F811
     more = ("--lease", "1", "--mqtt", f"mqtt://127.0.0.1:{broker.port}")
     db = postgres()
-    with program(db, *more) as first, program(db, *more) as second, device(broker.port, "walk") as act:
+    with running(db, *more) as first, running(db, *more) as second, device(broker.port, "walk") as act:
         first[0].post("/streams", json={"id": "walk", "config": CONFIG})
 
         async def go(device: Device) -> None:
@@ -287,7 +287,7 @@ def test_a_broker_with_tls_and_a_password(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     options = {"username": "me", "password": PASSWORD, "tls_params": aiomqtt.TLSParameters(ca_certs=str(certificate))}
     with (
-        program(str(tmp_path / "mfbocd.db")) as (client, process),
+        running(str(tmp_path / "mfbocd.db")) as (client, process),
         device(broker.port, "walk", **options) as act,
     ):
         client.post("/streams", json={"id": "walk", "config": CONFIG})

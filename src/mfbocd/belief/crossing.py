@@ -31,7 +31,7 @@ def crossing(below: Callable[[Array], Array], level: float, centre: Array, reach
     Examples
     --------
     >>> x = crossing(lambda x: 1 / (1 + np.exp(-x)), 0.75, np.array(0.0), np.array(1.0))
-    >>> abs(float(x) - np.log(3.0)) < 1e-13
+    >>> abs(float(x) - math.log(3.0)) < 1e-13
     True
     """
     searches = [_search(level, c, r) for c, r in zip(centre.ravel().tolist(), reach.ravel().tolist(), strict=True)]

@@ -4,265 +4,45 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
-from .._kernels.compile import kernel, scalar
-from .._kernels.gamma_ratio import half_gamma_ratio, log1p
-from .._kernels.layout import CAP, COUNT, EVIDENCE, FIRST, MEAN, STATS
-from .._kernels.pointer import Pointer, pointer, shift
-from .._kernels.scalar import exp, log
+from .._kernels.robust_trend import (
+    AGE,
+    FAR,
+    L00,
+    L10,
+    L11,
+    LAGS,
+    LEVEL,
+    LINE,
+    OUTLIER,
+    P_TABLE,
+    SEEN,
+    SHAPE,
+    SLOPED,
+    Z0,
+    Z1,
+    forecasts,
+    tick,
+    updated,
+    weighed,
+)
 from .._kernels.template import tick_kernels
-from .._kernels.weights import begin, column, expect, finish_tick, reweigh, scratch, skip_tick
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
 from .base import Array, Model
 from .cost import CostBound
-from .regression import FAR, counts_of, ratio
+from .regression import counts_of, ratio
 from .sampling import heavy, summed_information
 from .table import table_of
 from .tails import mixed_tails, student_tails
 
-_LOG_2PI = math.log(2.0 * math.pi)
-_LEAST = 1e-12  # least probability of the level and of the line, so that either can return
 _LONGEST = 32  # most coefficients of the autoregression
 
-# The statistics of a hypothesis: the Cholesky factor of the coefficients' precision and, rotated with it, the
-# readings; the shape of the noise; its scale given a level and given a line; P(line); ticks; number of lags; P(the
-# last reading was an outlier); lags.
-_L00, _L10, _L11, _Z0, _Z1, _SHAPE, _LEVEL, _LINE, _SLOPED, _AGE, _SEEN, _ODD, _LAGS = range(13)
-# The parameters in the setup: prior, then the predictors of order 0 to p and their variances (`partial_predictors`).
-_P_MEAN, _P_UNIT, _P_COUNT0, _P_COUNT1, _P_SHAPE, _P_SLOPED, _P_RATE, _P_FORGET, _P_ORDER, _P_TABLE = range(10)
-
-
-class Forecast(NamedTuple):
-    """What one hypothesis expects of the coming reading, in units of the prior noise."""
-
-    level: float
-    """Regressor of the level, after the autoregression."""
-    slope: float
-    """Regressor of the slope."""
-    lagged: float
-    """The part of the reading that its lags predict."""
-    variance: float
-    """Variance of the rest, in units of the noise variance."""
-    flat: float
-    """Center of the rest, if the regime is a level."""
-    line: float
-    """Center of the rest, if the regime is a line."""
-    flat_spread: float
-    """Variance of `flat`, in units of the noise variance."""
-    line_spread: float
-    """Variance of `line`."""
-
-
-@scalar
-def _student(d: float, q: float, shape: float, scale: float, zeta: float) -> float:
-    """log density of the normalized predictive: Student's t of the residual d, with variance q s2."""
-    f, e = half_gamma_ratio(shape + 0.5 * (zeta - 1.0))
-    lift = 0.5 * d * d / (q * scale)
-    return 0.5 * (log(f / (q * scale)) - _LOG_2PI) + e - (shape + 0.5 * zeta) * log1p(lift)
-
-
-@scalar
-def _forecast(stats: Pointer, stride: int, table: Pointer, p: int) -> Forecast:
-    """Forecast the reading of one hypothesis, whose statistics are `stride` apart."""
-    k = int(stats[_SEEN * stride])
-    age = stats[_AGE * stride]
-    level = 1.0
-    slope = age
-    lagged = 0.0
-    for m in range(k):
-        a = table[k * p + m]
-        level -= a
-        slope -= a * (age - 1.0 - m)
-        lagged += a * stats[(_LAGS + m) * stride]
-    u = level / stats[_L00 * stride]
-    v = (slope - stats[_L10 * stride] * u) / stats[_L11 * stride]
-    flat = stats[_Z0 * stride] * u
-    line = flat + stats[_Z1 * stride] * v
-    return Forecast(level, slope, lagged, table[(p + 1) * p + k], flat, line, u * u, u * u + v * v)
-
-
-@scalar
-def _absorb(stats: Pointer, stride: int, p: int, seen: Forecast, y: float, zeta: float, rho: float) -> None:
-    """Add the reading y to one hypothesis with weight zeta * rho."""
-    weight = zeta * rho
-    rest = y - seen.lagged
-    if weight > 0.0:
-        q = 1.0 / weight - 1.0 + seen.variance
-        stats[_LEVEL * stride] += 0.5 * (rest - seen.flat) ** 2 / (q + seen.flat_spread)
-        stats[_LINE * stride] += 0.5 * (rest - seen.line) ** 2 / (q + seen.line_spread)
-        stats[_SHAPE * stride] += 0.5 * weight
-        # Two rotations add the row (level, slope, rest) / sqrt(q) to the factor.
-        root = 1.0 / math.sqrt(q)
-        u = seen.level * root
-        v = seen.slope * root
-        z = rest * root
-        a = stats[_L00 * stride]
-        r = math.sqrt(a * a + u * u)
-        c = a / r
-        s = u / r
-        stats[_L00 * stride] = r
-        b = stats[_L10 * stride]
-        stats[_L10 * stride] = c * b + s * v
-        v = c * v - s * b
-        b = stats[_Z0 * stride]
-        stats[_Z0 * stride] = c * b + s * z
-        z = c * z - s * b
-        a = stats[_L11 * stride]
-        r = math.sqrt(a * a + v * v)
-        stats[_L11 * stride] = r
-        stats[_Z1 * stride] = (a * stats[_Z1 * stride] + v * z) / r
-    if p > 0:
-        for m in range(p - 1, 0, -1):
-            stats[(_LAGS + m) * stride] = stats[(_LAGS + m - 1) * stride]
-        # An outlier is replaced by its forecast where later readings are predicted from it.
-        off = rest - seen.flat - stats[_SLOPED * stride] * (seen.line - seen.flat)
-        stats[_LAGS * stride] = y - (1.0 - rho) * off
-    stats[_SEEN * stride] = min(stats[_SEEN * stride] + 1.0, float(p))
-    stats[_ODD * stride] = 1.0 - rho
-    stats[_AGE * stride] += 1.0
-
-
-@scalar
-def _discount(stats: Pointer, stride: int, shape: float, forget: float) -> None:
-    """Forget a share of what is known about the noise variance, down to the prior's shape."""
-    if forget < 1.0:
-        factor = max(forget, min(shape / stats[_SHAPE * stride], 1.0))
-        stats[_SHAPE * stride] *= factor
-        stats[_LEVEL * stride] *= factor
-        stats[_LINE * stride] *= factor
-
-
-@scalar
-def _weigh(
-    stats: Pointer, stride: int, seen: Forecast, y: float, zeta: float, outlier: float, rate: float
-) -> tuple[float, float, float]:
-    """Return the log predictive of y, P(y is no outlier) and P(line); `outlier` is an outlier's log density."""
-    shape = stats[_SHAPE * stride]
-    q = 1.0 / zeta - 1.0 + seen.variance
-    rest = y - seen.lagged
-    level = _student(rest - seen.flat, q + seen.flat_spread, shape, stats[_LEVEL * stride], zeta)
-    line = _student(rest - seen.line, q + seen.line_spread, shape, stats[_LINE * stride], zeta)
-    most = max(level, line)
-    if rate > 0.0:
-        most = max(most, outlier)
-    odd = rate * exp(outlier - most) if rate > 0.0 else 0.0
-    sloped = stats[_SLOPED * stride]
-    f0 = (1.0 - rate) * (1.0 - sloped) * exp(level - most)
-    f1 = (1.0 - rate) * sloped * exp(line - most)
-    total = f0 + f1 + odd
-    return most + log(total), (f0 + f1) / total, min(max((f1 + sloped * odd) / total, _LEAST), 1.0 - _LEAST)
-
-
-@scalar
-def _begin(stats: Pointer, stride: int, params: Pointer) -> None:
-    """Write the prior of one hypothesis."""
-    for j in range(_LAGS + int(params[_P_ORDER])):
-        stats[j * stride] = 0.0
-    stats[_L00 * stride] = math.sqrt(params[_P_COUNT0])
-    stats[_L11 * stride] = math.sqrt(params[_P_COUNT1])
-    stats[_SHAPE * stride] = params[_P_SHAPE]
-    stats[_LEVEL * stride] = 1.0
-    stats[_LINE * stride] = 1.0
-    stats[_SLOPED * stride] = params[_P_SLOPED]
-
-
-@kernel
-def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    """One tick: `RobustTrend.log_predictive` and `update` for every hypothesis, in one pass."""
-    params = shift(setup, FIRST)
-    p = int(params[_P_ORDER])
-    table = shift(params, _P_TABLE)
-    scale = begin(state, setup)
-    n = int(state[COUNT])
-    stats = column(state, STATS)
-    stride = int(state[CAP])
-    _begin(shift(stats, n - 1), stride, params)
-    if zeta == 0.0:
-        total, top = skip_tick(state, scale)
-        for i in range(n):
-            stats[_AGE * stride + i] += 1.0
-            stats[_SEEN * stride + i] = 0.0
-            stats[_ODD * stride + i] = 0.0
-    else:
-        unit = params[_P_UNIT]
-        y = min(max((x - params[_P_MEAN]) / unit, -FAR), FAR)
-        logs = scratch(n)
-        new = shift(stats, n - 1)
-        outlier, _, _ = _weigh(new, stride, _forecast(new, stride, table, p), y, zeta, 0.0, 0.0)
-        for i in range(n):
-            one = shift(stats, i)
-            seen = _forecast(one, stride, table, p)
-            logs[i], rho, sloped = _weigh(one, stride, seen, y, zeta, outlier, params[_P_RATE])
-            _absorb(one, stride, p, seen, y, zeta, rho)
-            one[_SLOPED * stride] = sloped
-            _discount(one, stride, params[_P_SHAPE], params[_P_FORGET])
-        total, factor, top = reweigh(state, scale, logs)
-        state[EVIDENCE] += factor + math.log(total) - math.log(unit)
-    finish_tick(state, setup, total, top)
-    n = int(state[COUNT])
-    values = scratch(n)
-    for i in range(n):
-        seen = _forecast(shift(stats, i), stride, table, p)
-        center = seen.lagged + seen.flat + stats[_SLOPED * stride + i] * (seen.line - seen.flat)
-        values[i] = (1.0 - params[_P_RATE]) * center
-    state[MEAN] = params[_P_MEAN] + params[_P_UNIT] * expect(state, setup, values, 0.0)
-
-
-# --- the same for the methods: statistics of shape (columns, K) -------------------------------------------------
-
-
-@kernel
-def _forecasts(stats: Array, table: Array, p: int) -> Array:
-    """`_forecast` of every hypothesis, shape (8, K)."""
-    n = stats.shape[1]
-    out = np.empty((8, n))
-    for i in range(n):
-        seen = _forecast(pointer(stats, i), n, pointer(table, 0), p)
-        out[0, i], out[1, i], out[2, i], out[3, i] = seen.level, seen.slope, seen.lagged, seen.variance
-        out[4, i], out[5, i], out[6, i], out[7, i] = seen.flat, seen.line, seen.flat_spread, seen.line_spread
-    return out
-
-
-@kernel
-def _weighed(stats: Array, params: Array, y: float, zeta: float) -> Array:
-    """`_weigh` of every hypothesis, shape (3, K)."""
-    n = stats.shape[1]
-    setup = pointer(params, 0)
-    p = int(setup[_P_ORDER])
-    table = shift(setup, _P_TABLE)
-    new = np.empty(_LAGS + p)
-    first = pointer(new, 0)
-    _begin(first, 1, setup)
-    outlier, _, _ = _weigh(first, 1, _forecast(first, 1, table, p), y, zeta, 0.0, 0.0)
-    out = np.empty((3, n))
-    for i in range(n):
-        one = pointer(stats, i)
-        seen = _forecast(one, n, table, p)
-        out[0, i], out[1, i], out[2, i] = _weigh(one, n, seen, y, zeta, outlier, setup[_P_RATE])
-    new[0] = 0.0  # the array must live as long as its pointer
-    return out
-
-
-@kernel
-def _updated(stats: Array, params: Array, y: float, zeta: float) -> None:
-    """`_absorb` and `_discount` of every hypothesis, in place."""
-    n = stats.shape[1]
-    setup = pointer(params, 0)
-    p = int(setup[_P_ORDER])
-    found = _weighed(stats, params, y, zeta)
-    for i in range(n):
-        one = pointer(stats, i)
-        _absorb(one, n, p, _forecast(one, n, shift(setup, _P_TABLE), p), y, zeta, found[1, i])
-        stats[_SLOPED, i] = found[2, i]
-        _discount(one, n, setup[_P_SHAPE], setup[_P_FORGET])
-
-
-_KERNELS = tick_kernels(_tick)
+_KERNELS = tick_kernels(tick)
 
 
 def partial_predictors(ar: Sequence[float] | Array) -> tuple[Array, Array]:
@@ -398,8 +178,8 @@ class RobustTrend(Model):
         predictors, variances = partial_predictors(self.ar)
         head = [self.level, self._unit, *self.count, self.shape, self.line, self.outliers, self.forget, len(self.ar)]
         self._params = np.concatenate([head, predictors.ravel(), variances])
-        self._table = self._params[_P_TABLE:].copy()
-        self.columns = _LAGS + len(self.ar)
+        self._table = self._params[P_TABLE:].copy()
+        self.columns = LAGS + len(self.ar)
         self.has_outliers = self.outliers > 0.0
 
     def __repr__(self) -> str:
@@ -412,8 +192,8 @@ class RobustTrend(Model):
     def prior(self) -> Array:
         """Return the square roots of the counts, no reading, the shape, scale 1 and P(line)."""
         out = np.zeros(self.columns)
-        out[_L00], out[_L11] = np.sqrt(self.count)
-        out[_SHAPE], out[_LEVEL], out[_LINE], out[_SLOPED] = self.shape, 1.0, 1.0, self.line
+        out[L00], out[L11] = np.sqrt(self.count)
+        out[SHAPE], out[LEVEL], out[LINE], out[SLOPED] = self.shape, 1.0, 1.0, self.line
         return out
 
     def check(self, x: float) -> float:
@@ -429,9 +209,9 @@ class RobustTrend(Model):
     def skip(self, stats: Array) -> Array:
         """Advance the age; the lags before the gap are not used again."""
         out = np.array(stats)
-        out[_AGE] += 1.0
-        out[_SEEN] = 0.0
-        out[_ODD] = 0.0
+        out[AGE] += 1.0
+        out[SEEN] = 0.0
+        out[OUTLIER] = 0.0
         return out
 
     def update(self, stats: Array, x: float, zeta: float) -> Array:
@@ -439,11 +219,11 @@ class RobustTrend(Model):
         if zeta == 0.0:
             return self.skip(stats)
         rows = self._columns(stats).copy()
-        _updated(rows, self._params, self._standard(x), zeta)
+        updated(rows, self._params, self._standard(x), zeta)
         return rows.reshape(stats.shape)
 
     def _weighed(self, stats: Array, x: float, zeta: float) -> Array:
-        return np.asarray(_weighed(self._columns(stats), self._params, self._standard(x), zeta))
+        return np.asarray(weighed(self._columns(stats), self._params, self._standard(x), zeta))
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log density of the mixture of level, line and outlier."""
@@ -453,18 +233,18 @@ class RobustTrend(Model):
 
     def last_outlier(self, stats: Array) -> Array:
         """Return P(the last reading was an outlier) given each hypothesis."""
-        return np.asarray(stats[_ODD])
+        return np.asarray(stats[OUTLIER])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return mean and variance of the level at the coming tick; the variance is infinite while shape <= 1."""
         rows = self._columns(stats)
-        slope = rows[_Z1] / rows[_L11]
-        flat = rows[_Z0] / rows[_L00]
-        line = (rows[_Z0] - rows[_L10] * slope) / rows[_L00] + slope * rows[_AGE]
-        u = 1.0 / rows[_L00]
-        v = (rows[_AGE] - rows[_L10] * u) / rows[_L11]
-        beyond = rows[_SHAPE] - 1.0
-        spreads = ratio(rows[_LEVEL], beyond) * u**2, ratio(rows[_LINE], beyond) * (u**2 + v**2)
+        slope = rows[Z1] / rows[L11]
+        flat = rows[Z0] / rows[L00]
+        line = (rows[Z0] - rows[L10] * slope) / rows[L00] + slope * rows[AGE]
+        u = 1.0 / rows[L00]
+        v = (rows[AGE] - rows[L10] * u) / rows[L11]
+        beyond = rows[SHAPE] - 1.0
+        spreads = ratio(rows[LEVEL], beyond) * u**2, ratio(rows[LINE], beyond) * (u**2 + v**2)
         mean, var = self._mixed(rows, (flat, line), spreads)
         return (self.level + self._unit * mean).reshape(stats.shape[1:]), (self.scale * var).reshape(stats.shape[1:])
 
@@ -482,26 +262,26 @@ class RobustTrend(Model):
             Shape () or (K,); the slope is per tick, in units of the readings.
         """
         rows = self._columns(stats)
-        slope = self._unit * rows[_Z1] / rows[_L11]
-        return rows[_SLOPED].reshape(stats.shape[1:]), slope.reshape(stats.shape[1:])
+        slope = self._unit * rows[Z1] / rows[L11]
+        return rows[SLOPED].reshape(stats.shape[1:]), slope.reshape(stats.shape[1:])
 
     def _mixed(self, rows: Array, means: tuple[Array, Array], variances: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return mean and variance of the mixture of level and line."""
-        p = rows[_SLOPED]
+        p = rows[SLOPED]
         mean = means[0] + p * (means[1] - means[0])
         return mean, (1.0 - p) * variances[0] + p * variances[1] + p * (1.0 - p) * (means[1] - means[0]) ** 2
 
     def _components(self, stats: Array, zeta: float) -> tuple[Array, Array, Array, Array]:
         """Return weights, centers, squared scales and degrees of freedom of the three Student's t, each (3, K)."""
         rows = self._columns(stats)
-        seen = _forecasts(rows, self._table, len(self.ar))
-        k, p = rows.shape[1], rows[_SLOPED]
+        seen = forecasts(rows, self._table, len(self.ar))
+        k, p = rows.shape[1], rows[SLOPED]
         noise = 1.0 / zeta - 1.0
         weights = np.stack([(1.0 - self.outliers) * (1.0 - p), (1.0 - self.outliers) * p, np.full(k, self.outliers)])
         centers = np.stack([seen[2] + seen[4], seen[2] + seen[5], np.zeros(k)])
-        df = 2.0 * np.stack([rows[_SHAPE], rows[_SHAPE], np.full(k, self.shape)]) + zeta - 1.0
+        df = 2.0 * np.stack([rows[SHAPE], rows[SHAPE], np.full(k, self.shape)]) + zeta - 1.0
         first = noise + self._table[-len(self.ar) - 1] + 1.0 / self.count[0]
-        squares = [rows[_LEVEL] * (noise + seen[3] + seen[6]), rows[_LINE] * (noise + seen[3] + seen[7])]
+        squares = [rows[LEVEL] * (noise + seen[3] + seen[6]), rows[LINE] * (noise + seen[3] + seen[7])]
         return weights, centers, 2.0 * np.stack([*squares, np.full(k, first)]) / df, df
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
@@ -550,8 +330,8 @@ class RobustTrend(Model):
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         level, line, rows = self._spreads(stats, zeta)
-        p = rows[_SLOPED]
-        gain = 0.5 * ((1.0 - p) * np.log1p(level) + p * np.log1p(line)) + covariance_gain(2.0 * rows[_SHAPE], zeta, 1)
+        p = rows[SLOPED]
+        gain = 0.5 * ((1.0 - p) * np.log1p(level) + p * np.log1p(line)) + covariance_gain(2.0 * rows[SHAPE], zeta, 1)
         return np.asarray((1.0 - self.outliers) * gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
@@ -562,15 +342,15 @@ class RobustTrend(Model):
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         level, line, rows = self._spreads(stats, zeta)
-        seen = _forecasts(rows, self._table, len(self.ar))
-        p = rows[_SLOPED]
+        seen = forecasts(rows, self._table, len(self.ar))
+        p = rows[SLOPED]
         gain = (1.0 - p) * seen[6] * level / (1.0 + level) + p * seen[7] * line / (1.0 + line)
         return np.asarray((1.0 - self.outliers) * gain).reshape(stats.shape[1:])
 
     def _spreads(self, stats: Array, zeta: float) -> tuple[Array, Array, Array]:
         """Return the variance of the forecast by a level and by a line, over that of the reading, and the rows."""
         rows = self._columns(stats)
-        seen = _forecasts(rows, self._table, len(self.ar))
+        seen = forecasts(rows, self._table, len(self.ar))
         q = 1.0 / zeta - 1.0 + seen[3]
         return seen[6] / q, seen[7] / q, rows
 
@@ -598,24 +378,24 @@ class RobustTrend(Model):
         if not np.isfinite(stats).all():
             return False
         rows = stats.reshape(self.columns, -1)
-        positive = rows[[_L00, _L11, _SHAPE, _LEVEL, _LINE]]
-        counters = rows[[_AGE, _SEEN]]
+        positive = rows[[L00, L11, SHAPE, LEVEL, LINE]]
+        counters = rows[[AGE, SEEN]]
         return bool(
             (positive > 0.0).all()
             and (positive < 1e300).all()
-            and (rows[_SHAPE] >= 0.5 + 1e-12).all()
-            and ((rows[_SLOPED] > 0.0) & (rows[_SLOPED] < 1.0)).all()
+            and (rows[SHAPE] >= 0.5 + 1e-12).all()
+            and ((rows[SLOPED] > 0.0) & (rows[SLOPED] < 1.0)).all()
             and (counters == np.floor(counters)).all()
             and (counters >= 0.0).all()
-            and (rows[_SEEN] <= len(self.ar)).all()
-            and ((rows[_ODD] >= 0.0) & (rows[_ODD] <= 1.0)).all()
+            and (rows[SEEN] <= len(self.ar)).all()
+            and ((rows[OUTLIER] >= 0.0) & (rows[OUTLIER] <= 1.0)).all()
         )
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with the number of coefficients in `ar`."""
         order = len(arguments.get("ar", ()))
-        return CostBound(_LAGS + order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
+        return CostBound(LAGS + order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
 
     def rescaled(self, offset: float, scale: float) -> RobustTrend:
         """As for any model; coefficients of lags have no unit."""

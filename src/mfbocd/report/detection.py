@@ -79,9 +79,6 @@ class Detection:
         The steps of the detector over these readings.
     detector : AutoDetector or Detector
         The detector after the last reading.
-    period : float or str, optional
-        Ticks per season, if it is known, or ``"hourly"``, ``"daily"``, ``"weekly"`` or ``"yearly"`` for series with
-        timestamps. By default seasons are found in the readings. Not with `model`.
     unit : str, default ''
         Unit of the readings, for plots and reports.
 
@@ -266,6 +263,9 @@ def detect(
         P(change) per tick; by default 1/500, or 1/250 with `model`.
     alarm : Alarm or float, optional
         When a change is reported; by default as in `AutoDetector`, or as in `Detector` with `model`.
+    period : float or str, optional
+        Ticks per season, if it is known, or ``"hourly"``, ``"daily"``, ``"weekly"`` or ``"yearly"`` for series with
+        timestamps. By default seasons are found in the readings. Not with `model`.
     unit : str, default ''
         Unit of the readings, for plots and reports.
     format : {"csv", "jsonl", "parquet", "arrow"}, optional

@@ -31,7 +31,7 @@ _ORDER = 8  # longest autoregression that is fitted
 _SEASONS = 2
 _CYCLES = 2.0  # seasons that must have been seen
 _ENOUGH = 40  # readings for seasons and long autoregressions
-_EXTRA_COST = 2.0  # nats; prior odds of e^2 for readings as they are, and for noise without autocorrelation
+EXTRA_COST = 2.0  # nats; prior odds of e^2 for readings as they are, and for noise without autocorrelation
 _IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
 
@@ -133,7 +133,7 @@ class _Search:
         if structure.ar not in AUTOCORRELATIONS:
             fitted += len(structure.ar)
         extra = (structure.transform != "none") + bool(structure.ar)
-        cost = 0.5 * fitted * self.log_n + _EXTRA_COST * extra
+        cost = 0.5 * fitted * self.log_n + EXTRA_COST * extra
         return detector.log_evidence + structure.log_jacobian(self.x) - cost
 
     def _try(self, structure: Structure) -> bool:
