@@ -61,7 +61,7 @@ check: $(VENV)/.test ## the fast tests, in under two minutes
 
 # Extras that are not in this list are not tested with the oldest versions. Their tests are skipped, which CI forbids
 # elsewhere. The newest pyarrow refuses numpy 1.26.
-MINIMUM := numpy==1.26.4 numba==0.60.0 click==8.1.8 pyarrow==18.1.0 scipy mpmath pytest pytest-xdist hypothesis
+MINIMUM := numpy==1.26.4 numba==0.60.0 click==8.1.8 pyarrow==18.1.0 scipy mpmath pytest pytest-xdist hypothesis polars
 
 check-minimum: ## the fast tests with the oldest numpy, numba and click that pyproject.toml allows (Python 3.11 or 3.12)
 	$(MAKE) VENV=.venv-minimum .venv-minimum/.minimum
