@@ -80,6 +80,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("shape", "period", "n", "noise", "amplitude"), FOUND)
+@pytest.mark.slow
 def test_a_season_is_found(shape: str, period: float, n: int, noise: str, amplitude: float) -> None:
     """Of 40 series at least 38, with the period within 2 %; of a season with weekends also the week."""
     good = 0
@@ -92,6 +93,7 @@ def test_a_season_is_found(shape: str, period: float, n: int, noise: str, amplit
 
 
 @pytest.mark.parametrize(("n", "period"), [(300, 7.3), (300, 24.0), (1200, 24.4), (1200, 168.3)])
+@pytest.mark.slow
 def test_the_phase_drifts_by_less_than_a_tenth_of_a_period(n: int, period: float) -> None:
     amplitude, drifts = 1.5, []
     for seed in SEEDS:

@@ -232,6 +232,7 @@ def test_a_recorder_works_for_a_stream_of_unknown_length() -> None:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.slow
 def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
     rng = np.random.default_rng(4)
     x = np.concatenate([rng.normal(5.0, 1.0, 1600), rng.normal(30.0, 1.0, 600)])

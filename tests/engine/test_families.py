@@ -291,6 +291,7 @@ def ladder(centre: Array, width: Array) -> Array:
     ("seed", "many"), [(0, 4), (1, 4), (2, 4), (3, 50), pytest.param(4, 50, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("name", CONTINUOUS)
+@pytest.mark.slow
 def test_the_run_length_gain_of_a_density_equals_dense_integration(
     name: str, seed: int, many: int, zeta: float
 ) -> None:

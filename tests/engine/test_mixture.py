@@ -126,6 +126,7 @@ def test_other_models_have_no_families() -> None:
 
 
 @pytest.mark.parametrize("zeta", [0.3, 1.0])
+@pytest.mark.slow
 def test_moments_and_distribution_function_are_those_of_the_density(zeta: float) -> None:
     model = mf.Mixture(mf.Gaussian(0, 4, 1), mf.GaussianUnknown(3, 0.5, 4, 2), weights=[1, 2])
     stats = after(model, [(1.0, 1.0), (2.5, 0.4)])

@@ -149,6 +149,7 @@ FAMILIES: dict[str, tuple[Any, list[float], list[float], Callable[..., Any]]] = 
 
 @pytest.mark.parametrize("zeta", [1.0, 0.4])
 @pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.slow
 def test_far_out(name: str, zeta: float) -> None:
     model, seen, readings, expected = FAMILIES[name]
     stats = model.prior()

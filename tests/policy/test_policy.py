@@ -405,6 +405,7 @@ def drawn(model, fidelities, hazard: float, ticks: int, seed: int) -> np.ndarray
     # before the first reading no reading has a run-length gain: if skipping is possible, it would never begin
     [(s, g) for s in SETTINGS for g in GAINS if not ("skip" in s and g == "run_length")],
 )
+@pytest.mark.slow
 def test_the_average_spend_meets_the_budget_from_a_cold_start(setting: str, gain) -> None:  # type: ignore[no-untyped-def]
     model, fidelities, per_tick = SETTINGS[setting]
     for seed in (0, 1):
@@ -808,6 +809,7 @@ def test_a_cost_function_that_returns_no_cost_is_named_and_changes_nothing(cost)
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
+@pytest.mark.slow
 def test_every_model_works_with_a_budget(case: Case) -> None:
     """Each gain under a budget, alone and in a fleet: the same choices, at a finite price."""
     rng = np.random.default_rng(0)

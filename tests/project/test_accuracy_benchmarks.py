@@ -321,6 +321,7 @@ def test_tables_are_markdown() -> None:
     assert markdown(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
 
 
+@pytest.mark.slow
 def test_the_command_prints_every_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
