@@ -10,7 +10,7 @@ import numpy as np
 
 from ..belief.hazard import Hazard, hazard_of
 from ..calibrate.anomaly import AnomalyScore
-from ..calibrate.auto import AutoDetector
+from ..calibrate.auto import HAZARD, AutoDetector
 from ..detector.detector import Detector
 from ..detector.step import Alarm, Step, seed_of
 from ..inputs.arguments import whole
@@ -163,7 +163,7 @@ class BOCD(base.DriftDetector):
             self._detector = _detector_of(self.model, hazard, alarm, self.seed)
             return
         alarm = Alarm(200 if self.within is None else self.within, self.threshold)
-        rate = 1 / 500 if self.hazard is None else self.hazard
+        rate = HAZARD if self.hazard is None else self.hazard
         if isinstance(rate, Hazard):
             raise TypeError(f"hazard must be a number without a model, not {rate!r}")
         self._detector = AutoDetector(rate, alarm, seed=self.seed)

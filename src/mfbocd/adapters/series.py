@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..belief.hazard import Hazard, Learned
-from ..calibrate.auto import AutoDetector, Structure
+from ..calibrate.auto import HAZARD, AutoDetector, Structure
+from ..calibrate.auto.repeats import counted
 from ..calibrate.draft.model import PRIOR_WIDTH, guess_basic_model
 from ..calibrate.noise import finite_values, noise_of
 from ..detector.detector import Detector
@@ -18,8 +19,6 @@ from ..models import Bernoulli, GaussianUnknown, Model, MultivariateGaussianUnkn
 from ..trace.hindsight import Hindsight, live_for
 
 Array = NDArray[np.float64]
-
-_HAZARD = 1 / 500  # of the automatic detector
 
 
 def series_of(X: Any) -> Array:
@@ -203,7 +202,7 @@ class SeriesModel:
         plain = trend_model_for(values)
         if values.shape[1] > 1:
             return cls(plain)
-        detector = AutoDetector(hazard if isinstance(hazard, float) else _HAZARD, seed=seed)
+        detector = AutoDetector(hazard if isinstance(hazard, float) else HAZARD, seed=seed)
         detector.run(values[:, 0])
         structure = detector.structure
         return cls(plain) if structure is None else cls(structure.model(), structure, detector._once)
@@ -236,10 +235,9 @@ class SeriesModel:
         x = values[:, 0]
         for row in np.flatnonzero(~structure.possible(x)).tolist():
             raise ValueError(f"row {row}: {float(x[row])!r} is impossible for the fitted series: fit this one")
-        counting = AutoDetector()
-        counting._once = self.once
-        ready = np.where(counting._used(x), structure.prepared(x, np.arange(x.size)), np.nan)
-        return smooth_series(self.model, ready[:, None], _HAZARD if hazard is None else hazard, seed)
+        used, _ = counted(x, self.once)
+        ready = np.where(used, structure.prepared(x, np.arange(x.size)), np.nan)
+        return smooth_series(self.model, ready[:, None], HAZARD if hazard is None else hazard, seed)
 
 
 def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:

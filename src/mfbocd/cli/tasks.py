@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..calibrate.auto import AutoDetector
+from ..calibrate.auto import HAZARD, AutoDetector
 from ..calibrate.draft.series import is_sorted
 from ..detector.detector import Detector
 from ..detector.step import Step
@@ -26,7 +26,7 @@ _FIRST = 10  # rows of a file that are printed before the kernels are needed, an
 
 
 class Task(Protocol):
-    """A detector, and what is known about its data."""
+    """A detector, and the column of timestamps and the units of its data."""
 
     @property
     def detector(self) -> Detector | AutoDetector:
@@ -126,7 +126,7 @@ class Automatic:
 
     def __init__(self, column: str, time: str | None, hazard: float | None, period: float | None = None) -> None:
         self.column, self.data = column, Data(time=time or "")
-        self.detector = AutoDetector(1 / 500 if hazard is None else hazard, period=period)
+        self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
         self._sorted = True

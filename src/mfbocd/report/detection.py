@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..calibrate.auto import HAZARD as AUTOMATIC_HAZARD
 from ..calibrate.auto import AutoDetector
 from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
@@ -303,7 +304,7 @@ def detect(
     name = series.name or "full"
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
-        automatic = AutoDetector(1 / 500 if hazard is None else hazard, alarm, period=ticks, seed=seed)
+        automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)
         return Detection(series, automatic.run(series.x), automatic, unit)
     if period is not None:
         raise ValueError("period is for the automatic detector: with a model, use Seasonal")

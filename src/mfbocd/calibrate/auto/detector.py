@@ -18,17 +18,17 @@ from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
 from .pattern import Pattern
-from .posterior import FIRST, AutoPosterior
+from .posterior import FIRST, HAZARD, AutoPosterior
+from .repeats import counted
 from .rows import Member, Report, Rows
 from .saved import read, write
 from .selection import History, candidates, refreshed, replay
-from .structure import Array, Flags, Structure, Ticks
+from .structure import Array, Flags, Structure
 
 _GROWTH = 1.25  # the structure is chosen again when there are so many times as many ticks
 _LATER = 2.0  # the same, once the history is full
 _VOTE = 0.5  # share of the posterior probability of the structures that must report a change
 _LIVE = 200  # ticks that a structure's report of a change counts
-_REPEATS = 50  # equal readings in a row that are taken for one reading that is repeated
 _EARLIEST = 10  # an earlier change leaves too few readings before it
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
@@ -91,7 +91,7 @@ class AutoDetector(AutoPosterior):
 
     def __init__(
         self,
-        hazard: float = 1 / 500,
+        hazard: float = HAZARD,
         alarm: Alarm | float | None = None,
         *,
         period: float | None = None,
@@ -273,11 +273,10 @@ class AutoDetector(AutoPosterior):
         return rows
 
     def _used(self, x: Array) -> Flags:
-        """Tell which readings count: those that are present and do not only repeat the reading before."""
-        before = np.append(self._x[-1:] if self._x.size else np.nan, x[:-1])
-        runs = _run_lengths(x == before, self._repeats)
-        self._repeats = int(runs[-1])
-        return np.asarray(np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once)))
+        """Tell which of the coming readings count."""
+        before = float(self._x[-1]) if self._x.size else math.nan
+        used, self._repeats = counted(x, self._once, before, self._repeats)
+        return used
 
     def _feed(self, x: Array, used: Flags, first: int, rows: Rows) -> None:
         """Advance every member and fire the alarms they agree on."""
@@ -368,10 +367,8 @@ class AutoDetector(AutoPosterior):
 
     def _past(self) -> History:
         """Return the readings that are kept."""
-        x = self._x
-        runs = _run_lengths(np.append(False, x[1:] == x[:-1]), 0)
-        used = np.isfinite(x) & ((runs == 0) | (runs > _REPEATS) | (not self._once))
-        return History(x, np.arange(self.ticks - x.size, self.ticks), used)
+        used, _ = counted(self._x, self._once)
+        return History(self._x, np.arange(self.ticks - self._x.size, self.ticks), used)
 
     def _make(self, structure: Structure) -> Detector:
         return Detector(
@@ -385,7 +382,7 @@ class AutoDetector(AutoPosterior):
 
 
 def auto(
-    hazard: float = 1 / 500,
+    hazard: float = HAZARD,
     alarm: Alarm | float | None = None,
     *,
     period: float | None = None,
@@ -411,13 +408,3 @@ def auto(
     False
     """
     return AutoDetector(hazard, alarm, period=period, history=history, seed=seed)
-
-
-def _run_lengths(repeated: Flags, before: int) -> Ticks:
-    """Return how many readings in a row were repeated, up to each; `before` is the number before the first.
-
-    >>> _run_lengths(np.array([True, False, True, True]), 3)
-    array([4, 0, 1, 2])
-    """
-    place = np.arange(1, repeated.size + 1)
-    return np.asarray(place - np.maximum.accumulate(np.where(repeated, -before, place)))

@@ -21,7 +21,7 @@ _CLEAR = 0.2  # least autocorrelation, and share of variance of a season, of res
 
 
 class Account(NamedTuple):
-    """What is known about a series after some readings."""
+    """The facts about a series that explanations and warnings use."""
 
     ticks: int
     structure: Structure
@@ -83,7 +83,7 @@ def constant(x: Array) -> float | None:
 
 
 def wanders(structure: Structure) -> bool:
-    """Tell whether the noise can hardly be told from a random walk."""
+    """Tell whether the noise looks like a random walk."""
     return structure.ar == AUTOCORRELATIONS[-1] or sum(structure.ar) >= 0.98
 
 

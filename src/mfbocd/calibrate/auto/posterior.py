@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from .rows import Member
 from .selection import History
 from .structure import Structure
 
+HAZARD = 1 / 500
+"""P(change) per tick, by default."""
 FIRST = 20
 """Readings before the first structure is chosen; no alarm fires earlier."""
 
 
-class AutoPosterior(OneThread):
+class AutoPosterior(OneThread, ABC):
     """The part of `AutoDetector` that changes nothing."""
 
     changes: list[tuple[int, int]]
@@ -32,11 +35,13 @@ class AutoPosterior(OneThread):
     _early: int
     _early_mean: float
 
+    @abstractmethod
     def _past(self) -> History:
-        raise NotImplementedError
+        """Return the readings that are kept."""
 
+    @abstractmethod
     def _make(self, structure: Structure) -> Detector:
-        raise NotImplementedError
+        """Return a new detector of a structure."""
 
     @property
     def spent(self) -> float:
@@ -172,7 +177,7 @@ class AutoPosterior(OneThread):
         return f"Only {many}{missing} so far: changes are looked for from reading {FIRST} on."
 
     def _account(self) -> Account | None:
-        """Return what is known about the series; None before its structure is chosen."""
+        """Return the facts that explanations and warnings use; None before the structure is chosen."""
         if not self._members:
             return None
         top = self._members[0]
