@@ -12,6 +12,8 @@ import numpy as np
 from .compile import kernel
 from .pointer import Array
 
+FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
+
 
 @kernel
 def rank_one_update(factor: Array, vector: Array) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .cholesky import FAR
 from .compile import kernel, scalar
 from .gamma_ratio import half_gamma_ratio, log1p
 from .layout import CAP, COUNT, EVIDENCE, FIRST, MEAN, STATS
@@ -18,7 +19,6 @@ from .pointer import Array, Pointer, pointer, shift
 from .scalar import exp, log
 from .weights import begin, column, expect, finish_tick, reweigh, scratch, skip_tick
 
-FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
 _LEAST = 1e-12  # least probability of the level and of the line, so that either can return
 
@@ -122,7 +122,7 @@ def _absorb(stats: Pointer, stride: int, p: int, seen: Forecast, y: float, zeta:
 
 @scalar
 def _discount(stats: Pointer, stride: int, shape: float, forget: float) -> None:
-    """Forget a share of what is known about the noise variance, down to the prior's shape."""
+    """Discount the evidence about the noise variance, down to the prior's shape."""
     if forget < 1.0:
         factor = max(forget, min(shape / stats[SHAPE * stride], 1.0))
         stats[SHAPE * stride] *= factor

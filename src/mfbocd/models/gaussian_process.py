@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels.cholesky import FAR
 from .._kernels.compile import kernel
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
 from .cost import CostBound, whole_number
 from .lagged import Lagged
-from .regression import FAR, MOST, counts_of, ratio
+from .regression import MOST, counts_of, ratio
 
 _OWNER = "GaussianProcess"
 _TAIL = 4.0  # kernel (up to `reach`) and spectrum are truncated at exp(-_TAIL^2 / 2)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._kernels.cholesky import FAR
 from .base import Array
-from .regression import FAR, Regression
+from .regression import Regression
 
 
 class Lagged(Regression):

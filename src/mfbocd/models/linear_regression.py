@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._kernels.cholesky import FAR
 from ..inputs.arguments import finite, whole
 from .base import Array
 from .cost import CostBound, whole_number
-from .regression import FAR, MOST, Regression
+from .regression import MOST, Regression
 
 
 class LinearRegression(Regression):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
-from .._kernels.cholesky import rank_one_update, unpack
+from .._kernels.cholesky import FAR, rank_one_update, unpack
 from .._kernels.compile import kernel
 from .._kernels.gamma_ratio import half_gamma_ratios
 from .._kernels.heavy_tails import STUDENT, tail_information
@@ -20,7 +20,6 @@ from .base import Array, Model
 from .cost import CostBound
 from .tails import normal_tails, student_tails
 
-FAR = 1e50  # units of the noise from the prior mean; products of squares of readings further off would overflow
 MOST = 100_000
 """Upper limit for the number of lags, covariates or grid points; far more than can be computed."""
 _LOG_2PI = math.log(2.0 * math.pi)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
+from .._kernels.cholesky import FAR
 from .._kernels.robust_trend import (
     AGE,
-    FAR,
     L00,
     L10,
     L11,

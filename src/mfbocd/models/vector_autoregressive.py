@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
-from .._kernels.cholesky import rank_one_update, solve_squared, unpack
+from .._kernels.cholesky import FAR, rank_one_update, solve_squared, unpack
 from .._kernels.gamma_ratio import log_gamma_ratios
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, whole
@@ -17,7 +17,7 @@ from .base import Array
 from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
-from .regression import FAR, MOST, counts_of, ratio
+from .regression import MOST, counts_of, ratio
 from .tails import student_tails
 
 _LOG_PI = math.log(math.pi)
