@@ -27,7 +27,7 @@ class NeverRead:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_run_equals_single_ticks(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)
-    ticks = 60 if case.name.startswith(("family", "process")) or case.name in INTEGRATED else 300
+    ticks = 60 if case.name.startswith(("family", "process")) or case.name in INTEGRATED else 150
     table = np.array([[case.draw(rng) for _ in FIDELITIES] for _ in range(ticks)])
     one, two = (
         mf.Detector(case.model(), FIDELITIES, 0.03, policy=mf.Random([0.6, 0.4]), prune=prune, seed=8) for _ in "ab"

@@ -15,7 +15,7 @@ from mfbocd.models.lattice import NEVER
 
 from ..registry import ALL, MEAN, NOISE, VAR, Both, Case, gaussian_marginal, gaussian_mean
 from . import vectors as v
-from .test_truth import mismatch, readings_of
+from .test_truth import mismatch, segments_of
 
 Array = np.ndarray
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 4.0)]
@@ -260,7 +260,7 @@ def columns() -> Case:
 
 def test_a_mixture_of_vectors_equals_enumeration() -> None:
     case = Both(columns(), row("wishart")).case("vectors", v.two)
-    assert mismatch(case, readings_of(case, 3, 6), mf.Hazard(0.15)) < 1e-10
+    assert mismatch(segments_of(case, 3, 6), mf.Hazard(0.15)) < 1e-10
     model = case.model()
     weight, stats = state(model, [v.two(np.random.default_rng(s)) for s in range(8)])
     gains = [model.run_length_gain(weight, stats, z) for z in (0.0, 0.3, 1.0)]
