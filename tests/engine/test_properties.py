@@ -15,9 +15,19 @@ FIDELITIES = [mf.Fidelity("none", 0.0, 0.0), mf.Fidelity("low", 0.3, 1.0), mf.Fi
 PRUNES = st.sampled_from([None, mf.TopK(7), mf.Resample(9), mf.Threshold(1e-6), (mf.Threshold(1e-5), mf.TopK(12))])
 
 
-def streams(case: Case, most: int = 60) -> st.SearchStrategy[list[tuple[float, str]]]:
-    value = st.integers(0, 2**31).map(lambda seed: case.draw(np.random.default_rng(seed)))
-    return st.lists(st.tuples(value, st.sampled_from(["none", "low", "high"])), min_size=1, max_size=most)
+MIXES = [(1.0, 1.0, 1.0), (0.0, 1.0, 1.0), (8.0, 1.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)]
+"""Relative frequencies of the fidelities of a stream."""
+
+
+def streams(case: Case, most: int = 25) -> st.SearchStrategy[list[tuple[float, str]]]:
+    """Streams from a seed, long enough for every pruning: lists whose elements are drawn one by one are slow."""
+
+    def stream(seed: int, ticks: int, mix: tuple[float, ...]) -> list[tuple[float, str]]:
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(len(mix), ticks, p=np.array(mix) / sum(mix))
+        return [(case.draw(rng), FIDELITIES[j].name) for j in chosen.tolist()]
+
+    return st.builds(stream, st.integers(0, 2**31), st.integers(1, most), st.sampled_from(MIXES))
 
 
 def feed(detector: mf.Detector, stream: list[tuple[float, str]]) -> list[mf.Step]:
