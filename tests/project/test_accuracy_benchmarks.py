@@ -333,8 +333,8 @@ def test_the_command_prints_every_table(
     monkeypatch.setattr(command, "Cache", lambda: Cache(tmp_path))
     monkeypatch.setattr(score_zoo, "QUIET", ("white",))
     monkeypatch.setattr(score_zoo, "LEAST", 2)
-    monkeypatch.setattr(score_zoo, "CHANGES", ("level2", "period"))
-    monkeypatch.setattr(score_zoo, "CHANGED", ("white/level2", "sine/period"))
+    monkeypatch.setattr(score_zoo, "CHANGES", ("level2", "variance", "period"))
+    monkeypatch.setattr(score_zoo, "CHANGED", ("white/level2", "white/variance", "sine/period"))
     design = printed("zoo --count 2 --methods mfbocd,ADWIN")
     assert "| mfbocd | no | yes |" in design
     assert "| ADWIN | no | yes |" in design
