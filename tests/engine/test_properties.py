@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,10 +57,11 @@ def test_weights_are_a_distribution_and_p_change_a_probability(case: Case, data:
 def test_a_reading_at_zeta_zero_has_no_effect(case: Case, data: st.DataObject) -> None:
     """At zeta = 0 the result does not depend on x and equals that of a missing reading."""
     stream = data.draw(streams(case, most=6))
+    fed = mf.Detector(case.model(), FIDELITIES, 0.1, policy=mf.Always(), prune=None, missing="skip")
+    feed(fed, stream)
     results = []
     for x in (case.draw(np.random.default_rng(1)), case.draw(np.random.default_rng(2)), None):
-        detector = mf.Detector(case.model(), FIDELITIES, 0.1, policy=mf.Always(), prune=None, missing="skip")
-        feed(detector, stream)
+        detector = copy.copy(fed)
         before = detector._filter.stats.copy()
         evidence = detector.log_evidence
         detector.update(x, "none")
