@@ -22,7 +22,7 @@ NAMES = [
     *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
     *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("AutoDetector", "Detection", "auto", "detect"),
-    *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
+    *("calibrate", "datasets", "export", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
 SIGNATURES = {

@@ -369,6 +369,33 @@ class Budget(Policy):
         return {"per_tick": self.per_tick, "share": self.share, "cap": self.cap, "gain": self.gain}
 
 
+def controller(budget: Budget) -> dict[str, float]:
+    """Return the constants of a bound budget's controller, for code that runs it outside of Python.
+
+    Parameters
+    ----------
+    budget : Budget
+        Bound to fidelities with fixed costs, and initialized.
+
+    Returns
+    -------
+    dict of str to float
+        By name: target, unit, rate, settle, floor, ceiling, worst, the first log price and the cost that the cap
+        reserves for each coming tick.
+    """
+    return {
+        "target": budget._target,
+        "unit": budget._unit,
+        "rate": budget._rate,
+        "settle": budget._settle,
+        "floor": budget._floor,
+        "ceiling": budget._ceiling,
+        "worst": budget._worst,
+        "first_log_price": budget._began,
+        "spare": budget._spare,
+    }
+
+
 def _checked_cap(cap: Any) -> tuple[float, int]:
     if not isinstance(cap, (tuple, list)) or len(cap) != 2:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")

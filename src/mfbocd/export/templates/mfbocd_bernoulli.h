@@ -1,0 +1,109 @@
+/* Zeros and ones with a Beta prior on the probability of a one. Part of mfbocd. */
+#ifndef MFBOCD_BERNOULLI_H
+#define MFBOCD_BERNOULLI_H
+
+#include "mfbocd_gamma.h"
+
+#define MFBOCD_STATS 3 /* in saved bytes, where 1 / (a + b) is the third */
+
+typedef struct {
+    mfbocd_real a; /* alpha + sum of zeta x */
+    mfbocd_real b; /* beta + sum of zeta (1 - x) */
+} mfbocd_stats_t;
+
+static inline mfbocd_stats_t mfbocd_prior(void)
+{
+    mfbocd_stats_t s;
+    s.a = MFBOCD_PRIOR_ALPHA;
+    s.b = MFBOCD_PRIOR_BETA;
+    return s;
+}
+
+static inline int mfbocd_possible(mfbocd_real x) { return x == 0 || x == 1; }
+static inline mfbocd_real mfbocd_standard(mfbocd_real x) { return x; }
+
+/* Gamma(u + zeta) Gamma(v) / (Gamma(u) Gamma(v + zeta)): both shifted up by ten, then the difference of the series
+ * of log Gamma(z + zeta) - log Gamma(z) about the midpoint z + (zeta - 1) / 2. */
+static inline mfbocd_real mfbocd_quotient(mfbocd_real u, mfbocd_real v, mfbocd_real zeta)
+{
+    const mfbocd_real w = zeta * zeta, b = zeta * (w - 1);
+    const mfbocd_real c1 = b / 24, c2 = b * (3 * w - 7) / 960, c3 = b * ((3 * w - 18) * w + 31) / 8064;
+    const mfbocd_real c4 = b * (((5 * w - 55) * w + 239) * w - 381) / 92160;
+    const mfbocd_real c5 = b * (w - 5) * (((3 * w - 37) * w + 225) * w - 511) / 337920;
+    const mfbocd_real p = (((105 * w - 2625) * w + 32410) * w - 233570) * w + 910573;
+    const mfbocd_real c6 = b * (p * w - 1414477) / 67092480;
+    const mfbocd_real yu = u + (MFBOCD_R(9.5) + MFBOCD_R(0.5) * zeta);
+    const mfbocd_real yv = v + (MFBOCD_R(9.5) + MFBOCD_R(0.5) * zeta);
+    const mfbocd_real su = 1 / (yu * yu), sv = 1 / (yv * yv);
+    const mfbocd_real eu = su * (c1 + su * (c2 + su * (c3 + su * (c4 + su * (c5 + su * c6)))));
+    const mfbocd_real ev = sv * (c1 + sv * (c2 + sv * (c3 + sv * (c4 + sv * (c5 + sv * c6)))));
+    return mfbocd_exp(zeta * mfbocd_log(yu / yv) + ev - eu) * mfbocd_rising_ratio(u, u + zeta) *
+           mfbocd_rising_ratio(v + zeta, v);
+}
+
+/* P(x = 1), normalized over both outcomes. */
+static inline mfbocd_real mfbocd_p_one(const mfbocd_stats_t *s, mfbocd_real zeta)
+{
+    return zeta == 1 ? s->a / (s->a + s->b) : 1 / (1 + mfbocd_quotient(s->b, s->a, zeta));
+}
+
+/* The predictive as *factor * exp(returned exponent). */
+static inline mfbocd_real mfbocd_predictive(const mfbocd_stats_t *s, mfbocd_real x, mfbocd_real zeta,
+                                            mfbocd_real *factor)
+{
+    const mfbocd_real hit = x == 1 ? s->a : s->b, miss = x == 1 ? s->b : s->a;
+    if (zeta == 1)
+        *factor = hit / (hit + miss);
+    else
+#if MFBOCD_PAPER
+        *factor = mfbocd_quotient(hit, hit + miss, zeta);
+#else
+        *factor = 1 / (1 + mfbocd_quotient(miss, hit, zeta));
+#endif
+    return 0;
+}
+
+static inline void mfbocd_absorb(mfbocd_stats_t *s, mfbocd_real x, mfbocd_real zeta)
+{
+    if (x == 1)
+        s->a += zeta;
+    else
+        s->b += zeta;
+}
+
+static inline mfbocd_real mfbocd_log_unit(mfbocd_real zeta)
+{
+    (void)zeta;
+    return 0;
+}
+
+/* The mean of the next reading. */
+static inline mfbocd_real mfbocd_level(const mfbocd_stats_t *s) { return s->a / (s->a + s->b); }
+
+/* Var(theta) - E Var(theta | x). */
+static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
+{
+    const mfbocd_real p1 = mfbocd_p_one(s, zeta), n = s->a + s->b, m = n + zeta;
+    const mfbocd_real after = (p1 * (s->a + zeta) * s->b + (1 - p1) * s->a * (s->b + zeta)) / (m * m * (m + 1));
+    return s->a * s->b / (n * n * (n + 1)) - after;
+}
+
+/* E KL(theta after x || theta before), from P(x = 1) and the two unnormalized predictives. */
+static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real zeta, mfbocd_real p1, mfbocd_real q1,
+                                            mfbocd_real q0)
+{
+    const mfbocd_real both = mfbocd_digamma(s->a + s->b + zeta);
+    const mfbocd_real one = zeta * (mfbocd_digamma(s->a + zeta) - both) - mfbocd_log(q1);
+    const mfbocd_real zero = zeta * (mfbocd_digamma(s->b + zeta) - both) - mfbocd_log(q0);
+    return p1 * one + (1 - p1) * zero;
+}
+
+/* I(theta; x) in nats. */
+static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
+{
+    const mfbocd_real q1 = mfbocd_quotient(s->a, s->a + s->b, zeta);
+    const mfbocd_real q0 = mfbocd_quotient(s->b, s->a + s->b, zeta);
+    return mfbocd_divergence(s, zeta, q1 / (q1 + q0), q1, q0);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* The expected gain of a reading at each fidelity. Part of mfbocd. */
+#ifndef MFBOCD_GAINS_H
+#define MFBOCD_GAINS_H
+
+#include "mfbocd_filter.h"
+
+/* P(r of the coming tick): of hypothesis i, or of a regime that begins then if i == d->rows. */
+static inline mfbocd_real mfbocd_predicted(const mfbocd_t *d, uint16_t i)
+{
+    if (i < d->rows)
+        return (1 - MFBOCD_HAZARD) / d->total * d->row[i].weight;
+    return d->rows == 0 ? 1 : MFBOCD_HAZARD;
+}
+
+/* Hypotheses below this probability are not summed over counts, which is slow. */
+#if MFBOCD_FAMILY != MFBOCD_POISSON
+#define MFBOCD_NEGLIGIBLE 0
+#elif MFBOCD_DOUBLE
+#define MFBOCD_NEGLIGIBLE 1e-15
+#else
+#define MFBOCD_NEGLIGIBLE 1e-7f
+#endif
+
+#if MFBOCD_GAIN == MFBOCD_GAIN_VARIANCE
+/* E_r [Var(theta | r) - E_x Var(theta | r, x)] */
+static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
+{
+    const mfbocd_stats_t prior = mfbocd_prior();
+    mfbocd_real sum = 0;
+    uint16_t i;
+    for (i = 0; i <= d->rows; i++) {
+        const mfbocd_real w = mfbocd_predicted(d, i);
+        if (w > MFBOCD_NEGLIGIBLE)
+            sum += w * mfbocd_variance_gain(i < d->rows ? &d->row[i].stats : &prior, zeta);
+    }
+    return mfbocd_max(sum, 0);
+}
+#endif
+
+#if MFBOCD_GAIN == MFBOCD_GAIN_JOINT && MFBOCD_FAMILY == MFBOCD_BERNOULLI
+static inline mfbocd_real mfbocd_surprise(mfbocd_real p) { return p > 0 ? -p * mfbocd_log(p) : 0; }
+
+/* I(r, theta; x) = I(r; x) + E_r I(theta; x | r); I(r; x) is a sum over both outcomes. */
+static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
+{
+    const mfbocd_stats_t prior = mfbocd_prior();
+    mfbocd_real one = 0, zero = 0, within = 0, inner = 0, gain;
+    uint16_t i;
+    for (i = 0; i <= d->rows; i++) {
+        const mfbocd_stats_t *s = i < d->rows ? &d->row[i].stats : &prior;
+        const mfbocd_real w = mfbocd_predicted(d, i);
+        const mfbocd_real q1 = mfbocd_quotient(s->a, s->a + s->b, zeta);
+        const mfbocd_real q0 = mfbocd_quotient(s->b, s->a + s->b, zeta);
+        const mfbocd_real p1 = q1 / (q1 + q0);
+        const mfbocd_real v1 = MFBOCD_PAPER ? q1 : p1, v0 = MFBOCD_PAPER ? q0 : 1 - p1;
+        one += w * v1;
+        zero += w * v0;
+        within += w * (mfbocd_surprise(v1) + mfbocd_surprise(v0));
+        inner += w * mfbocd_divergence(s, zeta, p1, q1, q0);
+    }
+    gain = mfbocd_surprise(one) + mfbocd_surprise(zero) - within;
+    return inner + (MFBOCD_PAPER ? gain : mfbocd_max(gain, 0));
+}
+#endif
+
+#if MFBOCD_GAIN == MFBOCD_GAIN_JOINT && MFBOCD_FAMILY == MFBOCD_GAUSSIAN
+#include "mfbocd_mixture.h"
+#endif
+
+/* The gain of each fidelity. A reading can be used as one of a lower fidelity, so gains do not fall with zeta. */
+static inline void mfbocd_gains(const mfbocd_t *d, mfbocd_real *gain)
+{
+    uint16_t j, k;
+    for (j = 0; j < MFBOCD_FIDELITIES; j++)
+        gain[j] = 0;
+#if MFBOCD_GAIN == MFBOCD_GAIN_JOINT && MFBOCD_FAMILY == MFBOCD_GAUSSIAN
+    mfbocd_joint_gains(d, gain);
+#else
+    for (j = 0; j < MFBOCD_FIDELITIES; j++)
+        if (MFBOCD_ZETA[j] > 0)
+            gain[j] = mfbocd_gain(d, MFBOCD_ZETA[j]);
+#endif
+    for (j = 0; j < MFBOCD_FIDELITIES; j++)
+        for (k = 0; k < MFBOCD_FIDELITIES; k++)
+            if (MFBOCD_ZETA[k] <= MFBOCD_ZETA[j])
+                gain[j] = mfbocd_max(gain[j], gain[k]);
+}
+
+#endif

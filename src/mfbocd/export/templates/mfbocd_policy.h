@@ -1,0 +1,109 @@
+/* Which fidelity to read: the largest gain - price * cost. Part of mfbocd. */
+#ifndef MFBOCD_POLICY_H
+#define MFBOCD_POLICY_H
+
+#include "mfbocd_filter.h"
+
+#if MFBOCD_POLICY != MFBOCD_ALWAYS
+#include "mfbocd_gains.h"
+
+#define MFBOCD_NO_LIMIT MFBOCD_R(FLT_MAX)
+
+/* The largest net gain among the fidelities that cost at most `extra` more than the cheapest, the first at a tie. */
+static inline int mfbocd_largest_net(const mfbocd_real *gain, mfbocd_real price, mfbocd_real extra)
+{
+    mfbocd_real most = 0;
+    int j, found = -1;
+    for (j = 0; j < MFBOCD_FIDELITIES; j++) {
+        const mfbocd_real net = gain[j] - price * MFBOCD_COST[j];
+        if (MFBOCD_COST[j] - MFBOCD_COST[MFBOCD_CHEAPEST] <= extra && (found < 0 || net > most)) {
+            most = net;
+            found = j;
+        }
+    }
+    return found;
+}
+#endif
+
+#if MFBOCD_POLICY == MFBOCD_BUDGET
+/* The price is learned so that the average cost per tick meets MFBOCD_TARGET. The controller counts in units: one
+ * unit is what the budget leaves per tick above the cheapest fidelity. After each tick
+ *
+ *     excess = (spent - target) / unit,  debt += excess,  log price += rate excess + rate^2 / 8 debt
+ *
+ * Beyond the limits of the debt no reading is bought (ceiling), or the next one at any price (floor). */
+static inline mfbocd_real mfbocd_price(const mfbocd_t *d)
+{
+    const mfbocd_real bar = d->debt > MFBOCD_CEILING ? 30 : d->debt < MFBOCD_FLOOR ? -30 : 0;
+    return mfbocd_exp(mfbocd_min(d->log_price + bar, MFBOCD_LARGEST_PRICE));
+}
+
+#if MFBOCD_CAP_TICKS > 0
+/* What the coming tick may cost so that neither this window nor a later one exceeds the cap. */
+static inline mfbocd_real mfbocd_left(const mfbocd_t *d)
+{
+    mfbocd_real before = 0;
+#if MFBOCD_CAP_TICKS > 1
+    uint16_t i;
+    for (i = 0; i < d->recents; i++) {
+        const uint8_t f = d->recent[i];
+        before += mfbocd_max(f < MFBOCD_FIDELITIES ? MFBOCD_COST[f] : 0, MFBOCD_SPARE);
+    }
+    return MFBOCD_CAP_AMOUNT - before - (mfbocd_real)(MFBOCD_CAP_TICKS - 1 - d->recents) * MFBOCD_SPARE;
+#else
+    (void)d;
+    return MFBOCD_CAP_AMOUNT - before;
+#endif
+}
+#endif
+
+static inline void mfbocd_record_cost(mfbocd_t *d, int fidelity, mfbocd_real cost)
+{
+    const mfbocd_real excess = (cost - MFBOCD_TARGET) / MFBOCD_BUDGET_UNIT;
+    const mfbocd_real rate = mfbocd_max(MFBOCD_RATE, 1 / (MFBOCD_SETTLE + (mfbocd_real)d->budget_ticks));
+    d->debt = mfbocd_clamp(d->debt + excess, -MFBOCD_WORST, MFBOCD_WORST);
+    d->log_price = mfbocd_clamp(d->log_price + rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt,
+                                MFBOCD_FIRST_LOG_PRICE - 30, MFBOCD_FIRST_LOG_PRICE + 30);
+    if (d->budget_ticks < UINT32_MAX)
+        d->budget_ticks++;
+#if MFBOCD_CAP_TICKS > 1
+    if (d->recents == MFBOCD_CAP_TICKS - 1) {
+        uint16_t i;
+        for (i = 1; i < d->recents; i++)
+            d->recent[i - 1] = d->recent[i];
+        d->recents--;
+    }
+    d->recent[d->recents++] = (uint8_t)fidelity;
+#else
+    (void)fidelity;
+#endif
+}
+#endif
+
+static inline int mfbocd_pick(const mfbocd_t *d)
+{
+#if MFBOCD_POLICY == MFBOCD_ALWAYS
+    (void)d;
+    return MFBOCD_ALWAYS_INDEX;
+#else
+    mfbocd_real gain[MFBOCD_FIDELITIES];
+#if MFBOCD_POLICY == MFBOCD_BUDGET
+    const mfbocd_real price = mfbocd_price(d);
+#else
+    const mfbocd_real price = MFBOCD_PRICE;
+#endif
+    int best;
+    mfbocd_gains(d, gain);
+    best = mfbocd_largest_net(gain, price, MFBOCD_NO_LIMIT);
+#if MFBOCD_POLICY == MFBOCD_BUDGET && MFBOCD_CAP_TICKS > 0
+    {
+        const mfbocd_real left = mfbocd_left(d);
+        if (MFBOCD_COST[best] > left) /* the best that still fits; the cheapest is taken even if it does not */
+            best = mfbocd_largest_net(gain, price, mfbocd_max(left - MFBOCD_COST[MFBOCD_CHEAPEST], 0));
+    }
+#endif
+    return best;
+#endif
+}
+
+#endif
