@@ -43,7 +43,7 @@ class Firmware:
     def __init__(self, detector: mf.Detector, folder: Path, *, real: str = "double", flags: Sequence[str] = ()) -> None:
         mf.export.c(detector, folder, real=real)
         library = folder / "detector.so"
-        options = [*STRICT, "-O1", "-shared", "-fPIC", "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}", *flags]
+        options = [*STRICT, "-O0", "-shared", "-fPIC", "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}", *flags]
         compiled(tool("gcc"), *options, HERE / "driver.c", "-o", library, "-lm")
         self.c = ctypes.CDLL(str(library))
         for name in ("spent", "log_evidence", "p_of_row"):
@@ -68,7 +68,8 @@ class Firmware:
 
     def save(self) -> bytes:
         buffer = ctypes.create_string_buffer(self.c.saved_bytes())
-        return buffer.raw[: self.c.save(buffer, len(buffer))]
+        written = self.c.save(buffer, len(buffer))
+        return buffer.raw[:written]
 
     def load(self, data: bytes) -> int:
         return int(self.c.load(data, len(data)))

@@ -159,6 +159,7 @@ def _parameters(detector: Detector) -> dict[str, float]:
     if isinstance(policy, Budget):
         names = {"unit": "BUDGET_UNIT"}
         values |= {names.get(name, name.upper()): value for name, value in controller(policy).items()}
+        values["FIRST_PRICE"] = math.exp(values["FIRST_LOG_PRICE"])
         if policy.cap is not None:
             values["CAP_AMOUNT"] = policy.cap[0]
     return values

@@ -54,9 +54,6 @@ static inline void mfbocd_init(mfbocd_t *d)
     d->since_alarm = MFBOCD_NEVER;
     d->seed = MFBOCD_SEED;
     d->mean = MFBOCD_OFFSET + MFBOCD_UNIT * mfbocd_level(&prior);
-#if MFBOCD_POLICY == MFBOCD_BUDGET
-    d->log_price = MFBOCD_FIRST_LOG_PRICE;
-#endif
 }
 
 /* The fidelity to read at the coming tick: an index, MFBOCD_FIDELITY_... Until the next update it stays the same. */

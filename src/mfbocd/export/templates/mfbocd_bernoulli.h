@@ -80,30 +80,35 @@ static inline mfbocd_real mfbocd_log_unit(mfbocd_real zeta)
 /* The mean of the next reading. */
 static inline mfbocd_real mfbocd_level(const mfbocd_stats_t *s) { return s->a / (s->a + s->b); }
 
-/* Var(theta) - E Var(theta | x). */
+/* Var(theta) - E Var(theta | x), with the leading terms cancelled by hand. */
 static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
     const mfbocd_real p1 = mfbocd_p_one(s, zeta), n = s->a + s->b, m = n + zeta;
-    const mfbocd_real after = (p1 * (s->a + zeta) * s->b + (1 - p1) * s->a * (s->b + zeta)) / (m * m * (m + 1));
-    return s->a * s->b / (n * n * (n + 1)) - after;
+    const mfbocd_real variance = s->a / n * (s->b / n) / (n + 1);
+    return zeta * (variance * (m * m + m * n + n * n + m + n) - (p1 * s->b + (1 - p1) * s->a)) / (m * m * (m + 1));
 }
 
-/* E KL(theta after x || theta before), from P(x = 1) and the two unnormalized predictives. */
-static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real zeta, mfbocd_real p1, mfbocd_real q1,
-                                            mfbocd_real q0)
+/* zeta psi(z + zeta) - log(Gamma(z + zeta) / Gamma(z)), about zeta^2 / (2 z). */
+static inline mfbocd_real mfbocd_gamma_excess(mfbocd_real z, mfbocd_real zeta)
 {
-    const mfbocd_real both = mfbocd_digamma(s->a + s->b + zeta);
-    const mfbocd_real one = zeta * (mfbocd_digamma(s->a + zeta) - both) - mfbocd_log(q1);
-    const mfbocd_real zero = zeta * (mfbocd_digamma(s->b + zeta) - both) - mfbocd_log(q0);
-    return p1 * one + (1 - p1) * zero;
+    const mfbocd_real y = z + zeta;
+    if (z < 10)
+        return zeta * mfbocd_digamma(y) - mfbocd_log_gamma_ratio(z, zeta);
+    /* Stirling's formula, in which terms of z log z cancel */
+    return z * mfbocd_excess(zeta / z) + MFBOCD_R(0.5) * mfbocd_excess(-zeta / y) - zeta * mfbocd_digamma_remainder(y) +
+           (mfbocd_stirling_tail(z) - mfbocd_stirling_tail(y));
 }
 
-/* I(theta; x) in nats. */
+/* I(theta; x) = E KL(theta after x || theta before) in nats, with P(x = 1) = p1. */
+static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real zeta, mfbocd_real p1)
+{
+    return p1 * mfbocd_gamma_excess(s->a, zeta) + (1 - p1) * mfbocd_gamma_excess(s->b, zeta) -
+           mfbocd_gamma_excess(s->a + s->b, zeta);
+}
+
 static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
-    const mfbocd_real q1 = mfbocd_quotient(s->a, s->a + s->b, zeta);
-    const mfbocd_real q0 = mfbocd_quotient(s->b, s->a + s->b, zeta);
-    return mfbocd_divergence(s, zeta, q1 / (q1 + q0), q1, q0);
+    return mfbocd_divergence(s, zeta, mfbocd_p_one(s, zeta));
 }
 
 #endif

@@ -41,8 +41,8 @@ typedef struct {
     uint64_t changed_at;           /* tick of that change + 1; 0 if there was none */
     uint8_t alarm;                 /* whether the last tick raised an alarm */
 #if MFBOCD_POLICY == MFBOCD_BUDGET
-    mfbocd_real log_price;
-    mfbocd_real debt;         /* what was spent above the budget, in units (mfbocd_policy.h) */
+    mfbocd_sum_t log_price; /* relative to MFBOCD_FIRST_LOG_PRICE */
+    mfbocd_sum_t debt;      /* what was spent above the budget, in units (mfbocd_policy.h) */
     uint32_t budget_ticks;
 #if MFBOCD_CAP_TICKS > 1
     uint8_t recent[MFBOCD_CAP_TICKS - 1]; /* fidelities of the last ticks, oldest first */

@@ -49,14 +49,16 @@ static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
     for (i = 0; i <= d->rows; i++) {
         const mfbocd_stats_t *s = i < d->rows ? &d->row[i].stats : &prior;
         const mfbocd_real w = mfbocd_predicted(d, i);
-        const mfbocd_real q1 = mfbocd_quotient(s->a, s->a + s->b, zeta);
-        const mfbocd_real q0 = mfbocd_quotient(s->b, s->a + s->b, zeta);
-        const mfbocd_real p1 = q1 / (q1 + q0);
-        const mfbocd_real v1 = MFBOCD_PAPER ? q1 : p1, v0 = MFBOCD_PAPER ? q0 : 1 - p1;
+        const mfbocd_real p1 = mfbocd_p_one(s, zeta);
+#if MFBOCD_PAPER
+        const mfbocd_real v1 = mfbocd_quotient(s->a, s->a + s->b, zeta), v0 = mfbocd_quotient(s->b, s->a + s->b, zeta);
+#else
+        const mfbocd_real v1 = p1, v0 = 1 - p1;
+#endif
         one += w * v1;
         zero += w * v0;
         within += w * (mfbocd_surprise(v1) + mfbocd_surprise(v0));
-        inner += w * mfbocd_divergence(s, zeta, p1, q1, q0);
+        inner += w * mfbocd_divergence(s, zeta, p1);
     }
     gain = mfbocd_surprise(one) + mfbocd_surprise(zero) - within;
     return inner + (MFBOCD_PAPER ? gain : mfbocd_max(gain, 0));

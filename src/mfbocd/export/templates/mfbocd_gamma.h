@@ -56,4 +56,29 @@ static inline mfbocd_real mfbocd_digamma(mfbocd_real z)
            low;
 }
 
+/* t - log(1 + t) for t > -1, without cancellation. */
+static inline mfbocd_real mfbocd_excess(mfbocd_real t)
+{
+    const mfbocd_real u = t / (2 + t), v = u * u;
+    mfbocd_real p = MFBOCD_R(1.0 / 17);
+    int j;
+    if (mfbocd_abs(t) >= MFBOCD_R(0.25))
+        return t - mfbocd_log(1 + t);
+    for (j = 15; j >= 3; j -= 2) /* log(1 + t) = 2 (u + u^3 / 3 + u^5 / 5 + ..), and t - 2 u = t u */
+        p = 1 / (mfbocd_real)j + v * p;
+    return u * (t - 2 * v * p);
+}
+
+/* log(y) - 1 / (2 y) - psi(y) for y > 0. */
+static inline mfbocd_real mfbocd_digamma_remainder(mfbocd_real y)
+{
+    const mfbocd_real s = 1 / (y * y);
+    if (y < 10)
+        return mfbocd_log(y) - MFBOCD_R(0.5) / y - mfbocd_digamma(y);
+    return s * (MFBOCD_R(1.0 / 12) -
+                s * (MFBOCD_R(1.0 / 120) -
+                     s * (MFBOCD_R(1.0 / 252) -
+                          s * (MFBOCD_R(1.0 / 240) - s * (MFBOCD_R(1.0 / 132) - s * MFBOCD_R(691.0 / 32760))))));
+}
+
 #endif

@@ -56,7 +56,8 @@ static inline mfbocd_real mfbocd_log1p(mfbocd_real t)
     return mfbocd_log(u) + (u < 2 ? t - (u - 1) : 0);
 }
 
-/* A sum that keeps what each addition rounds off (Kahan): a float stays exact over billions of terms. */
+/* A sum over all ticks. In single precision it keeps what each addition rounds off (Kahan), so that it stays as
+ * exact as a float can be over billions of terms; a double needs no help. */
 typedef struct {
     mfbocd_real value;
     mfbocd_real lost;
@@ -64,10 +65,24 @@ typedef struct {
 
 static inline void mfbocd_add(mfbocd_sum_t *sum, mfbocd_real term)
 {
+#if MFBOCD_DOUBLE
+    sum->value += term;
+#else
     const mfbocd_real y = term - sum->lost;
     const mfbocd_real t = sum->value + y;
     sum->lost = (t - sum->value) - y;
     sum->value = t;
+#endif
+}
+
+/* Add, but stay within limits. */
+static inline void mfbocd_add_within(mfbocd_sum_t *sum, mfbocd_real term, mfbocd_real low, mfbocd_real high)
+{
+    mfbocd_add(sum, term);
+    if (sum->value < low || sum->value > high) {
+        sum->value = mfbocd_clamp(sum->value, low, high);
+        sum->lost = 0;
+    }
 }
 
 /* A number in [0, 1) from three integers: splitmix64's finaliser, applied after each. It has no state, so a

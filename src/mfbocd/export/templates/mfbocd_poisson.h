@@ -38,19 +38,6 @@ static inline mfbocd_real mfbocd_whole(mfbocd_real x) { return (mfbocd_real)(uin
 static inline int mfbocd_possible(mfbocd_real x) { return x >= 0 && x <= MFBOCD_LAST_COUNT && x == mfbocd_whole(x); }
 static inline mfbocd_real mfbocd_standard(mfbocd_real x) { return x; }
 
-/* t - log(1 + t) for t > -1, without cancellation. */
-static inline mfbocd_real mfbocd_excess(mfbocd_real t)
-{
-    const mfbocd_real u = t / (2 + t), v = u * u;
-    mfbocd_real p = MFBOCD_R(1.0 / 17);
-    int j;
-    if (mfbocd_abs(t) >= MFBOCD_R(0.25))
-        return t - mfbocd_log(1 + t);
-    for (j = 15; j >= 3; j -= 2) /* log(1 + t) = 2 (u + u^3 / 3 + u^5 / 5 + ..), and t - 2 u = t u */
-        p = 1 / (mfbocd_real)j + v * p;
-    return u * (t - 2 * v * p);
-}
-
 /* log Gamma(y) - (y - 1/2) log(y) + y - log(2 pi) / 2 for y > 0. */
 static inline mfbocd_real mfbocd_stirling_remainder(mfbocd_real y)
 {
@@ -79,18 +66,6 @@ static inline mfbocd_real mfbocd_tempered(const mfbocd_stats_t *s, mfbocd_real x
 }
 
 #if MFBOCD_SUMS
-/* log(y) - 1 / (2 y) - psi(y) for y > 0. */
-static inline mfbocd_real mfbocd_digamma_remainder(mfbocd_real y)
-{
-    const mfbocd_real s = 1 / (y * y);
-    if (y < 10)
-        return mfbocd_log(y) - MFBOCD_R(0.5) / y - mfbocd_digamma(y);
-    return s * (MFBOCD_R(1.0 / 12) -
-                s * (MFBOCD_R(1.0 / 120) -
-                     s * (MFBOCD_R(1.0 / 252) -
-                          s * (MFBOCD_R(1.0 / 240) - s * (MFBOCD_R(1.0 / 132) - s * MFBOCD_R(691.0 / 32760))))));
-}
-
 /* KL(theta after x || theta before). */
 static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real x, mfbocd_real zeta)
 {
@@ -99,6 +74,7 @@ static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real
     if (later < 10)
         return step * mfbocd_digamma(later) - mfbocd_log_gamma_ratio(a, step) - zeta * later / (b + zeta) +
                a * mfbocd_log1p(zeta / b);
+    /* Written like that, terms of x log x would cancel. */
     moved = a * mfbocd_excess((step * b - zeta * a) / (a * (b + zeta))) + MFBOCD_R(0.5) * mfbocd_excess(-step / later);
     return moved + mfbocd_stirling_remainder(a) - mfbocd_stirling_remainder(later) -
            step * mfbocd_digamma_remainder(later);
@@ -195,8 +171,9 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
 {
 #if MFBOCD_SUMS
     if (zeta < 1) {
-        const mfbocd_real after = (s->a + zeta * mfbocd_count_sums(s, zeta, 0, 0).mean) / ((s->b + zeta) * (s->b + zeta));
-        return s->a / (s->b * s->b) - after;
+        /* a / b^2 - (a + zeta E x) / (b + zeta)^2 as one fraction, in which less cancels */
+        const mfbocd_real b = s->b, later = b + zeta;
+        return zeta * (s->a * (b + later) / (b * b) - mfbocd_count_sums(s, zeta, 0, 0).mean) / (later * later);
     }
 #else
     (void)zeta;

@@ -34,8 +34,9 @@ static inline int mfbocd_largest_net(const mfbocd_real *gain, mfbocd_real price,
  * Beyond the limits of the debt no reading is bought (ceiling), or the next one at any price (floor). */
 static inline mfbocd_real mfbocd_price(const mfbocd_t *d)
 {
-    const mfbocd_real bar = d->debt > MFBOCD_CEILING ? 30 : d->debt < MFBOCD_FLOOR ? -30 : 0;
-    return mfbocd_exp(mfbocd_min(d->log_price + bar, MFBOCD_LARGEST_PRICE));
+    const mfbocd_real bar = d->debt.value > MFBOCD_CEILING ? 30 : d->debt.value < MFBOCD_FLOOR ? -30 : 0;
+    const mfbocd_real most = MFBOCD_LARGEST_PRICE - MFBOCD_FIRST_LOG_PRICE;
+    return MFBOCD_FIRST_PRICE * mfbocd_exp(mfbocd_min(d->log_price.value + bar, most));
 }
 
 #if MFBOCD_CAP_TICKS > 0
@@ -61,9 +62,8 @@ static inline void mfbocd_record_cost(mfbocd_t *d, int fidelity, mfbocd_real cos
 {
     const mfbocd_real excess = (cost - MFBOCD_TARGET) / MFBOCD_BUDGET_UNIT;
     const mfbocd_real rate = mfbocd_max(MFBOCD_RATE, 1 / (MFBOCD_SETTLE + (mfbocd_real)d->budget_ticks));
-    d->debt = mfbocd_clamp(d->debt + excess, -MFBOCD_WORST, MFBOCD_WORST);
-    d->log_price = mfbocd_clamp(d->log_price + rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt,
-                                MFBOCD_FIRST_LOG_PRICE - 30, MFBOCD_FIRST_LOG_PRICE + 30);
+    mfbocd_add_within(&d->debt, excess, -MFBOCD_WORST, MFBOCD_WORST);
+    mfbocd_add_within(&d->log_price, rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt.value, -30, 30);
     if (d->budget_ticks < UINT32_MAX)
         d->budget_ticks++;
 #if MFBOCD_CAP_TICKS > 1

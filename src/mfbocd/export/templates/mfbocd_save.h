@@ -270,8 +270,8 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     mfbocd_put_prefix(&b, recents);
     mfbocd_put_real(&b, d->spent.value);
 #if MFBOCD_POLICY == MFBOCD_BUDGET
-    mfbocd_put_real(&b, d->log_price);
-    mfbocd_put_real(&b, d->debt);
+    mfbocd_put_real(&b, MFBOCD_FIRST_LOG_PRICE + d->log_price.value);
+    mfbocd_put_real(&b, d->debt.value);
     mfbocd_put_whole(&b, (int64_t)d->budget_ticks);
 #if MFBOCD_CAP_TICKS > 1
     for (i = 0; i < d->recents; i++)
@@ -358,8 +358,8 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     d->spent.value = mfbocd_get_real(b, 0);
     b->failed |= d->spent.value < 0;
 #if MFBOCD_POLICY == MFBOCD_BUDGET
-    d->log_price = mfbocd_clamp(mfbocd_get_real(b, 0), MFBOCD_FIRST_LOG_PRICE - 30, MFBOCD_FIRST_LOG_PRICE + 30);
-    d->debt = mfbocd_clamp(mfbocd_get_real(b, 0), -MFBOCD_WORST, MFBOCD_WORST);
+    d->log_price.value = mfbocd_clamp(mfbocd_get_real(b, 0) - MFBOCD_FIRST_LOG_PRICE, -30, 30);
+    d->debt.value = mfbocd_clamp(mfbocd_get_real(b, 0), -MFBOCD_WORST, MFBOCD_WORST);
     {
         const int64_t ticks = mfbocd_get_whole(b);
         b->failed |= ticks < 0;
