@@ -5,6 +5,7 @@
 #include "mfbocd_gamma.h"
 
 #define MFBOCD_STATS 3 /* in saved bytes, where 1 / (a + b) is the third */
+#define MFBOCD_HUGE_STAT MFBOCD_R(1e12) /* no stream reaches larger statistics */
 
 typedef struct {
     mfbocd_real a; /* alpha + sum of zeta x */

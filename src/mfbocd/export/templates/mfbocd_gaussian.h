@@ -11,6 +11,7 @@
 #else
 #define MFBOCD_FAR 1e18f
 #endif
+#define MFBOCD_HUGE_STAT (MFBOCD_FAR * MFBOCD_R(1e15)) /* no stream reaches larger statistics */
 #define MFBOCD_STATS 2
 
 typedef struct {

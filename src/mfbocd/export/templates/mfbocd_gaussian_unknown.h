@@ -11,6 +11,7 @@
 #else
 #define MFBOCD_FAR 1e12f
 #endif
+#define MFBOCD_HUGE_STAT (MFBOCD_FAR * MFBOCD_FAR * MFBOCD_R(1e9)) /* no stream reaches larger statistics */
 #define MFBOCD_STATS 4
 
 typedef struct {

@@ -8,15 +8,16 @@
 #include "mfbocd_gamma.h"
 
 #if MFBOCD_DOUBLE
-#define MFBOCD_LAST_COUNT 9007199254740992.0 /* larger counts are not distinct numbers */
+#define MFBOCD_LAST_COUNT 4503599627370496.0 /* 2^52, the largest reading */
 #define MFBOCD_LARGE 1e5 /* beyond, terms of x log x are cancelled before rounding */
 #define MFBOCD_LARGEST_TERM 600.0
 #else
-#define MFBOCD_LAST_COUNT 16777216.0f
+#define MFBOCD_LAST_COUNT 8388608.0f /* 2^23 */
 #define MFBOCD_LARGE 10.0f
 #define MFBOCD_LARGEST_TERM 80.0f
 #endif
-#define MFBOCD_END (2 * MFBOCD_LAST_COUNT) /* sums go beyond the largest reading */
+#define MFBOCD_END (2 * MFBOCD_LAST_COUNT - 1) /* sums end here; beyond, counts are not distinct numbers */
+#define MFBOCD_HUGE_STAT MFBOCD_R(1e12)       /* no stream reaches larger statistics */
 #define MFBOCD_STATS 2
 
 typedef struct {

@@ -327,25 +327,23 @@ static inline uint8_t mfbocd_fidelity_of(mfbocd_bytes_t *b, mfbocd_real cost)
 }
 #endif
 
-/* Whether statistics can belong to a hypothesis: what is positive in the prior only grows. */
+/* Whether statistics can belong to a hypothesis: what is positive in the prior only grows, the rest are means. */
 static inline int mfbocd_sound(mfbocd_stats_t s)
 {
     mfbocd_stats_t prior = mfbocd_prior();
     int column;
     for (column = 0; column < (MFBOCD_FAMILY == MFBOCD_BERNOULLI ? 2 : MFBOCD_STATS); column++) {
         const mfbocd_real value = *mfbocd_stat(&s, column), least = *mfbocd_stat(&prior, column);
-        if (!mfbocd_finite(value) || (least > 0 && value < least * MFBOCD_R(1 - 1e-6)))
+        if (!(mfbocd_abs(value) <= MFBOCD_HUGE_STAT) || (least > 0 && value < least * MFBOCD_R(1 - 1e-6)))
             return 0;
-#if MFBOCD_FAMILY == MFBOCD_GAUSSIAN || MFBOCD_FAMILY == MFBOCD_GAUSSIAN_UNKNOWN
-        if (least == 0 && mfbocd_abs(value) > 10 * MFBOCD_FAR)
-            return 0;
-#endif
     }
 #if MFBOCD_FAMILY == MFBOCD_POISSON
     /* Larger statistics would predict counts that no sum reaches. */
     return s.a - prior.a <= MFBOCD_R(1.001) * MFBOCD_LAST_COUNT * (s.b - prior.b) + MFBOCD_R(1e-6) * prior.a;
-#else
+#elif MFBOCD_FAMILY == MFBOCD_BERNOULLI
     return 1;
+#else
+    return mfbocd_abs(s.mean) <= MFBOCD_R(1.001) * MFBOCD_FAR;
 #endif
 }
 
@@ -410,7 +408,8 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
         b->failed |= d->row[i].weight < 0;
         sum += d->row[i].weight;
     }
-    b->failed |= d->rows > 0 && !(total > 0 && mfbocd_abs(sum - total) <= MFBOCD_R(1e-5) * total);
+    b->failed |= d->rows > 0 && !(total > MFBOCD_TINY && total < 1 / MFBOCD_TINY &&
+                                  mfbocd_abs(sum - total) <= MFBOCD_R(1e-5) * total);
     d->total = MFBOCD_DOUBLE ? total : sum;
     for (i = 0; i < d->rows; i++, last = birth) {
         birth = mfbocd_get_whole(b);
