@@ -1,6 +1,6 @@
 """Flash, memory and instructions of exported detectors: ``python -m benchmarks.firmware``.
 
-Each configuration is exported, compiled with -Os and run on an emulated Cortex-M3 (soft float) and Cortex-M4F in QEMU.
+Each configuration is exported, compiled with -Os and run in QEMU on a Cortex-M3 (soft float) and a Cortex-M4F.
 Flash is the whole program without its reading of sensors: the detector, the functions of math.h and, on the M3, the
 floating-point arithmetic. RAM is one stream; the stack is needed once. For the AVR (ATmega2560) only flash and RAM
 are given. The printed table is that of docs/firmware.md.
@@ -70,11 +70,13 @@ def built(folder: Path, target: Target, *more: Any, size_only: bool = False) -> 
 
 
 def size_of(target: Target, program: Path) -> tuple[int, int]:
-    """Return the bytes of flash (code and initialized data) and of RAM (all data) of a program."""
-    tool = target.compiler.replace("gcc", "size")
-    printed = subprocess.run([tool, str(program)], check=True, capture_output=True, text=True).stdout
-    text, data, bss = map(int, printed.splitlines()[1].split()[:3])
-    return text + data, data + bss
+    """Return the bytes of flash (code and initialized data) of a program, and of RAM of its detector."""
+    size, nm = (target.compiler.replace("gcc", tool) for tool in ("size", "nm"))
+    sections = subprocess.run([size, str(program)], check=True, capture_output=True, text=True).stdout
+    text, data = map(int, sections.splitlines()[1].split()[:2])
+    symbols = subprocess.run([nm, "--print-size", str(program)], check=True, capture_output=True, text=True).stdout
+    (detector,) = (line.split() for line in symbols.splitlines() if line.endswith(" detector"))
+    return text + data, int(detector[1], 16)
 
 
 def emulated(target: Target, program: Path, stdin: str = "", *, count: bool = False) -> str:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 
 import mfbocd as mf
 
+from ..parts import needed
+
 HERE = Path(__file__).parent
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
-
-
-def tool(name: str) -> str:
-    """The path of a program, or skip the test; in CI a skipped test fails."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed")
-    return found
 
 
 def compiled(*command: Any) -> None:
@@ -40,11 +32,13 @@ class Ticks(NamedTuple):
 class Firmware:
     """An exported detector, compiled as a shared library."""
 
-    def __init__(self, detector: mf.Detector, folder: Path, *, real: str = "double", flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self, detector: mf.Detector, folder: Path, *, real: str = "double", flags: Sequence[str] = ()
+    ) -> None:
         mf.export.c(detector, folder, real=real)
         library = folder / "detector.so"
         options = [*STRICT, "-O0", "-shared", "-fPIC", "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}", *flags]
-        compiled(tool("gcc"), *options, HERE / "driver.c", "-o", library, "-lm")
+        compiled(needed("gcc"), *options, HERE / "driver.c", "-o", library, "-lm")
         self.c = ctypes.CDLL(str(library))
         for name in ("spent", "log_evidence", "p_of_row"):
             getattr(self.c, name).restype = ctypes.c_double
@@ -82,9 +76,6 @@ def run_python(detector: mf.Detector, table: np.ndarray, given: Sequence[int] | 
     for t, row in enumerate(table.tolist()):
         choice[t] = index[detector.choose().name]
         f = int(choice[t]) if given is None or given[t] == -2 else given[t]
-        if f < 0:
-            s = detector.update(None)
-        else:
-            s = detector.update(row[f], detector.fidelities[f].name)
+        s = detector.update(None) if f < 0 else detector.update(row[f], detector.fidelities[f].name)
         out[t] = s.mean, s.run_length, s.p_change, s.alarm, s.changed_at or 0, s.confidence or 0.0
     return Ticks(choice, out)

@@ -11,7 +11,8 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import layout
 
-from .build import HERE, STRICT, Firmware, compiled, run_python, tool
+from ..parts import needed
+from .build import HERE, STRICT, Firmware, compiled, run_python
 from .configurations import FAMILIES, make_detector, make_table
 from .test_same_answers import assert_same
 
@@ -38,7 +39,7 @@ def test_fuzz(compiler: str, real: str, family: str, tmp_path: Path) -> None:
     folder = mf.export.c(small(family, "joint" if family == "bernoulli" else "variance"), tmp_path, real=real)
     program = tmp_path / "fuzz"
     options = [*STRICT, *SANITIZE, "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}"]
-    compiled(tool(compiler), *options, HERE / "fuzz.c", "-o", program, "-lm")
+    compiled(needed(compiler), *options, HERE / "fuzz.c", "-o", program, "-lm")
     # Poisson readings below full fidelity are summed over counts, hundreds of times slower than the others.
     cases = "1000" if family == "poisson" else "170000"
     done = subprocess.run([program, "1", cases], capture_output=True, text=True)
@@ -50,10 +51,16 @@ def test_both_compilers_and_cpp(family: str, tmp_path: Path) -> None:
     folder = mf.export.c(small(family), tmp_path)
     for compiler in ("gcc", "clang"):
         for double in (0, 1):
-            options = [*STRICT, "-fsyntax-only", "-DMFBOCD_SAVE=1", f"-DMFBOCD_DOUBLE={double}", f"-I{folder / 'src'}"]
-            compiled(tool(compiler), *options, HERE / "driver.c")
+            options = [
+                *STRICT,
+                "-fsyntax-only",
+                "-DMFBOCD_SAVE=1",
+                f"-DMFBOCD_DOUBLE={double}",
+                f"-I{folder / 'src'}",
+            ]
+            compiled(needed(compiler), *options, HERE / "driver.c")
     options = ["-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{folder / 'src'}"]
-    compiled(tool("g++"), *options, HERE / "fuzz.c", "-DMFBOCD_SAVE=1")
+    compiled(needed("g++"), *options, HERE / "fuzz.c", "-DMFBOCD_SAVE=1")
 
 
 @pytest.mark.parametrize("real", ["float", "double"])
@@ -90,7 +97,10 @@ def test_after_many_ticks(tmp_path: Path) -> None:
         firmware = Firmware(detector, tmp_path / real, real=real)
         assert firmware.load(detector.to_bytes()) == 0
         given = run_python(mf.Detector.from_bytes(detector.to_bytes()), table[200:]).choice.tolist()
-        c, python = firmware.run(table[200:], given), run_python(mf.Detector.from_bytes(detector.to_bytes()), table[200:])
+        c, python = (
+            firmware.run(table[200:], given),
+            run_python(mf.Detector.from_bytes(detector.to_bytes()), table[200:]),
+        )
         assert python.out[:, 3].any()
         assert_same(c, python, tolerance)
         assert mf.Detector.from_bytes(firmware.save()).ticks == 2**32 - 300 + 700

@@ -39,7 +39,9 @@ def test_there_and_back(family: str, tmp_path: Path) -> None:
         assert restored.ticks == detector.ticks
         assert restored.spent == pytest.approx(detector.spent, rel=1e-12)
         np.testing.assert_allclose(restored._filter.stats, detector._filter.stats, rtol=1e-11, atol=1e-12)
-        assert_same(run_python(restored, table[:20]), run_python(mf.Detector.from_bytes(detector.to_bytes()), table[:20]))
+        assert_same(
+            run_python(restored, table[:20]), run_python(mf.Detector.from_bytes(detector.to_bytes()), table[:20])
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -79,9 +79,7 @@ def _project(detector: Detector) -> dict[str, str]:
     """Return all files that do not depend on parameters, by their path in the folder."""
     headers = (*_COMMON, *_OF_FAMILY[type(detector.model)])
     found = {f"src/{name}": (_TEMPLATES / name).read_text("utf-8") for name in headers}
-    found |= {
-        name: text.replace("@VERSION@", __version__) for name, text in _tree(_TEMPLATES / "project").items()
-    }
+    found |= {name: text.replace("@VERSION@", __version__) for name, text in _tree(_TEMPLATES / "project").items()}
     return found | {"library.json": _platformio()}
 
 

@@ -18,6 +18,7 @@ from ..detector.step import NEVER
 from ..models import Bernoulli, Gaussian, GaussianUnknown, Model, Poisson
 from ..policy import Always, Budget, Net
 from ..policy.budget import controller
+from ..policy.fidelity import Fidelity
 
 SIZES = 22
 """Blocks of 2^5 to 2^26 counts have quadratures of their own; in larger ones the nodes are at the same fractions."""
@@ -82,6 +83,9 @@ def model_header(detector: Detector, real: str) -> str:
         *_reals(_parameters(detector)),
         *_array("ZETA", policy.zeta, "one per fidelity"),
         *_array("COST", policy.cost, ""),
+        "",
+        "/* For programs that print names; costs no memory if unused. */",
+        f"static const char *const MFBOCD_NAME[MFBOCD_FIDELITIES] = {{{_texts(detector.fidelities)}}};",
         *(_nodes() if _needs_sums(detector) else []),
         "",
         *_saved(detector),
@@ -163,6 +167,15 @@ def _parameters(detector: Detector) -> dict[str, float]:
         if policy.cap is not None:
             values["CAP_AMOUNT"] = policy.cap[0]
     return values
+
+
+def _texts(fidelities: Iterable[Fidelity]) -> str:
+    """Return the names as C strings: what is not plain ASCII as octal, also quotes and "?" (trigraphs)."""
+    plain = re.compile(rb"[A-Za-z0-9 _.:+/=<>()-]")
+    names = [[bytes([byte]) for byte in fidelity.name.encode()] for fidelity in fidelities]
+    return ", ".join(
+        '"' + "".join(b.decode() if plain.match(b) else f"\\{b[0]:03o}" for b in name) + '"' for name in names
+    )
 
 
 def _literal(value: float) -> str:

@@ -60,7 +60,7 @@ typedef struct {
 static inline void mfbocd_select(mfbocd_t *d, uint16_t k)
 {
     mfbocd_real total = 0, c, left;
-    int heavy = -1;
+    int32_t heavy = -1;
     uint16_t i, heaviest = 0, kept = 0;
     for (i = 0; i < d->rows; i++) {
         total += d->row[i].weight;
@@ -70,17 +70,17 @@ static inline void mfbocd_select(mfbocd_t *d, uint16_t k)
     c = total / (mfbocd_real)k;
     for (;;) { /* each round moves weights of at least c out of the sum, so c falls to the solution */
         mfbocd_real rest = 0;
-        int above = 0;
+        int32_t above = 0;
         for (i = 0; i < d->rows; i++) {
             if (d->row[i].weight >= c)
                 above++;
             else
                 rest += d->row[i].weight;
         }
-        if (above <= heavy || above >= k)
+        if (above <= heavy || above >= (int32_t)k)
             break;
         heavy = above;
-        c = rest / (mfbocd_real)(k - above);
+        c = rest / (mfbocd_real)((int32_t)k - above);
     }
     left = c * mfbocd_uniform(d->seed, d->ticks - 1, 1);
     for (i = 0; i < d->rows; i++) {

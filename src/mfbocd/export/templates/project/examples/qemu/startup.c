@@ -18,6 +18,7 @@ static void stop(void)
         ;
 }
 
-__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
-    &mps2_stack_top, (void *)mps2_reset, (void *)stop, (void *)stop,
-};
+__attribute__((section(".vectors"), used)) static const struct {
+    void *stack;
+    void (*handler[3])(void);
+} vectors = {&mps2_stack_top, {mps2_reset, stop, stop}};
