@@ -68,10 +68,10 @@ def c(
 
 def _pruning(config: Any, hypotheses: int | None) -> dict[str, Any]:
     """Return the override of the pruning: the configured kind with another number of hypotheses."""
-    from ..belief.pruning import Resample, TopK
+    from ..belief.pruning import Resample, Threshold, TopK
 
     if hypotheses is None:
         return {}
     pruning = config.detector().pruning
     kind = Resample if pruning.resample or pruning.most == 0 else TopK
-    return {"prune": kind(hypotheses)}
+    return {"prune": [kind(hypotheses), *([Threshold(pruning.eps)] if pruning.eps else [])]}

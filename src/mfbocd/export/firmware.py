@@ -15,7 +15,15 @@ from .check import refuse
 from .parameters import model_header
 
 _TEMPLATES = files(__package__) / "templates"
-_COMMON = ("mfbocd.h", "mfbocd_math.h", "mfbocd_filter.h", "mfbocd_gains.h", "mfbocd_policy.h", "mfbocd_save.h")
+_COMMON = (
+    "mfbocd.h",
+    "mfbocd_math.h",
+    "mfbocd_filter.h",
+    "mfbocd_gains.h",
+    "mfbocd_change.h",
+    "mfbocd_policy.h",
+    "mfbocd_save.h",
+)
 _OF_FAMILY: dict[type[Model], tuple[str, ...]] = {
     Gaussian: ("mfbocd_gaussian.h", "mfbocd_mixture.h"),
     GaussianUnknown: ("mfbocd_gamma.h", "mfbocd_gaussian_unknown.h"),

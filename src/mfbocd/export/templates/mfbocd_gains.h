@@ -16,13 +16,23 @@ static inline mfbocd_real mfbocd_predicted(const mfbocd_t *d, uint16_t i)
 #if MFBOCD_FAMILY != MFBOCD_POISSON
 #define MFBOCD_NEGLIGIBLE 0
 #elif MFBOCD_DOUBLE
-#define MFBOCD_NEGLIGIBLE 1e-15
+#define MFBOCD_NEGLIGIBLE (MFBOCD_GAIN == MFBOCD_GAIN_CHANGE ? 1e-11 : 1e-15)
 #else
 #define MFBOCD_NEGLIGIBLE 1e-7f
 #endif
 
-#if MFBOCD_GAIN == MFBOCD_GAIN_VARIANCE
-/* E_r [Var(theta | r) - E_x Var(theta | r, x)] */
+#if MFBOCD_GAIN == MFBOCD_GAIN_VARIANCE || MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+/* What a reading is worth if the hypothesis is known. */
+static inline mfbocd_real mfbocd_gain_given(const mfbocd_stats_t *s, mfbocd_real zeta)
+{
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    return mfbocd_parameter_gain(s, zeta);
+#else
+    return mfbocd_variance_gain(s, zeta);
+#endif
+}
+
+/* E_r of that: E_r [Var(theta | r) - E_x Var(theta | r, x)], or E_r I(theta; x | r). */
 static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
 {
     const mfbocd_stats_t prior = mfbocd_prior();
@@ -31,7 +41,7 @@ static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
     for (i = 0; i <= d->rows; i++) {
         const mfbocd_real w = mfbocd_predicted(d, i);
         if (w > MFBOCD_NEGLIGIBLE)
-            sum += w * mfbocd_variance_gain(i < d->rows ? &d->row[i].stats : &prior, zeta);
+            sum += w * mfbocd_gain_given(i < d->rows ? &d->row[i].stats : &prior, zeta);
     }
     return mfbocd_max(sum, 0);
 }
@@ -67,6 +77,8 @@ static inline mfbocd_real mfbocd_gain(const mfbocd_t *d, mfbocd_real zeta)
 
 #if MFBOCD_GAIN == MFBOCD_GAIN_JOINT && MFBOCD_FAMILY == MFBOCD_GAUSSIAN
 #include "mfbocd_mixture.h"
+#elif MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+#include "mfbocd_change.h"
 #endif
 
 /* The gain of each fidelity. A reading can be used as one of a lower fidelity, so gains do not fall with zeta. */
@@ -81,6 +93,13 @@ static inline void mfbocd_gains(const mfbocd_t *d, mfbocd_real *gain)
     for (j = 0; j < MFBOCD_FIDELITIES; j++)
         if (MFBOCD_ZETA[j] > 0)
             gain[j] = mfbocd_gain(d, MFBOCD_ZETA[j]);
+#endif
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    {
+        const mfbocd_real weight = mfbocd_change_weight(d);
+        for (j = 0; j < MFBOCD_FIDELITIES; j++)
+            gain[j] += MFBOCD_ZETA[j] * weight;
+    }
 #endif
     for (j = 0; j < MFBOCD_FIDELITIES; j++)
         for (k = 0; k < MFBOCD_FIDELITIES; k++)

@@ -66,6 +66,9 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
     return zeta / (s->count * (s->count + zeta));
 }
 
+/* The variance of a full reading, standardized; mfbocd_level is its mean. */
+static inline mfbocd_real mfbocd_full_variance(const mfbocd_stats_t *s) { return 1 + 1 / s->count; }
+
 /* I(theta; x) in nats. */
 static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {

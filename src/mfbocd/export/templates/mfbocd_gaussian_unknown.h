@@ -103,6 +103,12 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
     return zeta / (s->count * (s->count + zeta));
 }
 
+/* The variance of a full reading, standardized; mfbocd_level is its mean. */
+static inline mfbocd_real mfbocd_full_variance(const mfbocd_stats_t *s)
+{
+    return s->shape > 1 ? s->scale * (s->count + 1) / (s->count * (s->shape - 1)) : MFBOCD_R(INFINITY);
+}
+
 /* psi(s + d) - psi(s) for s >= 10 and d >= 0, without cancellation. */
 static inline mfbocd_real mfbocd_digamma_rise(mfbocd_real s, mfbocd_real d)
 {

@@ -167,6 +167,9 @@ static inline mfbocd_real mfbocd_log_unit(mfbocd_real zeta)
 /* The mean of the next reading. */
 static inline mfbocd_real mfbocd_level(const mfbocd_stats_t *s) { return s->a / s->b; }
 
+/* The variance of a full reading; mfbocd_level is its mean. */
+static inline mfbocd_real mfbocd_full_variance(const mfbocd_stats_t *s) { return s->a / s->b * (1 + 1 / s->b); }
+
 /* Var(theta) - E Var(theta | x). */
 static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
