@@ -35,6 +35,8 @@ PLAIN: dict[str, Any] = {
         ({"shadow": 100}, "shadow"),
         ({"surprise": True}, "surprise=True"),
         ({"alarm": mf.Alarm(2**32)}, "Alarm.within"),
+        ({"alarm": mf.Alarm(direction="up")}, "Alarm.direction, Alarm.before and Alarm.at_least cannot be"),
+        ({"policy": mf.Budget(reads=1, gain="variance")}, "Budget.reads cannot be exported"),
         ({"model": mf.Gaussian(0, 1e20, 1)}, "Gaussian.var = 1e\\+20 cannot be exported in single precision"),
         ({"hazard": 1e-20}, "hazard = 1e-20"),
         ({"hazard": 1 - 1e-9}, "hazard this close to 1"),

@@ -94,7 +94,7 @@ def test_other_bytes_are_refused(tmp_path: Path) -> None:
         (layout.LIMIT, 1000.0),
         (layout.MAP_INDEX, 400.0),
         (layout.FIRED, 1e6),
-        (layout.CHANGE, 1.5),
+        (layout.P_CHANGE, 1.5),
         (layout.ALARM, 2.0),
         (layout.COLUMNS, 3.0),
         (layout.SEED, -1.0),

@@ -13,10 +13,10 @@ from ..policy import Always, Budget, Net
 FAMILIES: tuple[type[Model], ...] = (Gaussian, GaussianUnknown, Bernoulli, Poisson)
 POLICIES = (Net, Budget, Always)
 GAINS: dict[type[Model], tuple[str, ...]] = {
-    Gaussian: ("variance", "joint"),
-    GaussianUnknown: ("variance",),
-    Bernoulli: ("variance", "joint"),
-    Poisson: ("variance",),
+    Gaussian: ("variance", "change", "joint"),
+    GaussianUnknown: ("variance", "change"),
+    Bernoulli: ("variance", "change", "joint"),
+    Poisson: ("variance", "change"),
 }
 """The gains that the C code computes, by family. Others are integrals that take a microcontroller seconds."""
 
@@ -85,6 +85,8 @@ def _refuse_policy(detector: Detector) -> None:
         raise ValueError("a cost that is a function cannot be exported; give a number")
     if len(detector.fidelities) > _MOST_FIDELITIES:
         raise ValueError(f"{len(detector.fidelities)} fidelities cannot be exported; {_MOST_FIDELITIES} can")
+    if isinstance(policy, Budget) and policy.reads is not None:
+        raise ValueError("Budget.reads cannot be exported: it compares streams; give per_tick or share")
     if isinstance(policy, Budget) and policy.cap is not None and policy.cap[1] > 65_535:
         raise ValueError(f"Budget.cap over {policy.cap[1]} ticks cannot be exported; at most 65535 can")
 
@@ -96,6 +98,8 @@ def _refuse_options(detector: Detector) -> None:
         raise ValueError("shadow readings (shadow=) cannot be exported")
     if detector.surprise:
         raise ValueError("surprise=True cannot be exported")
+    if detector.alarm is not None and detector.alarm.has_options:
+        raise ValueError("Alarm.direction, Alarm.before and Alarm.at_least cannot be exported")
     if detector.alarm is not None and detector.alarm.within >= 2**32 - 1:
         raise ValueError(f"Alarm.within = {detector.alarm.within} cannot be exported: it must fit into 32 bits")
 

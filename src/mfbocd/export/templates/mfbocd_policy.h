@@ -31,12 +31,42 @@ static inline int mfbocd_largest_net(const mfbocd_real *gain, mfbocd_real price,
  *
  *     excess = (spent - target) / unit,  debt += excess,  log price += rate excess + rate^2 / 8 debt
  *
- * Beyond the limits of the debt no reading is bought (ceiling), or the next one at any price (floor). */
+ * No reading is bought that would exceed the limit of the debt. With as much saved, the next one is bought at any
+ * price. */
+
+/* The largest debt that a reading may leave, in units: lower for a young stream. */
+static inline mfbocd_real mfbocd_debt_limit(const mfbocd_t *d)
+{
+    const mfbocd_real ticks = (mfbocd_real)d->budget_ticks;
+    const mfbocd_real first = MFBOCD_FIRST_DEBT - (MFBOCD_FIRST_DEBT / MFBOCD_YOUNG_TICKS - MFBOCD_YOUNG) * ticks;
+    return mfbocd_min(MFBOCD_HORIZON, mfbocd_max(first, MFBOCD_YOUNG * mfbocd_max(ticks, MFBOCD_YOUNG_TICKS)));
+}
+
+/* The debt above which the debt limit forbids a reading of the most expensive fidelity. */
+static inline mfbocd_real mfbocd_ceiling(const mfbocd_t *d)
+{
+    return mfbocd_max(mfbocd_debt_limit(d) - MFBOCD_ROUND, 0);
+}
+
 static inline mfbocd_real mfbocd_price(const mfbocd_t *d)
 {
-    const mfbocd_real bar = d->debt.value > MFBOCD_CEILING ? 30 : d->debt.value < MFBOCD_FLOOR ? -30 : 0;
+    const mfbocd_real ceiling = mfbocd_min(mfbocd_ceiling(d), MFBOCD_CEILING);
+    const mfbocd_real bar = d->debt.value > ceiling ? 30 : d->debt.value < MFBOCD_FLOOR ? -30 : 0;
     const mfbocd_real most = MFBOCD_LARGEST_PRICE - MFBOCD_FIRST_LOG_PRICE;
     return MFBOCD_FIRST_PRICE * mfbocd_exp(mfbocd_min(d->log_price.value + bar, most));
+}
+
+/* While only the cheapest fidelity was read, all gains may be 0: then choose as if they were zeta. */
+static inline void mfbocd_begin_reading(const mfbocd_t *d, mfbocd_real *gain)
+{
+    int j;
+    if (d->debt.value > -(mfbocd_real)d->budget_ticks)
+        return;
+    for (j = 0; j < MFBOCD_FIDELITIES; j++)
+        if (gain[j] != 0)
+            return;
+    for (j = 0; j < MFBOCD_FIDELITIES; j++)
+        gain[j] = MFBOCD_ZETA[j];
 }
 
 #if MFBOCD_CAP_TICKS > 0
@@ -61,9 +91,18 @@ static inline mfbocd_real mfbocd_left(const mfbocd_t *d)
 static inline void mfbocd_record_cost(mfbocd_t *d, int fidelity, mfbocd_real cost)
 {
     const mfbocd_real excess = (cost - MFBOCD_TARGET) / MFBOCD_BUDGET_UNIT;
-    const mfbocd_real rate = mfbocd_max(MFBOCD_RATE, 1 / (MFBOCD_SETTLE + (mfbocd_real)d->budget_ticks));
+    const mfbocd_real rate = mfbocd_max(MFBOCD_RATE, MFBOCD_START / (MFBOCD_SETTLE + (mfbocd_real)d->budget_ticks));
+    const int barred = d->debt.value > mfbocd_ceiling(d);
+    const int demanded = d->debt.value < -mfbocd_max(MFBOCD_HORIZON, MFBOCD_ROUND);
+    mfbocd_real move;
     mfbocd_add_within(&d->debt, excess, -MFBOCD_WORST, MFBOCD_WORST);
-    mfbocd_add_within(&d->log_price, rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt.value, -30, 30);
+    move = rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt.value;
+    /* Readings that the debt forbids or the savings demand say nothing about the price. */
+    if (barred)
+        move = mfbocd_max(move, 0);
+    else if (demanded)
+        move = mfbocd_min(move, 0);
+    mfbocd_add_within(&d->log_price, move, -30, 30);
     if (d->budget_ticks < UINT32_MAX)
         d->budget_ticks++;
 #if MFBOCD_CAP_TICKS > 1
@@ -94,6 +133,9 @@ static inline int mfbocd_pick(const mfbocd_t *d)
 #endif
     int best;
     mfbocd_gains(d, gain);
+#if MFBOCD_POLICY == MFBOCD_BUDGET
+    mfbocd_begin_reading(d, gain);
+#endif
     best = mfbocd_largest_net(gain, price, MFBOCD_NO_LIMIT);
 #if MFBOCD_POLICY == MFBOCD_BUDGET && MFBOCD_CAP_TICKS > 0
     {

@@ -29,7 +29,9 @@ enum {
 #else
 #define MFBOCD_NUMBERS 1
 #endif
-#define MFBOCD_HEAD 16
+
+#define MFBOCD_HEAD_USED 16 /* the rest of the head is about alarms with options, which are not exported */
+#define MFBOCD_ARMED 18     /* constant 1 without such an alarm */
 
 /* A buffer of this size is large enough for mfbocd_save. */
 #define MFBOCD_SAVED_BYTES \
@@ -296,6 +298,8 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     mfbocd_put_whole(&b, (int64_t)d->changed_at - 1);
     mfbocd_put_real(&b, d->confidence);
     mfbocd_put_whole(&b, 2 + MFBOCD_STATS);
+    for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++)
+        mfbocd_put_whole(&b, i == MFBOCD_ARMED);
     for (i = 0; i < d->rows; i++)
         mfbocd_put_real(&b, d->row[i].weight);
     for (i = 0, last = -1; i < d->rows; i++, last = birth) {
@@ -387,6 +391,8 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     changed_at = mfbocd_get_whole(b);
     d->confidence = mfbocd_get_real(b, 0);
     b->failed |= mfbocd_get_whole(b) != 2 + MFBOCD_STATS;
+    for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++)
+        b->failed |= mfbocd_get_whole(b) != (i == MFBOCD_ARMED);
     b->failed |= rows < 0 || rows > MFBOCD_K || rows > tick + 1 || (rows > 0) != (tick >= 0) || limit < 0;
     b->failed |= limit > MFBOCD_K || best < 0 || (best > 0 && best >= rows) || fired > tick || changed_at > tick;
     b->failed |= run < 0 || run > (tick > 0 ? tick : 0) || alarm < 0 || alarm > 1 || d->seed >> 53;
