@@ -54,13 +54,14 @@ __attribute__((noinline)) static void nothing(void) { sink = 0; }
 
 static uint32_t instructions(void (*call)(void))
 {
-    uint32_t begin, end;
+    uint64_t steps = 0; /* of each call separately: the counter has 24 bits */
     int i;
-    begin = SYSTICK[2];
-    for (i = 0; i < CALLS; i++)
+    for (i = 0; i < CALLS; i++) {
+        const uint32_t begin = SYSTICK[2];
         call();
-    end = SYSTICK[2];
-    return ((begin - end) & 0xFFFFFFu) * PER_STEP / CALLS;
+        steps += (begin - SYSTICK[2]) & 0xFFFFFFu;
+    }
+    return (uint32_t)(steps * PER_STEP / CALLS);
 }
 
 /* Bytes of stack below the caller: fill them, call, and look for the deepest byte that changed. */

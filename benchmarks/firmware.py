@@ -114,11 +114,15 @@ def detector_of(family: str, k: int, gain: str) -> mf.Detector:
 
 ROWS = [
     ("Gaussian", "variance", (16, 32, 64)),
+    ("Gaussian", "change", (16, 32, 64)),
     ("Gaussian", "joint", (16, 32, 64)),
     ("GaussianUnknown", "variance", (16, 32, 64)),
+    ("GaussianUnknown", "change", (32,)),
     ("Bernoulli", "variance", (16, 32, 64)),
-    ("Bernoulli", "joint", (16, 32, 64)),
+    ("Bernoulli", "change", (32,)),
+    ("Bernoulli", "joint", (32,)),
     ("Poisson", "variance", (16, 32, 64)),
+    ("Poisson", "change", (32,)),
 ]
 
 

@@ -105,6 +105,22 @@ def test_other_bytes_are_refused(tmp_path: Path) -> None:
         assert firmware.load(sealed(changed)) == IMPOSSIBLE, field
 
 
+def test_more_hypotheses_than_fit(tmp_path: Path) -> None:
+    """The number of hypotheses is checked also where the length of the bytes matches it."""
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01, prune=mf.TopK(4), missing="skip")
+    firmware = Firmware(detector, tmp_path)
+    run_python(detector, np.zeros((50, 1)))
+    count = int(detector._filter.state[layout.COUNT])
+    body = detector.to_bytes()[:-4]
+    start = len(body) - 8 * (layout.HEAD + 4 * count)
+    head = np.frombuffer(body[start : start + 8 * layout.HEAD]).copy()
+    for many, status in ((4, 0), (5, IMPOSSIBLE), (400, IMPOSSIBLE)):
+        head[layout.COUNT], head[layout.TOTAL], head[layout.TICK] = many, many, 1000.0
+        head[layout.MAP_INDEX] = many - 1.0
+        live = np.array([np.ones(many), np.arange(many), np.full(many, 5.0), np.zeros(many)])
+        assert firmware.load(sealed(body[:start] + head.tobytes() + live.tobytes())) == status
+
+
 def test_little_room(tmp_path: Path) -> None:
     detector = make_detector(np.random.default_rng(1), "bernoulli", "net")
     firmware = Firmware(detector, tmp_path)

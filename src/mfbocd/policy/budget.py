@@ -486,6 +486,7 @@ def controller(budget: Budget) -> dict[str, float]:
         "young": YOUNG,
         "young_ticks": YOUNG_TICKS,
         "first_debt": FIRST_DEBT,
+        "debt_slope": FIRST_DEBT / YOUNG_TICKS - YOUNG,
         "first_log_price": budget._began,
         "spare": budget._spare,
     }

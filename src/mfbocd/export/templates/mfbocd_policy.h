@@ -38,7 +38,7 @@ static inline int mfbocd_largest_net(const mfbocd_real *gain, mfbocd_real price,
 static inline mfbocd_real mfbocd_debt_limit(const mfbocd_t *d)
 {
     const mfbocd_real ticks = (mfbocd_real)d->budget_ticks;
-    const mfbocd_real first = MFBOCD_FIRST_DEBT - (MFBOCD_FIRST_DEBT / MFBOCD_YOUNG_TICKS - MFBOCD_YOUNG) * ticks;
+    const mfbocd_real first = MFBOCD_FIRST_DEBT - MFBOCD_DEBT_SLOPE * ticks;
     return mfbocd_min(MFBOCD_HORIZON, mfbocd_max(first, MFBOCD_YOUNG * mfbocd_max(ticks, MFBOCD_YOUNG_TICKS)));
 }
 
