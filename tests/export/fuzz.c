@@ -15,7 +15,8 @@ static uint32_t random32(void)
 
 static mfbocd_real reading(void)
 {
-    static const double nasty[] = {0.0, -0.0, 1.0, 2.0, 0.5, 1e30, -1e30, 3e38, -3e38, 1e-40, 8388608.0, 1e15, 7.0, 100.0};
+    static const double nasty[] = {0.0,  -0.0,  1.0,   2.0,       0.5,  1e30, -1e30,
+                                   3e38, -3e38, 1e-40, 8388608.0, 1e15, 7.0,  100.0};
     switch (random32() % 8) {
     case 0:
         return (mfbocd_real)nasty[random32() % (sizeof nasty / sizeof *nasty)];

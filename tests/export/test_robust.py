@@ -36,7 +36,8 @@ def small(family: str, gain: str = "variance") -> mf.Detector:
 @pytest.mark.parametrize(("compiler", "real"), [("gcc", "float"), ("clang", "double")])
 def test_fuzz(compiler: str, real: str, family: str, tmp_path: Path) -> None:
     """More than 10^6 cases in all, under the address and undefined-behaviour sanitizers."""
-    folder = mf.export.c(small(family, "joint" if family == "bernoulli" else "variance"), tmp_path, real=real)
+    gain = {"bernoulli": "joint", "poisson": "variance"}.get(family, "change")
+    folder = mf.export.c(small(family, gain), tmp_path, real=real)
     program = tmp_path / "fuzz"
     options = [*STRICT, *SANITIZE, "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}"]
     compiled(needed(compiler), *options, HERE / "fuzz.c", "-o", program, "-lm")
@@ -67,7 +68,7 @@ def test_both_compilers_and_cpp(family: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["gaussian", "unknown"])
 def test_extreme_readings(family: str, real: str, tmp_path: Path) -> None:
     """Readings of 1e30, constant readings (no variance at all) and both together: every number stays finite."""
-    detector = small(family)
+    detector = small(family, "change")
     firmware = Firmware(detector, tmp_path, real=real)
     x = np.zeros((3000, 3))
     x[1000:1010] = 1e30

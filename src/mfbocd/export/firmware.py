@@ -22,6 +22,7 @@ _COMMON = (
     "mfbocd_gains.h",
     "mfbocd_change.h",
     "mfbocd_policy.h",
+    "mfbocd_bytes.h",
     "mfbocd_save.h",
 )
 _OF_FAMILY: dict[type[Model], tuple[str, ...]] = {

@@ -132,7 +132,8 @@ static inline mfbocd_real mfbocd_entropy_tail(mfbocd_real y)
                           v * (MFBOCD_R(1.0 / 210) - v * (MFBOCD_R(5.0 / 594) - v * MFBOCD_R(691.0 / 30030))))));
 }
 
-/* The information in nats of a reading that adds d to the shape a: f(a) - f(a + d), f(s) = log Gamma(s) + s - s psi(s). */
+/* The information in nats of a reading that adds d to the shape a: f(a) - f(a + d), with
+ * f(s) = log Gamma(s) + s - s psi(s). */
 static inline mfbocd_real mfbocd_scale_gain(mfbocd_real a, mfbocd_real d)
 {
     const mfbocd_real y = a >= 10 ? a : a + 10;
