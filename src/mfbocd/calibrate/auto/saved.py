@@ -110,6 +110,7 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
     _require(type(detector._once) is bool, "once")
     _require(0 <= detector._origin <= ticks and detector._last_alarm < ticks, "a tick")
     _require(0 <= detector._repeats <= ticks and 0 <= detector._early <= ticks, "a counter")
+    _require(detector._reconsidered >= 0, "a counter")
     _require(all(0 <= at <= tick < ticks for tick, at in detector.changes), "a change")
     detector._members = [
         _member(detector, one, {name: arrays[f"{i}.{name}"] for name in _ARRAYS})
@@ -142,6 +143,9 @@ def _sound(structure: Structure) -> bool:
     numbers = [structure.center, structure.noise, structure.spread, structure.step, structure.unit]
     for season in structure.seasons:
         if not season.period > 0.0 or len(season.cosine) != len(season.sine) or not season.fitted:
+            return False
+        starts = [start for start, _, _ in season.pieces]
+        if starts != sorted(starts) or not all(0.0 <= start < season.period for start in starts):
             return False
         numbers += [season.period, *season.cosine, *season.sine, *chain.from_iterable(season.pieces)]
     return (

@@ -90,7 +90,7 @@ def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season |
     return Season(period, tuple(found[:harmonics]), tuple(found[harmonics:]))
 
 
-def fit_pieces(y: Array, tick: Ticks, period: float) -> Season | None:
+def fit_pieces(y: Array, tick: Ticks, period: float, *, exact: bool = False) -> Season | None:
     """Fit pieces of lines, with jumps between them, to readings less their moving average over one period.
 
     The readings are averaged by phase, in whole ticks. Number and ends of the pieces minimize the penalized sum of
@@ -103,7 +103,9 @@ def fit_pieces(y: Array, tick: Ticks, period: float) -> Season | None:
     tick : ndarray of int
         Their ticks.
     period : float
-        Ticks per season, refined by up to a tick.
+        Ticks per season.
+    exact : bool, default False
+        Whether it is known. Otherwise it is refined, by up to a tick.
 
     Returns
     -------
@@ -119,7 +121,7 @@ def fit_pieces(y: Array, tick: Ticks, period: float) -> Season | None:
     noise = local_noise(rest)
     if not noise > 0.0:
         return None
-    period = _sharpest(rest, tick, period)
+    period = period if exact else _sharpest(rest, tick, period)
     count, mean = _folded(rest, tick, period)
     jumps = np.abs(mean - np.roll(mean, 1))
     first = int(np.argmax(jumps))  # a piece begins there

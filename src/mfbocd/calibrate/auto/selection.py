@@ -86,15 +86,22 @@ def candidates(
     x = history.x[history.used]
     if np.isin(x, (0.0, 1.0)).all():
         return [Candidate(0.0, Structure(kind="binary"))]
-    periods = (*(() if period is None else (period,)), *_spacings(changes))
-    return _Search(history, make, start or Structure(), periods).result()
+    return _Search(history, make, start or Structure(), period, _spacings(changes)).result()
 
 
 class _Search:
     """A greedy search that remembers the evidence of every structure it tried."""
 
-    def __init__(self, history: History, make: MakeDetector, start: Structure, periods: Sequence[float]) -> None:
-        self.history, self.make, self.start, self.periods = history, make, start, periods
+    def __init__(
+        self,
+        history: History,
+        make: MakeDetector,
+        start: Structure,
+        known: float | None = None,
+        periods: Sequence[float] = (),
+    ) -> None:
+        self.history, self.make, self.start, self.known = history, make, start, known
+        self.periods = periods if known is None else (known, *periods)
         self.x = history.x[history.used]
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
@@ -212,7 +219,10 @@ class _Search:
             return None
         harmonics = max(min(harmonics, int((period - 1e-9) / 2.0)), 1)
         y = self.history.filled(base)
-        seasons = fit_season(y, self.history.tick, period, harmonics), fit_pieces(y, self.history.tick, period)
+        seasons = (
+            fit_season(y, self.history.tick, period, harmonics),
+            fit_pieces(y, self.history.tick, period, exact=period == self.known),
+        )
         variants = [
             replace(grown, ar=ar)
             for grown in (self._scaled(replace(base, seasons=(*base.seasons, s))) for s in seasons if s is not None)
@@ -259,7 +269,7 @@ def losses(structure: Structure, history: History, make: MakeDetector) -> dict[s
     """
     if structure.kind == "binary":
         return {}
-    search = _Search(history, make, structure, ())
+    search = _Search(history, make, structure)
     scaled = search._scaled
     simpler: dict[str, list[Structure]] = {}
     if structure.transform != "none":
