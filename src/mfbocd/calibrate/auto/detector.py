@@ -72,7 +72,9 @@ class AutoDetector(AutoPosterior):
     Structures are compared by their evidence (`calibrate.auto.selection`). The most probable ones, at most four, are
     followed at the same time. An alarm fires when structures with at least half of the posterior probability have
     reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
-    a structure with white noise, is not reported.
+    a structure with white noise, is not reported. Within the first `history` ticks the structures are chosen again
+    before an alarm, from all readings so far, and it fires only if the new ones report a change too: a season may
+    explain it by then, or a larger share of outliers.
 
     If even the most probable structure needs ten changes or more, one in fewer than 30 ticks, they are taken for
     swings of a recurring pattern. Until the next choice, changes of the shape of blocks are reported instead
