@@ -47,9 +47,9 @@ def main() -> None:
             print(f"\nSkipped {error}.", flush=True)
 
 
-def _kinds(names: str | None) -> tuple[str, ...]:
-    """Return the kinds of the zoo with these names; all of them by default."""
-    return zoo.KINDS if names is None else zoo.QUIET if names == "quiet" else tuple(names.split(","))
+def _kinds(names: str | None) -> tuple[str, ...] | None:
+    """Return the kinds of the zoo with these names; None, for all of them, by default."""
+    return None if names is None else zoo.QUIET if names == "quiet" else tuple(names.split(","))
 
 
 if __name__ == "__main__":

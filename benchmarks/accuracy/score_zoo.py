@@ -10,7 +10,7 @@ import numpy as np
 
 from .common import Cache, error, markdown, yes
 from .methods import Alarm, Method
-from .zoo import CHANGED, CHANGES, DESIGN, KINDS, QUIET, TICKS, Series, series
+from .zoo import CHANGED, CHANGES, DESIGN, QUIET, TICKS, Series, series
 
 WITHIN = 200
 """An alarm in these ticks from a change on detects it."""
@@ -102,7 +102,7 @@ def calibrate(method: Method, kind: str, target: float, seeds: Sequence[int], ca
 
 
 def false_alarm_table(
-    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, kinds: Sequence[str] = QUIET
+    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, kinds: Sequence[str]
 ) -> str:
     """False alarms on quiet series: one row per kind."""
     rows = []
@@ -121,7 +121,7 @@ def false_alarm_table(
 
 
 def delay_table(
-    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, changed: Sequence[str] = CHANGED
+    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, changed: Sequence[str]
 ) -> str:
     """Delays at the defaults: one row per kind of change, over all backgrounds that allow it."""
     rows = []
@@ -148,7 +148,7 @@ def equal_rate_table(
     cache: Cache,
     ticks: int,
     fixed: float | None = None,
-    changed: Sequence[str] = CHANGED,
+    changed: Sequence[str] | None = None,
 ) -> str:
     """Delays of `first` as it is, and of peers at a false-alarm rate, one row per kind.
 
@@ -156,9 +156,11 @@ def equal_rate_table(
     `fixed`) do not count as good, however short its delays are.
     """
     rows = []
+    backgrounds = QUIET if changed is None else tuple(dict.fromkeys(kind.partition("/")[0] for kind in changed))
+    changed = CHANGED if changed is None else changed
     good = total = 0
     quiet_seeds = CALIBRATION[: max(len(seeds), LEAST)]
-    for background in dict.fromkeys(kind.partition("/")[0] for kind in changed):
+    for background in backgrounds:
         own, _ = rate(scores(first, background, quiet_seeds, cache, ticks), ticks)
         target = max(own, ALLOWED) if fixed is None else fixed
         quiet = own <= (ALLOWED if fixed is None else fixed)
@@ -203,14 +205,15 @@ def report(
     cache: Cache,
     ticks: int = TICKS,
     fixed: float | None = None,
-    kinds: Sequence[str] = KINDS,
+    kinds: Sequence[str] | None = None,
 ) -> None:
-    """Print the tables of these kinds, quiet and changed ones.
+    """Print the tables of these kinds, quiet and changed ones; of all by default.
 
     `fixed` is the false-alarm rate of the last table, by default that of the first method.
     """
     which = f"seeds {seeds[0]} to {seeds[-1]}, {ticks} ticks"
-    quiet, changed = [k for k in kinds if "/" not in k], [k for k in kinds if "/" in k]
+    shown = [*QUIET, *CHANGED] if kinds is None else kinds
+    quiet, changed = [k for k in shown if "/" not in k], [k for k in shown if "/" in k]
     if quiet:
         print(f"\n### False alarms per 1,000 ticks of quiet series (standard error); {which}\n", flush=True)
         print(false_alarm_table(methods, seeds, cache, ticks, quiet), flush=True)
@@ -228,4 +231,5 @@ def report(
             f"Thresholds of the peers are set per background on quiet series of seeds from {CALIBRATION[0]} on, to "
             f"{target}. The ratio is of the readings needed (delay + 1) to those of the best peer.\n"
         )
-        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, fixed, changed), flush=True)
+        some = None if kinds is None else changed
+        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, fixed, some), flush=True)
