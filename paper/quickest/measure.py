@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .rules import RULES
 from .settings import Drawn, Setting
 
@@ -59,7 +61,8 @@ def measure(setting: Setting, name: str, spend: float, size: Size, seed: int) ->
     """The cells of one rule at one spend, one for each kind of change.
 
     A rule that knows the size of the change has a design and a threshold for each; for every other rule they are
-    shared.
+    shared. `delays` has one number per stream, or per change where there is one stream; `clear` marks those without an
+    alarm in the window before the change.
     """
     rule = RULES[name]
     cells = []
@@ -72,7 +75,10 @@ def measure(setting: Setting, name: str, spend: float, size: Size, seed: int) ->
         design, threshold, spent, every = ready
         drawn = setting.changed[change](seed + JUDGED, size.changed)
         run = rule.run(setting, change, design, drawn, threshold, seed + JUDGED)
-        delays = run.delays(drawn, setting.wait).mean(axis=1)
+        delays = run.delays(drawn, setting.wait)
+        clear = ~run.alarm[max(setting.lead - setting.within, 0) : setting.lead].any(axis=0)
+        if setting.single:
+            delays, clear = delays.mean(axis=0), np.ones(len(drawn.changes), dtype=bool)
         cells.append(
             {
                 "setting": setting.name,
@@ -82,7 +88,8 @@ def measure(setting: Setting, name: str, spend: float, size: Size, seed: int) ->
                 "spent": spent,
                 "threshold": threshold,
                 "every": every,
-                "delays": delays.tolist(),
+                "delays": delays.ravel().tolist(),
+                "clear": clear.tolist(),
             }
         )
     return cells

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from mfbocd.belief.gains import GAINS, Gain
 from mfbocd.policy import Always, Budget, InformationRate, Policy, Random
 
 from . import peers
-from .settings import Array, Drawn, Setting
+from .focus import focus
+from .settings import ON_OR_OFF, PLAIN, Array, Drawn, Setting
 
 Choices = NDArray[np.int64]
 NEVER = 10**9
+ALARM = {field.name for field in fields(Alarm)}
+RATE = "paper's rate"
 KEPT = 64  # run-length hypotheses of every filter
 
 
@@ -80,7 +83,7 @@ def follow(
         setting.fidelities,
         setting.hazard,
         policy=policy,
-        alarm=Alarm(setting.within, 1.0 / (1.0 + math.exp(-threshold))),
+        alarm=Alarm(setting.within, 1.0 / (1.0 + math.exp(-threshold)), **knowledge(setting)),
         prune=Resample(KEPT),
         share_policy=False,
         seed=seed,
@@ -99,6 +102,11 @@ def follow(
             if not alive.size:
                 break
     return Outcome(alarm, choice)
+
+
+def knowledge(setting: Setting) -> dict[str, Any]:
+    """What is known of the change, as far as `Alarm` accepts it."""
+    return {name: value for name, value in setting.alarm.items() if name in ALARM}
 
 
 def _spend(setting: Setting, change: str, spend: float, seed: int) -> float:
@@ -188,9 +196,21 @@ def _peer(name: str, peer: Peer, low: float, high: float) -> Rule:
     return Rule(name, run, design, oracle="knows both levels")
 
 
+def _watching(ratio: Array, after: int, design: float, threshold: float) -> peers.Run:
+    return peers.suspicious_cusum(ratio, after, -1.0, threshold)  # always suspicious
+
+
+def _focus(setting: Setting, change: str, design: float, drawn: Drawn, threshold: float, seed: int) -> Outcome:
+    last = drawn.changes[-1] if drawn.changes else NEVER
+    alarm = np.stack([focus(x, last, threshold) for x in drawn.table[:, :, -1].T], axis=1)
+    return Outcome(alarm, np.full(alarm.shape, len(setting.fidelities) - 1))
+
+
 SUSPICIOUS = _peer("CUSUM, both levels known", peers.suspicious_cusum, math.log(1e-4), math.log(12.0))
 TWO_EXPERIMENTS = _peer("2E-CUSUM, both levels known", peers.two_experiment_cusum, math.log(1e-4), math.log(100.0))
 DATA_EFFICIENT = _peer("DE-CuSum, both levels known", _data_efficient, math.log(1e-4), math.log(10.0))
+WATCHING = replace(_peer("CUSUM at every tick, both levels known", _watching, 0.0, 1.0), design=_spend, fixed=True)
+FOCUS = Rule("FOCuS at every tick, level before known", _focus, _spend, oracle="knows the level before", fixed=True)
 
 
 def bisect(value: Callable[[float], float], wanted: float, low: float, high: float, *, halvings: int) -> float:
@@ -217,20 +237,32 @@ RULES: dict[str, Rule] = {
         Rule("random", _random, _spend),
         Rule("periodic", _periodic, _spend),
         *(_budget(gain) for gain in GAINS),
-        Rule("paper's rate", _rate_run, _rate_design),
+        Rule(RATE, _rate_run, _rate_design),
         _always(0),
         _always(-1),
         SUSPICIOUS,
         TWO_EXPERIMENTS,
         DATA_EFFICIENT,
+        WATCHING,
+        FOCUS,
     )
 }
 
 
 def rules_of(setting: Setting) -> list[Rule]:
-    """The rules that make sense in a setting: peers need a fixed size of change, DE-CuSum needs a skip."""
-    skips = any(f.zeta == 0.0 for f in setting.fidelities)
-    left_out = {SUSPICIOUS.name, TWO_EXPERIMENTS.name} if skips else {DATA_EFFICIENT.name}
-    if not setting.ratio:
-        left_out = {SUSPICIOUS.name, TWO_EXPERIMENTS.name, DATA_EFFICIENT.name}
-    return [rule for rule in RULES.values() if rule.name not in left_out]
+    """The rules that make sense in a setting.
+
+    Peers need a fixed size of change. With a skip DE-CuSum takes the place of those that always read; where there is
+    nothing else to read, the best of them and FOCuS read every tick.
+    """
+    zeta = [f.zeta for f in setting.fidelities]
+    out = set() if setting.ratio else {SUSPICIOUS.name, TWO_EXPERIMENTS.name, DATA_EFFICIENT.name}
+    out |= {SUSPICIOUS.name, TWO_EXPERIMENTS.name} if 0.0 in zeta else {DATA_EFFICIENT.name}
+    out |= {"always low"} if zeta[0] == 0.0 else set()
+    if zeta != [0.0, 1.0]:
+        out |= {WATCHING.name, FOCUS.name}
+    if setting.name == PLAIN:
+        return [RULES[name] for name in ("always high", WATCHING.name, FOCUS.name)]
+    if setting.name in ON_OR_OFF:
+        out |= {"periodic", FOCUS.name, RATE}
+    return [rule for rule in RULES.values() if rule.name not in out]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,10 @@ class Setting:
     wait: int = 1000
     """A change not found after so many ticks counts as found then."""
     spends: Sequence[float] = TWO
+    single: bool = False
+    """There is one real stream with several changes: its copies differ in the draws of the policy only."""
+    alarm: Mapping[str, Any] = field(default_factory=dict)
+    """What the user knows of the change, as arguments of `Alarm`."""
 
     @property
     def cost(self) -> Array:
@@ -174,6 +179,48 @@ def bernoulli(name: str, about: str, *, zeta: Sequence[float], cost: Sequence[fl
     )
 
 
+# --- what the user knows -----------------------------------------------------------------------------------------
+
+
+def _raised(seed: int, n: int, *, shift: float, lead: int, wait: int) -> Drawn:
+    level = np.zeros((lead + wait, n))
+    level[lead:] = shift
+    return Drawn(_normal(np.random.default_rng([seed, 1]), level, np.array([0.0, 1.0])), (lead,))
+
+
+def on_or_off(name: str, about: str, shifts: Sequence[float], alarm: Mapping[str, Any]) -> Setting:
+    """Read or skip; a rise of the mean of N(0, 1), one false alarm per 500 ticks.
+
+    The peers know the direction as well.
+    """
+    zeta, lead, wait = np.array([0.0, 1.0]), 200, 1000
+    return Setting(
+        name,
+        about,
+        Gaussian(0, 1, 1),
+        (Fidelity("skip", 0.0, 0.0), Fidelity("read", 1.0, 1.0)),
+        1 / 1000,
+        partial(_quiet_normal, zeta=zeta),
+        {f"{m:g} sd": partial(_raised, shift=m, lead=lead, wait=wait) for m in shifts},
+        {f"{m:g} sd": partial(_normal_ratio, zeta=zeta, shift=m, signs=(1.0,)) for m in shifts},
+        every=500.0,
+        lead=lead,
+        wait=wait,
+        spends=(0.5, 0.25, 0.1),
+        alarm=alarm,
+    )
+
+
+PLAIN = "plain"
+KNOWN = {"before": 0.0, "direction": "up", "at_least": 0.75}
+"""What DE-CuSum knows, as arguments of `Alarm`."""
+ON_OR_OFF: dict[str, Callable[[], Setting]] = {
+    "duty": lambda: on_or_off("duty", "read or skip, 0.75 sd up, nothing known", [0.75], {}),
+    "duty-known": lambda: on_or_off(
+        "duty-known", "read or skip, 0.75 sd up, level before, direction and size known", [0.75], KNOWN
+    ),
+    PLAIN: lambda: on_or_off(PLAIN, "every tick read, the change may go up or down", [0.5, 0.75, 1.0, 2.0], {}),
+}
 MAIN = "gaussian"
 SYNTHETIC: dict[str, Callable[[], Setting]] = {
     MAIN: lambda: gaussian(
