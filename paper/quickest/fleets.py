@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfbocd import Alarm, Fleet, Gaussian, Resample
-from mfbocd.belief.gains import GAINS
+from mfbocd.belief.gains import GAINS, Gain
 from mfbocd.policy import Always, Budget, Policy
 from mfbocd.policy.fidelity import Fidelity
 
@@ -24,7 +25,12 @@ Array = NDArray[np.float64]
 
 STREAMS, READS = 100, 10
 EVERY, WITHIN, LEAD, WAIT = 2000.0, 200, 1000, 600
-CASES = {"1 stream, 1 sd": (1, 1.0), "5 streams, 1 sd": (5, 1.0), "1 stream, 2 sd": (1, 2.0), "5 streams, 2 sd": (5, 2.0)}
+CASES = {
+    "1 stream, 1 sd": (1, 1.0),
+    "5 streams, 1 sd": (5, 1.0),
+    "1 stream, 2 sd": (1, 2.0),
+    "5 streams, 2 sd": (5, 2.0),
+}
 TOP = 5
 COMPENSATION = {1.0: 0.02, 2.0: 0.05}
 """Of TRAS by the size it assumes: the best of 0.02, 0.05, 0.1 and 0.2 on other streams; so is TOP of 1, 5 and 10."""
@@ -111,14 +117,15 @@ class Watch:
 
 
 def _policies() -> dict[str, Callable[[], Policy | None]]:
-    """Round robin, today's shared budget, and budgets of exactly READS readings where the library has them."""
+    """Round robin, budgets met on average, and budgets of exactly READS readings where the library has them."""
     found: dict[str, Callable[[], Policy | None]] = {"round robin": lambda: None}
-    for gain in ("joint", "change"):
-        if gain in GAINS:
-            found[f"budget on average, {gain}"] = lambda gain=gain: Budget(float(READS), gain=gain)  # type: ignore[misc]
+    gains: list[Gain] = [gain for gain in GAINS if gain in ("joint", "change")]
+    exactly: dict[str, Any] = {"reads": READS}
+    for gain in gains:
+        found[f"budget on average, {gain}"] = partial(Budget, float(READS), gain=gain)
     if "reads" in signature(Budget).parameters:
-        gain = "change" if "change" in GAINS else "joint"
-        found[f"budget of exactly {READS}, {gain}"] = lambda: Budget(reads=READS, gain=gain)  # type: ignore[call-arg]
+        for gain in gains:
+            found[f"budget of exactly {READS}, {gain}"] = partial(Budget, **exactly, gain=gain)
     return found
 
 
@@ -229,8 +236,8 @@ def _every(count: int, scale: Scale) -> float:
 
 
 def _tras_threshold(size: float, scale: Scale, seed: int) -> float:
-    low, high = 0.0, 100.0
-    for _ in range(12):
+    low, high = 4.0, 60.0
+    for _ in range(10):
         middle = 0.5 * (low + high)
         often = _every(_tras_counts(size, middle, scale, seed), scale) < EVERY
         low, high = (middle, high) if often else (low, middle)

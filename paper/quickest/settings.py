@@ -16,6 +16,8 @@ from mfbocd.policy.fidelity import Fidelity
 Array = NDArray[np.float64]
 SPENDS = (0.02, 0.05, 0.1, 0.2, 0.35)
 """Positions of the average cost between the cheapest (0) and the most expensive fidelity (1)."""
+SMALLEST = 0.5
+"""Difference of two levels from the prior; the delay until a smaller one is found is that of the wait."""
 TWO = (0.05, 0.2)
 """Those at which every setting but the first is run."""
 
@@ -86,11 +88,12 @@ def _quiet_normal(seed: int, n: int, ticks: int, *, zeta: Array) -> Array:
 
 
 def _shifted_normal(seed: int, n: int, *, zeta: Array, shift: float | None, lead: int, wait: int) -> Drawn:
-    """A shift up or down from 0, or, without a shift, levels before and after from N(0, 1)."""
+    """A shift up or down from 0, or, without a shift, levels from N(0, 1) that are at least SMALLEST apart."""
     rng = np.random.default_rng([seed, 1])
     level = np.zeros((lead + wait, n))
     if shift is None:
-        before, after = rng.normal(size=(2, n))
+        pairs = rng.normal(size=(2, 10 * n + 100))
+        before, after = pairs[:, np.abs(pairs[0] - pairs[1]) >= SMALLEST][:, :n]
         level[:lead] = before
     else:
         after = np.where(rng.random(n) < 0.5, shift, -shift)
@@ -115,20 +118,20 @@ def gaussian(
     lead: int = 1000,
     spends: Sequence[float] = TWO,
 ) -> Setting:
-    """Gaussian(0, 1, 1); readings have the variance 1 / `zeta`, of which the detector is told `declared`."""
+    """Gaussian(0, 1, 1); readings have the variance 1 / `zeta`, and the detector is configured with `declared`."""
     shifts = {"1 sd": 1.0, "2 sd": 2.0} if shifts is None else shifts
-    told = zeta if declared is None else declared
-    names = [f"f{j}" if z > 0.0 else "skip" for j, z in enumerate(told)]
+    used = zeta if declared is None else declared
+    names = [f"f{j}" if z > 0.0 else "skip" for j, z in enumerate(used)]
     true, wait = np.array(zeta), 1000
     return Setting(
         name,
         about,
         Gaussian(0, 1, 1),
-        tuple(Fidelity(n, z, c) for n, z, c in zip(names, told, cost, strict=True)),
+        tuple(Fidelity(n, z, c) for n, z, c in zip(names, used, cost, strict=True)),
         hazard,
         partial(_quiet_normal, zeta=true),
         {k: partial(_shifted_normal, zeta=true, shift=s, lead=lead, wait=wait) for k, s in shifts.items()},
-        {k: partial(_normal_ratio, zeta=np.array(told), shift=s) for k, s in shifts.items() if s is not None},
+        {k: partial(_normal_ratio, zeta=np.array(used), shift=s) for k, s in shifts.items() if s is not None},
         lead=lead,
         wait=wait,
         spends=spends,
@@ -236,9 +239,7 @@ SYNTHETIC: dict[str, Callable[[], Setting]] = {
         "skip-10", "the same with a skip (zeta 0, cost 0)", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 10.0)
     ),
     "cost-40": lambda: gaussian("cost-40", "costs 1 and 40", cost=(1.0, 40.0)),
-    "skip-40": lambda: gaussian(
-        "skip-40", "costs 1 and 40 with a skip", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 40.0)
-    ),
+    "skip-40": lambda: gaussian("skip-40", "costs 1 and 40 with a skip", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 40.0)),
     "ladder": lambda: gaussian(
         "ladder", "zeta 0.03, 0.1, 0.3 and 1 at costs 1, 2, 5 and 10", zeta=(0.03, 0.1, 0.3, 1), cost=(1, 2, 5, 10)
     ),
