@@ -95,6 +95,13 @@ def measure(setting: Setting, name: str, spend: float, size: Size, seed: int) ->
     return cells
 
 
+def ticks_per_alarm(setting: Setting, name: str, spend: float, threshold: float, size: Size, seed: int) -> float:
+    """Ticks per false alarm of a rule of the library with a given threshold, on the seeds that are scored."""
+    quiet = Drawn(setting.quiet(seed + JUDGED, size.quiet, setting.lead + size.ticks), ())
+    run = RULES[name].run(setting, "", spend, quiet, threshold, seed + JUDGED)
+    return size.quiet * size.ticks / max(int(run.alarm[setting.lead :].sum()), 1)
+
+
 def _prepared(
     setting: Setting, name: str, change: str, spend: float, size: Size, seed: int
 ) -> tuple[float, float, float, float]:

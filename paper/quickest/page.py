@@ -149,6 +149,23 @@ def settings_table(cells: Sequence[Cell], spend: float) -> str:
     return grid(["setting, change", *rules], rows)
 
 
+def declared_table(rates: Sequence[tuple[str, str, float, float]]) -> str:
+    """Ticks per false alarm of settings and rules whose threshold was calibrated in the main setting."""
+    columns = list(dict.fromkeys((setting, spend) for setting, _, spend, _ in rates))
+    found = {(setting, rule, spend): every for setting, rule, spend, every in rates}
+    table = grid(
+        ["ticks per false alarm", *(f"{setting}, {spend:.0%}" for setting, spend in columns)],
+        [
+            [rule, *(f"{found[setting, rule, spend]:.0f}" for setting, spend in columns)]
+            for rule in dict.fromkeys(rule for _, rule, _, _ in rates)
+        ],
+    )
+    return (
+        "The thresholds are those of the main setting, where zeta and hazard are correct and a false alarm comes "
+        f"every 2,000 ticks.\n\n{table}"
+    )
+
+
 def duty_table(cells: Sequence[Cell]) -> str:
     """Read or skip: our policies with and without knowledge of the change, next to DE-CuSum."""
     names = {"duty": "", "duty-known": "; level before, direction and size known"}

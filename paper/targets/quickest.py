@@ -8,14 +8,16 @@ from ..framework import Job, Options, Picture, Result, target
 from ..quickest import page as pages
 from ..quickest.cells import Cell
 from ..quickest.fleets import POLICIES, TRAS, Scale, policy_cells, tras_cells
-from ..quickest.measure import Size, measure
+from ..quickest.measure import Size, measure, ticks_per_alarm
 from ..quickest.real import REAL
-from ..quickest.rules import KEPT, OURS, SUSPICIOUS, rules_of
+from ..quickest.rules import KEPT, OURS, RULES, SUSPICIOUS, rules_of
 from ..quickest.settings import MAIN, ON_OR_OFF, SYNTHETIC, TWO
 
 SETTINGS = {**SYNTHETIC, **REAL, **ON_OR_OFF}
 FLEET = "fleet"
 FULL, QUICK = 400, 24
+MISDECLARED = ("zeta-too-high", "hazard-x5", "hazard-/5")
+CHECKED = ("random", *(name for name in RULES if name.startswith("budget")))
 QUICK_SETTINGS = (MAIN, "duty", FLEET)
 QUICK_RULES = ("random", OURS, "always high", SUSPICIOUS.name, "DE-CuSum, both levels known")
 
@@ -44,7 +46,20 @@ def quickest(options: Options) -> Result:
                 part = f"{name}-{rule.name}-{spend:g}".replace("/", "over").replace(" ", "_")
                 work[part] = (cells_of, (name, rule.name, spend, changed, seed))
     found = options.finish(work, {"streams": streams})
-    return result([Cell(**cell) for part in work for cell in found[part]], streams, seed)
+    cells = [Cell(**cell) for part in work for cell in found[part]]
+    checks: dict[str, Job] = {
+        f"declared-{name}-{cell.rule}-{cell.spend:g}".replace("/", "over").replace(" ", "_"): (
+            as_declared,
+            (name, cell.rule, cell.spend, cell.threshold, streams, seed),
+        )
+        for name in MISDECLARED
+        if name in names
+        for cell in cells
+        if (cell.setting, cell.change) == (MAIN, "1 sd") and cell.rule in CHECKED and cell.spend in TWO
+    }
+    rates = options.finish(checks, {"streams": streams}) if checks else {}
+    declared = [(c[1][0], c[1][1], c[1][2], rates[part]) for part, c in checks.items()]
+    return result(cells, declared, streams, seed)
 
 
 def cells_of(name: str, rule: str, spend: float, streams: int, seed: int) -> list[dict[str, Any]]:
@@ -52,6 +67,13 @@ def cells_of(name: str, rule: str, spend: float, streams: int, seed: int) -> lis
     setting = SETTINGS[name]()
     size = Size(quiet=max(streams // 8, 2), ticks=int(2 * setting.every), changed=streams)
     return measure(setting, rule, spend, size, seed)
+
+
+def as_declared(name: str, rule: str, spend: float, threshold: float, streams: int, seed: int) -> float:
+    """Ticks per false alarm where the declaration is wrong and the threshold is that of a correct one."""
+    setting = SETTINGS[name]()
+    size = Size(quiet=max(streams // 8, 2), ticks=int(2 * setting.every), changed=0)
+    return ticks_per_alarm(setting, rule, spend, threshold, size, seed)
 
 
 def fleet_jobs(streams: int, seed: int, quick: bool) -> dict[str, Job]:
@@ -62,7 +84,7 @@ def fleet_jobs(streams: int, seed: int, quick: bool) -> dict[str, Job]:
     return jobs | {f"fleet-{name}".replace(" ", "_"): (tras_cells, (name, scale, seed)) for name in TRAS}
 
 
-def result(cells: list[Cell], streams: int, seed: int) -> Result:
+def result(cells: list[Cell], declared: list[tuple[str, str, float, float]], streams: int, seed: int) -> Result:
     """Findings first, then the tables."""
     here = list(dict.fromkeys(c.setting for c in cells))
     protocol = [
@@ -91,6 +113,8 @@ def result(cells: list[Cell], streams: int, seed: int) -> Result:
     others = [c for c in cells if c.setting in (*SYNTHETIC, *REAL)]
     if others:
         sections += [(f"Every setting at {s:.0%} spend", pages.settings_table(others, s)) for s in (0.05, 0.2)]
+    if declared:
+        sections.append(("False alarms after a wrong declaration", pages.declared_table(declared)))
     if "duty" in here:
         sections.append(("Read or skip", pages.duty_table(cells)))
     if "plain" in here:

@@ -16,7 +16,7 @@ from paper.framework import Options
 from paper.quickest import fleets, page, peers
 from paper.quickest.cells import Cell
 from paper.quickest.focus import focus
-from paper.quickest.measure import Size, measure, threshold_for
+from paper.quickest.measure import Size, measure, threshold_for, ticks_per_alarm
 from paper.quickest.real import REAL
 from paper.quickest.rules import KEPT, NEVER, OURS, RULES, Outcome, bisect, follow, rules_of
 from paper.quickest.settings import MAIN, ON_OR_OFF, SYNTHETIC, Drawn
@@ -341,3 +341,17 @@ def test_rules_have_unique_names_and_state_what_they_know() -> None:
     for name, rule in RULES.items():
         assert rule.name == name
         assert bool(rule.oracle) == ("known" in name)
+
+
+def test_a_cheap_fidelity_worse_than_declared_causes_false_alarms() -> None:
+    """With the threshold of a correct declaration, several times as many."""
+    size, setting = Size(20, 3000, 2), SYNTHETIC[MAIN]()
+    cells = measure(setting, "random", 0.05, size, seed=3)
+    right, wrong = (
+        ticks_per_alarm(s, "random", 0.05, cells[0]["threshold"], size, 3)
+        for s in (setting, SYNTHETIC["zeta-too-high"]())
+    )
+    assert right == cells[0]["every"]
+    assert wrong < right / 3.0
+    table = page.declared_table([("zeta-too-high", "random", 0.05, wrong)])
+    assert f"| random | {wrong:.0f} |" in table
