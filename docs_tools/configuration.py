@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any, NamedTuple, get_type_hints
 
+from mfbocd.belief.alarm import Alarm
 from mfbocd.belief.pruning import Resample, Threshold, TopK
-from mfbocd.detector.step import Alarm
 from mfbocd.io.config import Config, Data, FidelityConfig, model_kinds, policy_kinds, toml
 from mfbocd.io.config.kinds import PRUNE_KEYS, hazard_kinds, plain
 from mfbocd.io.warm import NEEDED

@@ -11,9 +11,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from mfbocd.belief.alarm import Alarm
 from mfbocd.calibrate import Tuned, weights_for
 from mfbocd.detector.detector import Detector
-from mfbocd.detector.step import Alarm
 from mfbocd.models import Bernoulli
 from mfbocd.policy import Budget, Policy, Random
 from mfbocd.policy.fidelity import Fidelity

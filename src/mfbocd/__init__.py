@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import calibrate, datasets, models, report
+    from .belief.alarm import Alarm
     from .belief.filter import RunLength, Start, Surprise
     from .belief.gains import FidelityGain, Gains
     from .belief.hazard import Hazard, Learned
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from .datasets import simulate
     from .detector.blocks import BlockDetector
     from .detector.detector import Detector
-    from .detector.step import Alarm, Step
+    from .detector.step import Step
+    from .fleet.alarm import FleetAlarm
     from .fleet.fleet import Fleet
     from .inputs.blocks import Blocks
     from .models import (
@@ -59,13 +61,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "belief.alarm": ["Alarm"],
     "belief.filter": ["RunLength", "Start", "Surprise"],
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
     "calibrate.auto": ["AutoDetector", "auto"],
-    "detector": ["Alarm", "BlockDetector", "Detector", "Step"],
-    "fleet": ["Fleet"],
+    "detector": ["BlockDetector", "Detector", "Step"],
+    "fleet": ["Fleet", "FleetAlarm"],
     "inputs.blocks": ["Blocks"],
     "models": [
         "Autoregressive",
@@ -131,6 +134,7 @@ __all__ = [
     "Fidelity",
     "FidelityGain",
     "Fleet",
+    "FleetAlarm",
     "Gains",
     "Gamma",
     "Gaussian",

@@ -188,7 +188,7 @@ def test_the_interval_of_a_change_covers_the_regimes_that_its_alarm_counts() -> 
     last = 0
     for change, (low, high) in zip(trace.changes, trace.detail.began, strict=True):
         births = trace.posterior[change.tick, change.tick :: -1]  # births[b] = P(the regime began at b)
-        births[: max(last, change.tick - 50) + 1] = 0.0
+        births[: max(last, change.tick - mf.Alarm().within) + 1] = 0.0
         assert births.sum() == pytest.approx(change.confidence, abs=1e-12)
         births /= births.sum()
         assert births[:low].sum() <= 0.05 < births[: low + 1].sum()

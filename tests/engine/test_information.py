@@ -527,13 +527,15 @@ def test_printed_gains_show_why() -> None:
     # a vague prior: its variance gain has seven digits before the point
     detector = mf.Detector(mf.Gaussian(0, 3e6, 1), fidelities, 1 / 50, policy=mf.Always("gps"))
     lines = str(detector.gains()).splitlines()
-    assert lines[0].split() == ["fidelity", "zeta", "cost", "run", "length", "joint", "variance"]
+    assert lines[0].split() == ["fidelity", "zeta", "cost", "run", "length", "joint", "variance", "change"]
     assert [line[:2] for line in lines[1:]] == ["  ", "  ", "> "]
     assert len(lines) == 4
     for line, g in zip(lines[1:], detector.gains(), strict=True):
         assert line[2:].startswith(g.name)
         numbers = [float(v) for v in line[2 + len(g.name) :].split()]
-        assert numbers == pytest.approx([g.zeta, g.cost, g.run_length, g.joint, g.variance], rel=1e-3, abs=1e-5)
+        assert numbers == pytest.approx(
+            [g.zeta, g.cost, g.run_length, g.joint, g.variance, g.change], rel=1e-3, abs=1e-5
+        )
 
 
 def test_gains_use_the_cost_of_the_raw_input() -> None:

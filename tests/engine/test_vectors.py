@@ -356,6 +356,8 @@ def test_the_gaussians_are_affine_invariant(name: str, seed: int) -> None:
     np.testing.assert_allclose(moved.run_length.weight, plain.run_length.weight, atol=1e-8)
     np.testing.assert_allclose(moved.mean, shift + matrix @ plain.mean, rtol=1e-8)
     for gain in GAINS:
+        if gain == "change":
+            continue  # its divergence adds up those of the single numbers, which a rotation changes
         expected = expected_gains(plain._filter, LEVELS, gain)
         np.testing.assert_allclose(expected_gains(moved._filter, LEVELS, gain), expected, rtol=1e-5)
         assert expected.max() > 1e-3

@@ -14,6 +14,7 @@ import mfbocd as mf
 
 NAMES = [
     *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
+    "FleetAlarm",
     *("Gains", "Gaussian", "Hazard", "InformationRate", "Learned", "Margin", "Model", "Net", "Policy", "Random"),
     *("BlockDetector", "Blocks", "Resample"),
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
@@ -63,11 +64,12 @@ SIGNATURES = {
     "Margin": "delta gain",
     "Soft": "temperature weights price gain",
     "Net": "price gain",
-    "Budget": "per_tick share cap gain",
+    "Budget": "per_tick share reads cap gain",
     "Threshold": "eps",
     "TopK": "k slack",
     "Resample": "k slack",
-    "Alarm": "within threshold",
+    "Alarm": "within threshold direction before at_least",
+    "FleetAlarm": "threshold armed",
 }
 
 MEMBERS = {
@@ -87,14 +89,15 @@ MEMBERS = {
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
     "outlier surprise count index",
     "Surprise": "log_density log_lower log_upper count index",
-    "FidelityGain": "name zeta cost run_length joint variance chosen count index",
+    "FidelityGain": "name zeta cost run_length joint variance change chosen count index",
     "Gains": "count index",
     "RunLength": "length weight count index",
     "Start": "at low high probability count index",
     "Fidelity": "name zeta cost observe cost_of",
     "Hazard": "table setup mean_length weibull from_lengths",
     "Learned": "low high points table setup mean_length weibull from_lengths",
-    "Alarm": "within threshold",
+    "Alarm": "within threshold direction before at_least has_options",
+    "FleetAlarm": "threshold armed update passes",
     "Threshold": "eps",
     "TopK": "k slack room",
     "Resample": "k slack room",
@@ -114,16 +117,17 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Net": (lambda: mf.Net(0.1), "price"),
     "Budget": (
         lambda: mf.Budget(share=0.5),
-        "per_tick share cap price debt log_price recent round ticks learn numeric prices resized target",
+        "per_tick share reads cap price debt log_price recent round ticks learn numeric pick_many prices resized "
+        "target",
     ),
 }
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance assimilate check check_zetas columns cost_bound dimension elementwise gains has_outliers last_outlier "
-    "log_predictive log_predictives log_tails nearest new_regime observe operations ordered outside parameter "
-    "parameter_gain params partial possible predictive predictive_cdf prior rescaled run_length_gain sample skip "
-    "sound spec update update_doubtful variance_gain"
+    "advance assimilate check check_zetas columns cost_bound dimension divergence elementwise gains has_outliers "
+    "known_level last_outlier log_predictive log_predictives log_ratio log_tails nearest new_regime observe "
+    "one_parameter operations ordered outside parameter parameter_gain params partial possible predictive "
+    "predictive_cdf prior rescaled run_length_gain sample skip sound spec units update update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
@@ -199,6 +203,7 @@ def instance(name: str) -> object:
         "Hazard": detector.hazard,
         "Learned": mf.Learned(),
         "Alarm": detector.alarm,
+        "FleetAlarm": mf.FleetAlarm(1.0),
         "Threshold": mf.Threshold(),
         "TopK": mf.TopK(8),
         "Resample": mf.Resample(8),

@@ -15,7 +15,21 @@ import numpy as np
 
 from .compile import bind
 from .counts import block, block_size, grid, information, log_sum, max_nodes
-from .layout import COUNT, EVIDENCE, FIRST, HAZARDS, JOINT, MAP_INDEX, MEAN, RUN_LENGTH, STATS, TINY, VARIANCE, WEIGHT
+from .layout import (
+    CHANGE,
+    COUNT,
+    EVIDENCE,
+    FIRST,
+    HAZARDS,
+    JOINT,
+    MAP_INDEX,
+    MEAN,
+    RUN_LENGTH,
+    STATS,
+    TINY,
+    VARIANCE,
+    WEIGHT,
+)
 from .pointer import Array, Pointer
 from .scalar import bits_of, exp
 from .tails import log_complement
@@ -295,13 +309,13 @@ def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     for i in range(n):
         a[i] = first[i] if i < n - 1 else setup[FIRST + 1]
         b[i] = second[i] if i < n - 1 else setup[FIRST + 2]
-        if kind == RUN_LENGTH or weight[i] < (_LIGHT if kind == JOINT else 1e-15):
+        if kind == RUN_LENGTH or weight[i] < (1e-15 if kind == VARIANCE else _LIGHT):
             continue
-        if kind == JOINT:
+        if kind in (JOINT, CHANGE):
             inner += weight[i] * sums(a[i], b[i], last, zeta, last, True, x, share)[3]
         else:
             inner += weight[i] * variance_gain(a[i], b[i], last, zeta, x, share)
-    if kind == VARIANCE:
+    if kind in (VARIANCE, CHANGE):
         return max(inner, 0.0)  # see `expected_gains`
     return inner + mixture_information(weight, a, b, last, zeta)
 

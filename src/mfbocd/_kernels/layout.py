@@ -22,12 +22,15 @@ MAP_INDEX = 7  # index of the heaviest hypothesis
 FIRED = 8  # tick of the last alarm, -1 if none
 MEAN = 9  # E[x_{t+1}]; MEAN .. CONFIDENCE is the report of a tick
 RUN = 10  # MAP run length
-CHANGE = 11  # P(change within the alarm's window)
+P_CHANGE = 11  # P(change within the alarm's window)
 ALARM = 12  # 1 at the tick an alarm fires
 CHANGED_AT = 13  # tick of the last reported change, -1 if none
 CONFIDENCE = 14  # probability of the change that the last alarm reported
 COLUMNS = 15
-HEAD = 16
+RISE = 16  # odds of a jump up by AT_LEAST, 0 if the alarm has no smallest change
+FALL = 17  # odds of a jump down
+ARMED = 18  # 1 if the next alarm may fire, for an alarm with a smallest change
+HEAD = 24  # a multiple of 8 keeps the columns aligned
 REPORT = slice(MEAN, CONFIDENCE + 1)
 FIELDS = CONFIDENCE + 1 - MEAN
 
@@ -44,10 +47,18 @@ RESAMPLE = 5  # 1: stratified optimal resampling, 0: keep the heaviest
 PARAMS = 6  # number of model parameters at FIRST; the hazard table follows them
 HAZARDS = 7  # its length
 LEARNED = 8  # number of candidates if the hazard is learned (the table holds them and their prior), else 0
-FIRST = 9
+# Alarms with options (`alarm`); THRESHOLD is then above 1, and these decide.
+LEVEL = 9  # their threshold; 0 for an alarm without options
+DIRECTION = 10  # 1 up, -1 down, 0 both
+AT_LEAST = 11  # smallest relevant change, in the model's units; 0 if not given
+KNOWN = 12  # 1 if the level before a change is known
+BEFORE = 13  # that level, in the model's units
+ORIGIN = 14  # the model's units: (x - ORIGIN) / UNIT
+UNIT = 15
+FIRST = 16
 
 LANES = 32  # stride of a vectorised, unrolled loop; columns are padded to it, since leftover rows are 5x slower
 TINY = 1e-200  # smaller weights are set to 0: subnormals are slow and negligible
 
 # --- gains ---------------------------------------------------------------------------------------------------
-RUN_LENGTH, JOINT, VARIANCE = 0, 1, 2  # kinds of gain
+RUN_LENGTH, JOINT, VARIANCE, CHANGE = 0, 1, 2, 3  # kinds of gain

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .alarm import decide, normal_log_ratio, old_moments, watch
+from .change import change_weight, normal_divergence
 from .compile import bind
-from .layout import ALARM, CHANGE, CHANGED_AT, CONFIDENCE, MEAN, RUN
+from .layout import ALARM, CHANGE, CHANGED_AT, CONFIDENCE, LEVEL, MEAN, P_CHANGE, RUN
 from .order import make_monotone
 from .pointer import Array, Pointer, pointer
 from .work_queue import WorkQueue, mark_done, take_block
@@ -31,17 +33,41 @@ if TYPE_CHECKING:
         """Advance one stream by the reading x at fidelity zeta."""
 
     def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-        """The expected gain of a reading at zeta; `kind` is RUN_LENGTH, JOINT or VARIANCE."""
+        """The expected gain of a reading at zeta; `kind` is RUN_LENGTH, JOINT or VARIANCE.
+
+        For CHANGE it is the information about the parameter, E_r I(theta; x | r), without zeta * Q (`change`).
+        """
 
     def gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: Pointer) -> None:
         """Write `gain` at each zeta to `out`."""
+
+    def change_weight_of(state: Pointer, setup: Pointer) -> float:
+        """Q of the gain CHANGE (`change.change_weight`)."""
+
+    def tick_with_alarm(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+        """`tick`, then the alarm if it has options."""
+
+    def watch_of(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+        """`alarm.watch` of the family."""
+
+    def decide_of(state: Pointer, setup: Pointer) -> None:
+        """`alarm.decide` of the family."""
+
+
+def _tick_with_alarm(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    if setup[LEVEL] > 0.0:
+        watch_of(state, setup, x, zeta)
+        tick(state, setup, x, zeta)
+        decide_of(state, setup)
+    else:
+        tick(state, setup, x, zeta)
 
 
 def observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
     """Advance one stream by one tick and return its report."""
     s = pointer(state, 0)
-    tick(s, pointer(setup, 0), x, zeta)
-    return s[MEAN], s[RUN], s[CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
+    tick_with_alarm(s, pointer(setup, 0), x, zeta)
+    return s[MEAN], s[RUN], s[P_CHANGE], s[ALARM], s[CHANGED_AT], s[CONFIDENCE]
 
 
 def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, report: Array, queue: WorkQueue) -> None:
@@ -55,7 +81,7 @@ def advance(states: Array, setup: Array, rows: Rows, x: Array, zeta: Array, repo
         for k in range(low, high):
             s = pointer(states, rows[k] * states.shape[1])
             for t in range(x.shape[0]):
-                tick(s, pointer(setup, 0), x[t, k], zeta[t, k])
+                tick_with_alarm(s, pointer(setup, 0), x[t, k], zeta[t, k])
                 for j in range(report.shape[1]):
                     report[t, j, k] = s[MEAN + j]
         mark_done(queue, high - low)
@@ -74,6 +100,10 @@ def gains(states: Array, setup: Array, rows: Rows, zeta: Array, kind: int, out: 
         for k in range(low, high):
             state = pointer(states, rows[k] * states.shape[1])
             gain_of_each(state, pointer(setup, 0), zeta, kind, pointer(out, k * zeta.size))
+            if kind == CHANGE:
+                q = change_weight_of(state, pointer(setup, 0))
+                for j in range(zeta.size):
+                    out[k, j] += zeta[j] * q
             make_monotone(zeta, out[k])
         mark_done(queue, high - low)
         low, high = take_block(queue, rows.size)
@@ -98,14 +128,18 @@ class TickKernels(NamedTuple):
 
 
 def tick_kernels(tick: Callable[[Pointer, Pointer, float, float], None]) -> TickKernels:
-    """Compile the templates that need only `tick`, which advances one stream by one reading."""
-    return TickKernels(observe=bind(observe, tick=tick), advance=bind(advance, tick=tick))
+    """Compile the templates that need only `tick`, which advances one stream by one reading; no alarm has options."""
+    return TickKernels(observe=bind(observe, tick_with_alarm=tick), advance=bind(advance, tick_with_alarm=tick))
 
 
 def family_kernels(
     tick: Callable[[Pointer, Pointer, float, float], None],
     gain: Callable[[Pointer, Pointer, float, int], float] | None = None,
     gain_of_each: Callable[[Pointer, Pointer, Array, int, Pointer], None] | None = None,
+    *,
+    moments: Callable[[Pointer, Pointer, int], tuple[float, float]],
+    divergence: Callable[[float, float, float, float], float] = normal_divergence,
+    log_ratio: Callable[[Pointer, float, float, float, float, float], float] = normal_log_ratio,
 ) -> FamilyKernels:
     """Compile the templates for one family.
 
@@ -117,8 +151,22 @@ def family_kernels(
         The gain of a reading at one zeta.
     gain_of_each : kernel, optional
         The gains at several zetas, for a family that saves work by computing them together; instead of `gain`.
+    moments : kernel
+        Mean and variance of a full reading under one hypothesis, in the family's units.
+    divergence : kernel, optional
+        KL of one predictive from another, from their moments; that of two normals by default.
+    log_ratio : kernel, optional
+        log p(x | mean after) - log p(x | mean before); that of two normals by default.
     """
     if gain_of_each is None:
         assert gain is not None
         gain_of_each = bind(_gain_of_each, gain=gain)
-    return FamilyKernels(*tick_kernels(tick), gains=bind(gains, gain_of_each=gain_of_each))
+    reference = bind(old_moments, moments=moments)
+    ticked = bind(
+        _tick_with_alarm,
+        tick=tick,
+        watch_of=bind(watch, reference=reference, log_ratio=log_ratio),
+        decide_of=bind(decide, reference=reference, moments=moments),
+    )
+    weight = bind(change_weight, reference=reference, moments=moments, divergence=divergence)
+    return FamilyKernels(*tick_kernels(ticked), gains=bind(gains, gain_of_each=gain_of_each, change_weight_of=weight))

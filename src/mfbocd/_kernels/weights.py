@@ -14,7 +14,6 @@ from .layout import (
     ALARM,
     BIRTH,
     CAP,
-    CHANGE,
     CHANGED_AT,
     COLUMNS,
     CONFIDENCE,
@@ -27,6 +26,7 @@ from .layout import (
     LEARNED,
     LIMIT,
     MAP_INDEX,
+    P_CHANGE,
     PARAMS,
     RUN,
     THRESHOLD,
@@ -238,7 +238,7 @@ def finish_tick(state: Pointer, setup: Pointer, total: float, top: int) -> bool:
     # One alarm per change: only regimes that started after the last alarm count towards the next.
     fired = state[FIRED]
     after_alarm = recent if fired <= oldest else weight_after(state, fired, int(setup[WITHIN]))
-    state[CHANGE] = min(recent / total, 1.0)
+    state[P_CHANGE] = min(recent / total, 1.0)
     state[ALARM] = 0.0
     if after_alarm >= setup[THRESHOLD] * total:
         best = n - 1

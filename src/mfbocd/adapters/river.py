@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ..belief.alarm import Alarm
 from ..belief.hazard import Hazard, hazard_of
 from ..calibrate.anomaly import AnomalyScore
 from ..calibrate.auto import HAZARD, AutoDetector
 from ..detector.detector import Detector
-from ..detector.step import Alarm, Step, seed_of
+from ..detector.step import Step, seed_of
 from ..inputs.arguments import whole
 from ..inputs.readings import number
 from ..models import Model

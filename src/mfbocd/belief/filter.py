@@ -12,6 +12,7 @@ from .._kernels.template import Report
 from .._kernels.weights import begin_tick, end_tick, endings, expectation
 from ..inputs.arguments import whole
 from ..models import Model
+from .alarm import Alarm, alarm_setup, decide, watch
 from .crossing import crossing
 from .hazard import Hazard
 from .pruning import Pruning
@@ -78,6 +79,8 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
     if state[layout.COUNT] >= state[layout.CAP]:
         raise RuntimeError("the state has no capacity for a tick: a model's function must not call its own detector")
     try:
+        if setup[layout.LEVEL] > 0.0:
+            watch(model, state, setup, x, zeta, _change_now(state, setup))
         scale = begin_tick(state, setup)
         stats = stats_of(model, state)
         stats[:, -1] = model.new_regime(stats[:, :-1])
@@ -93,11 +96,19 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         prior, _ = model.predictive(model.new_regime(live))
         first = np.ascontiguousarray(mean if model.dimension == 1 else mean[0])
         state[layout.MEAN] = expectation(state, setup, first, float(np.ravel(prior)[0]))
+        if setup[layout.LEVEL] > 0.0:
+            decide(model, state, setup)
     except BaseException:
         state[:] = before
         raise
     report: Report = tuple(state[layout.REPORT].tolist())
     return report
+
+
+def _change_now(state: Array, setup: Array) -> float:
+    """P(change at the coming tick)."""
+    weight = table(state)[layout.WEIGHT]
+    return float(weight @ endings(state, setup) / weight.sum()) if weight.size else 0.0
 
 
 def outlier_probability(model: Model, state: Array) -> float:
@@ -117,10 +128,8 @@ class Filter:
         P(change) by run length.
     pruning : Pruning
         How the number of hypotheses is bounded.
-    within : int
-        The alarm's window in ticks.
-    threshold : float
-        The alarm's threshold; above 1 it never fires.
+    alarm : Alarm or None
+        When the filter reports an alarm; never by default.
     seed : int
         Seed of the resampling.
 
@@ -140,14 +149,13 @@ class Filter:
         hazard: Hazard,
         pruning: Pruning,
         *,
-        within: int = 1,
-        threshold: float = 2.0,
+        alarm: Alarm | None = None,
         seed: int = 0,
     ) -> None:
         self.model = model
         self.hazard = hazard
         self.pruning = pruning
-        self.setup = setup_array(model, hazard, pruning, within, threshold)
+        self.setup = setup_array(model, hazard, pruning, *alarm_setup(alarm, model))
         self.state = fresh_state(model, self.setup, seed)
         self._compiled = model.observe
         self._prior = model.prior()

@@ -8,14 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from .._kernels.change import SMALL
 from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
+from .alarm import level_before, old_moments
 from .filter import Filter
+from .state import table
 
 Array = NDArray[np.float64]
-Gain = Literal["run_length", "joint", "variance"]
+Gain = Literal["run_length", "joint", "variance", "change"]
 GAINS: tuple[Gain, ...] = get_args(Gain)
-CODE = {"run_length": layout.RUN_LENGTH, "joint": layout.JOINT, "variance": layout.VARIANCE}
+CODE = {
+    "run_length": layout.RUN_LENGTH,
+    "joint": layout.JOINT,
+    "variance": layout.VARIANCE,
+    "change": layout.CHANGE,
+}
 
 
 class FidelityGain(NamedTuple):
@@ -35,6 +43,8 @@ class FidelityGain(NamedTuple):
         I(r, theta; x), that of run length and parameter with the reading, in nats.
     variance : float
         Expected reduction of the parameter's variance.
+    change : float
+        What the reading is worth for detecting a change, in full readings.
     chosen : bool
         Whether the policy chooses it.
     """
@@ -45,6 +55,7 @@ class FidelityGain(NamedTuple):
     run_length: float
     joint: float
     variance: float
+    change: float
     chosen: bool
 
 
@@ -54,9 +65,12 @@ class Gains(tuple[FidelityGain, ...]):
     def __str__(self) -> str:
         lines = [
             f"{'':2s}{'fidelity':12s}{'zeta':>7s}{'cost':>10s}{'run length':>12s}{'joint':>10s}{'variance':>11s}"
+            f"{'change':>10s}"
         ]
         for g in self:
-            values = f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f} {g.variance:10.5f}"
+            values = (
+                f"{g.zeta:7.3g}{g.cost:10.4g}{g.run_length:12.5f}{g.joint:10.5f} {g.variance:10.5f}{g.change:10.5f}"
+            )
             lines.append(f"{'> ' if g.chosen else '  '}{g.name:12s}{values}")
         return "\n".join(lines)
 
@@ -83,10 +97,12 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         The run-length posterior.
     zeta : ndarray
         The fidelities, (J,).
-    gain : {"run_length", "joint", "variance"}
+    gain : {"run_length", "joint", "variance", "change"}
         ``"run_length"`` is I(r; x), the mutual information of run length and reading, in nats (`mi_rx`, `mi_xr`).
         ``"joint"`` is I(r, theta; x) = I(r; x) + E_r I(theta; x | r): information about the parameter counts as well.
         ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
+        ``"change"`` is zeta Q + E_r I(theta; x | r), where Q is the probability of a change that counts towards the
+        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`).
 
     Returns
     -------
@@ -120,5 +136,35 @@ def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: G
     model = belief.model
     if gain == "variance":
         return max(float(weight @ model.variance_gain(stats, zeta)), 0.0)
+    if gain == "change":
+        information = max(float(weight @ model.parameter_gain(stats, zeta)), 0.0)
+        return zeta * change_weight(belief, weight, stats) + information
     value = model.run_length_gain(weight, stats, zeta)
     return value + float(weight @ model.parameter_gain(stats, zeta)) if gain == "joint" else value
+
+
+def change_weight(belief: Filter, weight: Array, stats: Array) -> float:
+    """Return Q of the gain "change": the probability of a recent change, weighed by how quickly it would show."""
+    model, state, setup = belief.model, belief.state, belief.setup
+    total, mean, variance = old_moments(model, state, setup)
+    if total <= 0.0:
+        return 0.0
+    if setup[layout.KNOWN]:
+        _, mean, _ = level_before(model, state, setup)
+    if setup[layout.AT_LEAST] > 0.0:
+        odds = state[[layout.RISE, layout.FALL]]
+        levels = mean + setup[layout.AT_LEAST] * setup[layout.UNIT] * np.array([1.0, -1.0])
+        shown = _detectability(model.divergence(levels, np.full(2, variance), mean, variance))
+        return float(odds @ shown / (1.0 + odds.sum()))
+    birth = np.append(table(state)[layout.BIRTH], np.inf)
+    recent = birth > max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])
+    recent &= weight > 0.0
+    means, variances = model.predictive(stats[:, recent])
+    shown = _detectability(model.divergence(means, variances, mean, variance))
+    if setup[layout.DIRECTION]:
+        shown = np.where(setup[layout.DIRECTION] * (means - mean) >= 0.0, shown, 0.0)
+    return float(weight[recent] @ shown)
+
+
+def _detectability(divergence: Array) -> Array:
+    return 1.0 - SMALL / (divergence + SMALL)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from .._kernels.alarm import MOST_ODDS
 from ..models import Model
 from ..models.base import room_for
 from .hazard import Hazard
@@ -17,16 +20,22 @@ START = 64
 """Capacity, in hypotheses, that a state without a bound begins with."""
 
 
-def setup_array(model: Model, hazard: Hazard, pruning: Pruning, within: int, threshold: float) -> Array:
-    """Return the array that the kernels read and never change (`_kernels.layout`)."""
+def setup_array(
+    model: Model, hazard: Hazard, pruning: Pruning, alarm: Mapping[int, float], start: Array | None = None
+) -> Array:
+    """Return the array that the kernels read and never change (`_kernels.layout`).
+
+    `alarm` holds its numbers by index. `start` is the statistics of the regime that a stream begins in, if known.
+    """
     params = model.params()
-    head = np.empty(layout.FIRST)
-    head[layout.WITHIN], head[layout.THRESHOLD] = within, threshold
+    head = np.zeros(layout.FIRST)
+    for index, number in alarm.items():
+        head[index] = number
     head[layout.EPS], head[layout.MOST], head[layout.SLACK] = pruning.eps, pruning.most, pruning.slack
     head[layout.RESAMPLE] = pruning.resample
     hazards, candidates = hazard.setup
     head[layout.PARAMS], head[layout.HAZARDS], head[layout.LEARNED] = params.size, hazards.size, candidates
-    return np.concatenate([head, params, hazards])
+    return np.concatenate([head, params, hazards, np.empty(0) if start is None else start])
 
 
 def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Array:
@@ -41,9 +50,18 @@ def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Arr
     room_for(what, head[layout.COLUMNS] * rows)
     exact = most == 0 and setup[layout.EPS] == 0.0
     head[layout.LIMIT] = np.inf if exact else (most or slack)
-    mean, _ = model.predictive(model.prior())
+    head[layout.ARMED] = 1.0
+    first = layout.FIRST + int(setup[layout.PARAMS] + setup[layout.HAZARDS])
+    start = setup[first:]
+    mean, _ = model.predictive(start if start.size else model.prior())
     head[layout.MEAN] = np.ravel(mean)[0]
-    return state_of(model, head, np.empty((int(head[layout.COLUMNS]), 0)), rows)
+    live = np.empty((int(head[layout.COLUMNS]), 0))
+    if start.size:
+        # The regime of the known level began before the stream.
+        head[layout.COUNT] = head[layout.TOTAL] = 1.0
+        learned = int(setup[layout.LEARNED])
+        live = np.concatenate([[1.0, -1.0], start, setup[first - learned : first]])[:, None]
+    return state_of(model, head, live, rows)
 
 
 def _padded(rows: int) -> int:
@@ -84,13 +102,14 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
         raise ValueError(f"the saved state has a header of {head.size} numbers, not {layout.HEAD}")
     columns, count = live.shape
     most, tick = int(setup[layout.MOST]), head[layout.TICK]
+    began = 1.0 if setup[layout.KNOWN] else 0.0  # the regime of a known level began one tick before the stream
     rules = {
         "the number of columns": head[layout.COLUMNS]
         == columns
         == layout.STATS + model.columns + int(setup[layout.LEARNED]),
         "the tick": tick == np.floor(tick) and -1.0 <= tick < 2.0**53,
-        "the number of hypotheses": head[layout.COUNT] == count <= tick + 1.0
-        and (count > 0) == (tick >= 0.0)
+        "the number of hypotheses": head[layout.COUNT] == count <= tick + 1.0 + began
+        and (count > 0) == (tick + began >= 0.0)
         and (most == 0 or count < cap),
         "the limit": head[layout.LIMIT] >= 0.0
         and (head[layout.LIMIT] == np.floor(head[layout.LIMIT]) or not np.isfinite(head[layout.LIMIT]))
@@ -99,9 +118,11 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
         "the seed": _whole_in(head[layout.SEED], 0.0, 2.0**53 - 1.0),
         "the last alarm": _whole_in(head[layout.FIRED], -1.0, tick),
         "the last change": _whole_in(head[layout.CHANGED_AT], -1.0, tick),
-        "the run length": _whole_in(head[layout.RUN], 0.0, max(tick, 0.0)),
+        "the run length": _whole_in(head[layout.RUN], 0.0, max(tick, 0.0) + began),
         "the alarm": head[layout.ALARM] in (0.0, 1.0),
-        "a probability": 0.0 <= head[layout.CHANGE] <= 1.0 and 0.0 <= head[layout.CONFIDENCE] <= 1.0,
+        "a probability": 0.0 <= head[layout.P_CHANGE] <= 1.0 and 0.0 <= head[layout.CONFIDENCE] <= 1.0,
+        "the odds of a jump": 0.0 <= head[layout.RISE] <= MOST_ODDS and 0.0 <= head[layout.FALL] <= MOST_ODDS,
+        "whether it is armed": head[layout.ARMED] in (0.0, 1.0),
         "the evidence": bool(np.isfinite(head[layout.EVIDENCE])),
     }
     for what, holds in rules.items():
@@ -115,7 +136,10 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
         raise ValueError("the saved state cannot be: weights must be finite, and not negative")
     if not abs(head[layout.TOTAL] - total) <= 1e-6 * total:
         raise ValueError(f"the saved state cannot be: its weights add up to {total}, not {head[layout.TOTAL]}")
-    if not ((birth == np.floor(birth)) & (birth >= 0.0) & (birth <= tick)).all() or not (np.diff(birth) > 0.0).all():
+    if (
+        not ((birth == np.floor(birth)) & (birth >= -began) & (birth <= tick)).all()
+        or not (np.diff(birth) > 0.0).all()
+    ):
         raise ValueError("the saved state cannot be: hypotheses must begin at ticks that rise")
     stats, shares = live[layout.STATS : layout.STATS + model.columns], live[layout.STATS + model.columns :]
     if not model.sound(stats):

@@ -1,7 +1,7 @@
 """Estimates of zeta, cost, price, alarm threshold and hyperparameters from held-out data."""
 
 from ..detector.shadow import ShadowGuard, ShadowWarning
-from .alarm import AlarmFor, alarm_for
+from .alarm import AlarmFor, FleetAlarmFor, alarm_for, fleet_alarm_for
 from .anomaly import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 from .checks import CalibrationError
 from .cost import (
@@ -31,6 +31,7 @@ __all__ = [
     "CalibrationError",
     "CostEstimate",
     "Fitted",
+    "FleetAlarmFor",
     "PeriodEstimate",
     "ShadowGuard",
     "ShadowWarning",
@@ -50,6 +51,7 @@ __all__ = [
     "effective_power",
     "estimate_period",
     "fit",
+    "fleet_alarm_for",
     "gaussian_zeta",
     "local_noise",
     "measured_time",

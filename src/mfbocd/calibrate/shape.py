@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..belief.alarm import Alarm
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Resample
 from ..detector.blocks import BlockDetector
 from ..detector.detector import Detector
-from ..detector.step import Alarm
 from ..inputs.blocks import Blocks
 from ..inputs.readings import floats
 from ..models import GaussianUnknown, Model, Product

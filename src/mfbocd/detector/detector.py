@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from .._kernels.template import ONE_ROW
+from ..belief.alarm import Alarm
 from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
@@ -22,7 +23,7 @@ from .lifecycle import Lifecycle, OnError
 from .lock import alone, in_use
 from .observing import observe, read
 from .shadow import ShadowGuard, guards_of
-from .step import NEVER, Alarm, Missing, Step, alarm_of, reading, seed_of
+from .step import Missing, Step, alarm_of, reading, seed_of
 
 
 class Detector(Lifecycle):
@@ -130,8 +131,7 @@ class Detector(Lifecycle):
         self.surprise = surprise
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
-        within, threshold = (self.alarm.within, self.alarm.threshold) if self.alarm else (1, NEVER)
-        self._filter = Filter(model, self.hazard, self.pruning, within=within, threshold=threshold, seed=self.seed)
+        self._filter = Filter(model, self.hazard, self.pruning, alarm=self.alarm, seed=self.seed)
         self.policy.initialize(self._filter)
         self._by_name = {f.name: f for f in self.fidelities}
         self._no_reading = 0.0 if model.dimension == 1 else np.zeros(model.dimension)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Self
 
+from ..belief.alarm import Alarm
 from ..belief.pruning import Pruning
 from ..belief.state import Array, fresh_state
 from ..models import Model
@@ -14,7 +15,7 @@ from .lock import alone
 from .posterior import Posterior
 from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard
-from .step import Alarm, Missing
+from .step import Missing
 
 OnError = Literal["raise", "fallback"]
 

@@ -257,15 +257,15 @@ class Posterior(OneThread):
         >>> for x in [0.1, -0.2, 0.0, 0.1, 7.9, 8.1]:
         ...     step = detector.update(x, "gps")
         >>> print(detector.gains())
-          fidelity       zeta      cost  run length     joint   variance
-          imu             0.1         1     0.00981   0.03414    0.03839
-        > gps               1        40     0.02231   0.22003    0.18407
+          fidelity       zeta      cost  run length     joint   variance    change
+          imu             0.1         1     0.00981   0.03414    0.03839   0.02473
+        > gps               1        40     0.02231   0.22003    0.18407   0.20173
         """
         chosen = self._choose(raw)
         each = [expected_gains(self._filter, self.policy.zeta, gain).tolist() for gain in GAINS]
         return Gains(
-            FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, f is chosen)
-            for f, run_length, joint, variance in zip(self.fidelities, *each, strict=True)
+            FidelityGain(f.name, f.zeta, f.cost_of(raw), run_length, joint, variance, change, f is chosen)
+            for f, run_length, joint, variance, change in zip(self.fidelities, *each, strict=True)
         )
 
     def _choose(self, raw: Any) -> Fidelity:

@@ -25,6 +25,7 @@ from zlib import crc32
 
 from .. import models
 from .._kernels import layout
+from ..belief.alarm import Alarm
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
@@ -33,7 +34,6 @@ from ..models import Model
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
 from .shadow import ShadowGuard
-from .step import Alarm
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..belief.alarm import Alarm
 from ..belief.filter import Surprise
-from ..inputs.arguments import finite, probability, whole
+from ..inputs.arguments import finite, whole
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
 
 Array = NDArray[np.float64]
 Missing = Literal["raise", "skip"]
-NEVER = 2.0  # a threshold that no probability reaches
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Fire when P(a change within the last `within` ticks) reaches `threshold`.
-
-    One change causes one alarm: after it, only regimes that began later than that tick count towards the next.
-
-    Parameters
-    ----------
-    within : int
-        Length of the window in ticks. It must be long enough for the evidence to accumulate: an older change is not
-        seen any more.
-    threshold : float
-        The probability that must be reached, in (0, 1].
-
-    Examples
-    --------
-    >>> Alarm(within=30, threshold=0.9)
-    Alarm(within=30, threshold=0.9)
-    """
-
-    within: int = 50
-    threshold: float = 0.9
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "within", whole("Alarm", "within", self.within, 1))
-        object.__setattr__(self, "threshold", probability("Alarm", "threshold", self.threshold, "(0, 1]"))
 
 
 class Step(NamedTuple):

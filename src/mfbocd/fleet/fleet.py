@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from ..belief.alarm import Alarm
 from ..belief.filter import Array, observe, outlier_probability
 from ..belief.gains import CODE, Gain, checked_gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..detector.detector import Detector
 from ..detector.lock import alone
-from ..detector.step import Alarm, Missing, report_fields, seed_of
+from ..detector.step import Missing, report_fields, seed_of
 from ..inputs.arguments import whole
 from ..models import Model
 from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of

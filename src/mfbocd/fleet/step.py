@@ -74,6 +74,11 @@ class FleetStep:
     def __len__(self) -> int:
         return len(self.streams)
 
+    @property
+    def statistic(self) -> float:
+        """Sum over these streams of log(1 + odds of a change), for `FleetAlarm`."""
+        return float(-np.log1p(-np.minimum(self.p_change, 1.0 - 1e-16)).sum())
+
     def steps(self) -> list[Step]:
         """Return the same as one `Step` per stream, as returned by `Detector.update`.
 

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from .cost import CostBound
 
+SURE = 1e4
+"""Number of readings that a known level counts as."""
+
 Array = NDArray[np.float64]
 Predictive = Literal["normalized", "paper"]
 
@@ -43,6 +46,8 @@ class Model(ABC):
         Whether `update` also accepts one zeta per hypothesis, shape (K,).
     has_outliers : bool
         Whether the model allows for outliers, so that `last_outlier` says something.
+    one_parameter : bool
+        Whether the mean of a reading determines its distribution.
     observe : callable or None
         Compiled kernel for one tick of one stream; None makes the filter use the methods below.
     advance : callable or None
@@ -73,6 +78,7 @@ class Model(ABC):
     partial: bool = False
     ordered: bool = True
     elementwise: ClassVar[bool] = False
+    one_parameter: ClassVar[bool] = False
     has_outliers: bool = False
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods below, which every model has and against which the tests compare the kernels.
@@ -440,6 +446,86 @@ class Model(ABC):
         ndarray
             Shape () or (K,).
         """
+
+    def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
+        """Return how far predictives of full readings lie from another one, from their moments.
+
+        By default KL of a normal from a normal, summed over the numbers of a reading.
+
+        Parameters
+        ----------
+        mean, variance : ndarray
+            Moments of each predictive, shape (K,) or (d, K).
+        mean_0, variance_0 : float or ndarray
+            Moments of the other one, shape () or (d,).
+
+        Returns
+        -------
+        ndarray
+            Nats, shape (K,); infinite where only one variance is.
+        """
+        mean_0, variance_0 = np.expand_dims(mean_0, -1), np.expand_dims(variance_0, -1)
+        with np.errstate(all="ignore"):
+            ratio = variance / variance_0
+            apart = 0.5 * (ratio - 1.0 - np.log(ratio) + (mean - mean_0) ** 2 / variance_0)
+        unusual = ~(np.isfinite(variance) & np.isfinite(variance_0) & (variance > 0.0) & (variance_0 > 0.0))
+        equal = (variance == variance_0) & ((mean == mean_0) | np.isinf(variance_0))
+        apart = np.maximum(np.where(equal, 0.0, np.where(unusual, np.inf, apart)), 0.0)
+        return np.asarray(apart if self.dimension == 1 else apart.sum(axis=0))
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """Return log p(x | level after) - log p(x | level before), for an alarm with a smallest relevant change.
+
+        By default the ratio of two normals.
+
+        Parameters
+        ----------
+        x : float
+            The reading.
+        zeta : float
+            Its fidelity.
+        before, after : float
+            Mean of a reading before and after the change.
+        variance : float
+            Variance of a full reading.
+
+        Returns
+        -------
+        float
+            Nats.
+        """
+        return zeta * (after - before) * (x - 0.5 * (before + after)) / variance
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Origin and unit of the statistics that the compiled kernels use: (x - origin) / unit; (0, 1) by default."""
+        return 0.0, 1.0
+
+    def known_level(self, level: float) -> Array:
+        """Return the statistics of a regime whose mean is known.
+
+        For a family with one parameter, those after a reading of that value which counts as ten thousand.
+
+        Parameters
+        ----------
+        level : float
+            Mean of a reading.
+
+        Returns
+        -------
+        ndarray
+            Shape (columns,).
+
+        Raises
+        ------
+        ValueError
+            If the family has several parameters, which a level alone does not determine.
+        """
+        if not self.one_parameter:
+            raise ValueError(
+                f"{type(self).__name__} is not determined by a level: give Alarm.before readings from before a change"
+            )
+        return self.update(self.prior(), level, SURE)
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """Draw the readings of one regime at full fidelity.

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._kernels.change import bernoulli_divergence
 from .._kernels.compile import kernel, scalar
 from .._kernels.gamma import Coefficients, coefficients, digamma, quotient, quotients
 from .._kernels.layout import (
+    CHANGE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -28,6 +30,8 @@ from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, padded_count, predict, scratch
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+
+_LEAST = 1e-3  # a level is at least this far from 0 and 1 where two levels are compared
 
 
 @kernel
@@ -141,7 +145,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     one = 0.0  # the mixture's two values
     zero = 0.0
     within = 0.0  # sum_l w_l H[x | l]
-    if kind == JOINT or paper:
+    if kind in (JOINT, CHANGE) or paper:
         for i in range(n):
             q1 = quotient(a[i], a[i] + b[i], zeta, c)
             q0 = quotient(b[i], a[i] + b[i], zeta, c)
@@ -151,7 +155,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             one += weight[i] * v1
             zero += weight[i] * v0
             within += weight[i] * (_surprise(v1) + _surprise(v0))
-            if kind == JOINT:
+            if kind in (JOINT, CHANGE):
                 inner += weight[i] * _parameter_gain(a[i], b[i], zeta, p1, q1, q0)
     else:
         for i in range(n):
@@ -159,6 +163,8 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
             one += weight[i] * p1
             zero += weight[i] * (1.0 - p1)
             within += weight[i] * (_surprise(p1) + _surprise(1.0 - p1))
+    if kind == CHANGE:
+        return inner
     gain = _surprise(one) + _surprise(zero) - within
     if not paper:
         gain = max(gain, 0.0)  # the paper's own is left as it comes out
@@ -183,7 +189,25 @@ def _variance_gain(a: float, b: float, zeta: float, c: Coefficients) -> float:
     return a * b / (n * n * (n + 1.0)) - after
 
 
-_KERNELS = family_kernels(_tick, _gain)
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`Bernoulli.predictive` of a full reading."""
+    if i == int(state[COUNT]):
+        p = setup[FIRST] / (setup[FIRST] + setup[FIRST + 1])
+    else:
+        p = column(state, STATS)[i] * column(state, STATS + 2)[i]
+    return p, p * (1.0 - p)
+
+
+@scalar
+def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
+    """`Bernoulli.log_ratio`."""
+    p = min(max(before, _LEAST), 1.0 - _LEAST)
+    q = min(max(after, _LEAST), 1.0 - _LEAST)
+    return zeta * (y * log(q / p) + (1.0 - y) * log((1.0 - q) / (1.0 - p)))
+
+
+_KERNELS = family_kernels(_tick, _gain, moments=_moments, divergence=bernoulli_divergence, log_ratio=_log_ratio)
 
 
 @kernel
@@ -195,6 +219,14 @@ def _parameter_gains(a: Array, b: Array, zeta: float) -> Array:
         q0 = quotient(b[i], a[i] + b[i], zeta, c)
         out[i] = _parameter_gain(a[i], b[i], zeta, q1 / (q1 + q0), q1, q0)
     return out
+
+
+def bernoulli_divergences(mean: Array, mean_0: Any) -> Array:
+    """Return KL(Bern(mean) || Bern(mean_0)) of each; a mean beyond 0 or 1 counts as 0 or 1."""
+    p, q = np.clip(mean_0, 1e-300, 1.0 - 1e-16), np.clip(mean, 0.0, 1.0)
+    one = q * np.log(np.maximum(q, 1e-300) / p)
+    zero = (1.0 - q) * np.log(np.maximum(1.0 - q, 1e-300) / (1.0 - p))
+    return np.asarray(np.maximum(one + zero, 0.0))
 
 
 class Bernoulli(Model):
@@ -238,6 +270,7 @@ class Bernoulli(Model):
     """
 
     columns = 3
+    one_parameter = True
     elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
@@ -307,6 +340,15 @@ class Bernoulli(Model):
         one, other = stats[:2] if x > 0.0 else stats[1::-1]
         here = -np.log1p(_quotient(other, one, zeta))
         return (np.zeros_like(here), here) if x > 0.0 else (here, np.zeros_like(here))
+
+    def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
+        """Return KL(Bern(mean) || Bern(mean_0)); a level beyond 0 or 1 counts as 0 or 1."""
+        return bernoulli_divergences(mean, mean_0)
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """Return zeta (x log(q / p) + (1 - x) log((1 - q) / (1 - p))), with p and q the two levels."""
+        p, q = (min(max(level, _LEAST), 1.0 - _LEAST) for level in (before, after))
+        return zeta * (x * math.log(q / p) + (1.0 - x) * math.log((1.0 - q) / (1.0 - p)))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).

@@ -14,10 +14,15 @@ from .._kernels.count_template import count_kernels, sums
 from .._kernels.counts import reach
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_remainder, excess, log_gamma_ratio, stirling_remainder
+from .._kernels.layout import COUNT, FIRST, STATS
+from .._kernels.pointer import Pointer
+from .._kernels.scalar import log
 from .._kernels.template import family_kernels
+from .._kernels.weights import column
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
+_LEAST = 1e-3  # a probability is at least this far from 0 and 1 where two are compared
 _LARGE = 1e6  # total of trials, the prior's included, beyond which terms of x log x are cancelled before rounding
 
 
@@ -157,7 +162,30 @@ def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, sha
 
 
 _COUNTS = count_kernels(sums=_sums, variance_gain=_variance_gain, **_FORMULAS)
-_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
+
+
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`Binomial.predictive` of a full reading."""
+    trials = setup[FIRST]
+    if i == int(state[COUNT]):
+        a, b = setup[FIRST + 1], setup[FIRST + 2]
+    else:
+        a, b = column(state, STATS)[i], column(state, STATS + 1)[i]
+    n = a + b
+    return trials * a / n, trials * a * b * (n + trials) / (n * n * (n + 1.0))
+
+
+@scalar
+def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
+    """`Binomial.log_ratio`."""
+    trials = setup[FIRST]
+    p = min(max(before / trials, _LEAST), 1.0 - _LEAST)
+    q = min(max(after / trials, _LEAST), 1.0 - _LEAST)
+    return zeta * (y * log(q / p) + (trials - y) * log((1.0 - q) / (1.0 - p)))
+
+
+_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain, moments=_moments, log_ratio=_log_ratio)
 
 
 class Binomial(Model):
@@ -200,6 +228,7 @@ class Binomial(Model):
     """
 
     columns = 2
+    one_parameter = True
     elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
@@ -285,6 +314,11 @@ class Binomial(Model):
         """Return the logs of sums over the counts from x outwards, of the normalized predictive."""
         tails = _COUNTS.all_tails(np.ravel(stats[0]), np.ravel(stats[1]), x, float(self.trials), zeta)
         return tails[0].reshape(np.shape(stats[0])), tails[1].reshape(np.shape(stats[0]))
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """Return zeta (x log(q / p) + (trials - x) log((1 - q) / (1 - p))), p and q the shares of the two means."""
+        p, q = (min(max(mean / self.trials, _LEAST), 1.0 - _LEAST) for mean in (before, after))
+        return zeta * (x * math.log(q / p) + (self.trials - x) * math.log((1.0 - q) / (1.0 - p)))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

@@ -13,6 +13,7 @@ from .._kernels.compile import kernel, scalar
 from .._kernels.gamma_ratio import log1p, log_gamma_ratio, log_gamma_ratios, scale_gain, scale_gains
 from .._kernels.heavy_tails import LOGISTIC, tail_information
 from .._kernels.layout import (
+    CHANGE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -44,6 +45,7 @@ from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 from .tails import beta_tails
 
+_LEAST = 1e-12  # least level where two levels are compared, in prior rates
 _FAR = 1e100  # in prior rates; larger readings count as this large, those below _NEAR as _NEAR
 _NEAR = 1e-100
 
@@ -182,16 +184,38 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         centre[i] = math.log(b / zeta)
         left[i] = count
         right[i] = a
-        if kind == JOINT:
+        if kind in (JOINT, CHANGE):
             inner += weight[i] * scale_gain(a, count)
         elif kind == VARIANCE:
             inner += weight[i] * _variance_gain(a, b, count)
-    if kind == VARIANCE:
+    if kind in (VARIANCE, CHANGE):
         return inner
     return inner + tail_information(LOGISTIC, weight, centre, left, right)
 
 
-_KERNELS = family_kernels(_tick, _gain)
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`Gamma.predictive` of a full reading, in units of the prior rate."""
+    known = setup[FIRST]
+    if i == int(state[COUNT]):
+        a, b = setup[FIRST + 1], 1.0
+    else:
+        a, b = column(state, STATS)[i], column(state, STATS + 1)[i]
+    mean = known * b / (a - 1.0)
+    if a <= 2.0:
+        return mean, math.inf
+    return mean, b * b * known * (known + a - 1.0) / ((a - 2.0) * (a - 1.0) * (a - 1.0))
+
+
+@scalar
+def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
+    """`Gamma.log_ratio`, in units of the prior rate."""
+    p = max(before, _LEAST)
+    q = max(after, _LEAST)
+    return zeta * setup[FIRST] * (log(p / q) - y * (1.0 / q - 1.0 / p))
+
+
+_KERNELS = family_kernels(_tick, _gain, moments=_moments, log_ratio=_log_ratio)
 
 
 class Gamma(Model):
@@ -243,6 +267,7 @@ class Gamma(Model):
     """
 
     columns = 2
+    one_parameter = True
     elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
@@ -328,6 +353,16 @@ class Gamma(Model):
         """Return the logs of I_s(known * zeta, a) and of its complement at s = zeta x / (b + zeta x)."""
         a, b = stats
         return beta_tails(zeta * self.known, a, max(zeta * self._standard(x), 0.0) / b)
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """Return zeta known (log(before / after) - x (1 / after - 1 / before)), with the means of a reading."""
+        before, after = max(before, _LEAST * self.rate), max(after, _LEAST * self.rate)
+        return zeta * self.known * (math.log(before / after) - x * (1.0 / after - 1.0 / before))
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Statistics are in units of the prior rate."""
+        return 0.0, self.rate
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from .._kernels.compile import kernel, scalar
+from .._kernels.gamma_ratio import log1p
 from .._kernels.layout import (
+    CHANGE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -139,18 +141,23 @@ def _mixture(state: Pointer, setup: Pointer, zeta: float, weight: Array, mean: A
 
 @kernel
 def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-    """`Gaussian.variance_gain` averaged over r, or I(r; x) from the mixture's entropy."""
+    """`Gaussian.variance_gain` or `parameter_gain` averaged over r, or I(r; x) from the mixture's entropy."""
     if zeta == 0.0:
         return 0.0
     n = int(state[COUNT]) + 1
     weight = scratch(n)
-    if kind == VARIANCE:
+    if kind in (VARIANCE, CHANGE):
         counts = column(state, STATS)
         predict(state, setup, weight)
         count = setup[FIRST + 2]
-        inner = weight[n - 1] * zeta / (count * (count + zeta))
-        for i in range(n - 1):
-            inner += weight[i] * zeta / (counts[i] * (counts[i] + zeta))
+        if kind == CHANGE:
+            inner = 0.5 * weight[n - 1] * log1p(zeta / count)
+            for i in range(n - 1):
+                inner += 0.5 * weight[i] * log1p(zeta / counts[i])
+        else:
+            inner = weight[n - 1] * zeta / (count * (count + zeta))
+            for i in range(n - 1):
+                inner += weight[i] * zeta / (counts[i] * (counts[i] + zeta))
         return inner
     mean = scratch(n)
     variance = scratch(n)
@@ -200,7 +207,21 @@ def _gain_of_each(state: Pointer, setup: Pointer, zeta: Array, kind: int, out: P
             out[j] = _gain(state, setup, zeta[j], kind)
 
 
-_KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each)
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`Gaussian.predictive` of a full reading, standardized."""
+    if i == int(state[COUNT]):
+        return 0.0, 1.0 + 1.0 / setup[FIRST + 2]
+    return column(state, STATS + 1)[i], 1.0 + 1.0 / column(state, STATS)[i]
+
+
+@scalar
+def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
+    """`Gaussian.log_ratio`, standardized."""
+    return zeta * (after - before) * (y - 0.5 * (before + after))
+
+
+_KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each, moments=_moments, log_ratio=_log_ratio)
 
 
 class Gaussian(Model):
@@ -245,6 +266,7 @@ class Gaussian(Model):
     """
 
     columns = 2
+    one_parameter = True
     elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
@@ -310,6 +332,15 @@ class Gaussian(Model):
         """Return the logs of both tails of the normal."""
         mean, variance = self.predictive(stats, zeta)
         return normal_tails((x - mean) / np.sqrt(variance))
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """As for any model, with the variance of the noise, which is known."""
+        return super().log_ratio(x, zeta, before, after, self.noise_var)
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Statistics are standardized by the prior mean and the noise."""
+        return self.mean, math.sqrt(self.noise_var)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return h(mixture) - sum_l w_l h(N_l).

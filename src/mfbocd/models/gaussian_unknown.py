@@ -21,6 +21,7 @@ from .._kernels.gamma_ratio import (
 )
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.layout import (
+    CHANGE,
     COUNT,
     EVIDENCE,
     FIRST,
@@ -50,7 +51,7 @@ from .._kernels.weights import (
     skip_tick,
 )
 from ..inputs.arguments import finite, positive
-from .base import Array, Model, Predictive, predictive_of
+from .base import SURE, Array, Model, Predictive, predictive_of
 from .tails import student_tails
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
@@ -228,16 +229,27 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         df[i] = 2.0 * shape + zeta - 1.0
         pull = zeta * count / (count + zeta)
         width[i] = math.sqrt(2.0 * (scales[i] if alive else 1.0) / (pull * df[i]))
-        if kind == JOINT:
+        if kind in (JOINT, CHANGE):
             inner += weight[i] * _parameter_gain(count, shape, zeta)
         elif kind == VARIANCE:
             inner += weight[i] * zeta / (count * (count + zeta))
-    if kind == VARIANCE:
+    if kind in (VARIANCE, CHANGE):
         return inner
     return inner + tail_information(STUDENT, weight, mean, width, df)
 
 
-_KERNELS = family_kernels(_tick, _gain)
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`GaussianUnknown.predictive` of a full reading, in units of the prior scale."""
+    if i == int(state[COUNT]):
+        count, mean, shape, scale = setup[FIRST + 2], 0.0, setup[FIRST + 3], 1.0
+    else:
+        count, mean = column(state, STATS)[i], column(state, STATS + 1)[i]
+        shape, scale = column(state, STATS + 2)[i], column(state, STATS + 3)[i]
+    return mean, scale * (count + 1.0) / (count * (shape - 1.0)) if shape > 1.0 else math.inf
+
+
+_KERNELS = family_kernels(_tick, _gain, moments=_moments)
 
 
 @kernel
@@ -405,6 +417,16 @@ class GaussianUnknown(Model):
         _, _, shape, scale = stats
         d, lift = self._lift(stats, x, zeta)
         return student_tails(d, lift / scale, 2.0 * shape + zeta - 1.0)
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Statistics are standardized by the prior mean and the prior scale."""
+        return self.mean, self._unit
+
+    def known_level(self, level: float) -> Array:
+        """Return the prior with a known mean; the variance remains unknown."""
+        count, _, shape, scale = self.prior()
+        return np.array([count + SURE, (level - self.mean) / self._unit, shape, scale])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(t_l || mixture) of the normalized predictives, to 1e-6 nats at any scale."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._kernels.beta import beta_cdfs
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
+from .bernoulli import bernoulli_divergences
 from .cost import CostBound, whole_number
 from .lattice import NEVER, Lattice, Nodes, panels
 from .regression import MOST
@@ -274,6 +275,10 @@ class Confusion(Grid):
         """Grows with `points`."""
         points = whole_number(arguments, "points", 200)
         return CostBound(points, 60 * points, 40 * points, "points")
+
+    def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
+        """Return KL(Bern(mean) || Bern(mean_0))."""
+        return bernoulli_divergences(mean, mean_0)
 
     def spec(self) -> dict[str, Any]:
         """Return the arguments, with the matrices as pairs [zeta, matrix]."""

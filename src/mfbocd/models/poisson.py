@@ -15,13 +15,11 @@ from .._kernels.count_template import count_kernels, sums
 from .._kernels.counts import max_nodes, reach
 from .._kernels.gamma import digamma
 from .._kernels.gamma_ratio import digamma_remainder, excess, log1p, log_gamma_ratio, stirling_remainder
-from .._kernels.layout import STATS
+from .._kernels.layout import COUNT, FIRST, STATS
 from .._kernels.pointer import Pointer, pointer
 from .._kernels.scalar import exp, log
 from .._kernels.template import family_kernels
-from .._kernels.weights import (
-    column,
-)
+from .._kernels.weights import column
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 
@@ -30,6 +28,7 @@ _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has
 _ONE_BY_ONE = 512  # counts up to here are cheaper to add than to interpolate
 _LARGE = 1e5  # beyond this, terms of x log x are cancelled before rounding
 _HUGE = 1e7  # the same for a reading: below this, the error of its log probability stays under 1e-7
+_LEAST = 1e-9  # least rate where two rates are compared
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -180,7 +179,27 @@ def _variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share
 
 
 _COUNTS = count_kernels(sums=_sums, norms=_norms, variance_gain=_variance_gain, **_FORMULAS)
-_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain)
+
+
+@kernel
+def _moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """`Poisson.predictive` of a full reading."""
+    if i == int(state[COUNT]):
+        a, b = setup[FIRST + 1], setup[FIRST + 2]
+    else:
+        a, b = column(state, STATS)[i], column(state, STATS + 1)[i]
+    return a / b, a / b * (1.0 + 1.0 / b)
+
+
+@scalar
+def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
+    """`Poisson.log_ratio`."""
+    p = max(before, _LEAST)
+    q = max(after, _LEAST)
+    return zeta * (y * log(q / p) - (q - p))
+
+
+_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain, moments=_moments, log_ratio=_log_ratio)
 
 
 class Poisson(Model):
@@ -223,6 +242,7 @@ class Poisson(Model):
     """
 
     columns = 2
+    one_parameter = True
     elementwise = True
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
@@ -311,6 +331,11 @@ class Poisson(Model):
         """Return the logs of sums over the counts from x outwards, of the normalized predictive."""
         tails = _COUNTS.all_tails(np.ravel(stats[0]), np.ravel(stats[1]), x, _END, zeta)
         return tails[0].reshape(np.shape(stats[0])), tails[1].reshape(np.shape(stats[0]))
+
+    def log_ratio(self, x: float, zeta: float, before: float, after: float, variance: float) -> float:
+        """Return zeta (x log(after / before) - (after - before)); the variance is not used."""
+        before, after = max(before, _LEAST), max(after, _LEAST)
+        return zeta * (x * math.log(after / before) - (after - before))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

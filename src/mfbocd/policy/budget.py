@@ -12,12 +12,16 @@ import numpy as np
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
 from ..inputs.arguments import positive, probability, whole
-from .base import Array, Choices, Policy, largest_net
+from .base import Array, Choices, Policy, largest_net, largest_nets
 
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
-SETTLE = 10.0  # until then the rate is 1 / (SETTLE + ticks): the first price is a guess
-KICK = 1.0  # largest change of the log price for one expensive reading of every stream
+START = 1.0  # during the first ticks the rate is START / (SETTLE + ticks): the first price is a guess
+SETTLE = 10.0
+KICK = 0.05  # largest change of the log price for one expensive reading of every stream, once settled
 HORIZON = 200.0  # limit of the debt in units, so ticks of the cheapest that repay it: 1 % of 20,000 ticks
+YOUNG = 0.1  # the same per tick of a stream of YOUNG_TICKS ticks or more
+YOUNG_TICKS = 200.0
+FIRST_DEBT = 60.0  # limit at the first tick, which learns the level; it falls until YOUNG_TICKS
 REACH = 30.0  # largest distance of the log price from its start
 BAR = 30.0  # added to the log price where the debt forbids a reading, subtracted where the savings demand one
 _LARGEST = 700.0  # log price beyond which the price would overflow
@@ -36,12 +40,15 @@ class Budget(Policy):
         the cheapest and the most expensive fidelity (times the number of streams) where these are numbers.
     share : float, optional
         The budget as a position between the cheapest fidelity's cost (0) and the most expensive one's (1), in (0, 1].
-        Exactly one of `per_tick` and `share` is required.
+    reads : int, optional
+        For a fleet: exactly so many streams are read at the most expensive fidelity at every tick, those with the
+        largest gain, and the others at the cheapest. All streams must be read together. Exactly one of `per_tick`,
+        `share` and `reads` is required.
     cap : tuple of (float, int), optional
         Hard limit (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. It requires a fidelity
         with a fixed cost that can be paid at every tick; where all costs are functions, add a skip.
-    gain : {'joint', 'run_length', 'variance'}, default 'joint'
-        The gain that is compared with the price.
+    gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
+        The gain that is compared with the price (docs/deciding.md).
 
     Notes
     -----
@@ -57,20 +64,26 @@ class Budget(Policy):
     reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the spend
     above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02 (`RATE`). It is larger during the first
     ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
-    the log price by more than 1 (`KICK`).
+    the log price by more than 0.05 (`KICK`): a suspected change needs a burst of readings, which a faster price would
+    cut off.
 
     One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
-    leaves a debt of more than 200 units (`HORIZON`), except that one reading may always be bought while there is no
-    debt. With as much saved, the next reading is bought at any price.
+    leaves a debt of more than 200 units (`HORIZON`), or 10 % of the ticks so far if that is less (60 units at the
+    first tick, falling to 20 after 200), except that one reading may always be bought while there is no debt. While
+    readings are forbidden, the price does not fall. With 200 units saved, the next reading is bought at any price,
+    and the price does not rise.
 
-    Over 20,000 ticks the spend is therefore within 1 % of the budget, or within one expensive reading if that is
-    more, provided that an expensive reading has a larger gain than a cheap one. After a change of regime, expensive
-    readings are affordable again within 200 ticks of the cheapest fidelity, or within the ticks that save up for one.
+    After 200 ticks or more, the spend therefore exceeds the budget by at most 10 %, and over 20,000 ticks it is
+    within 1 % of it, or within one expensive reading if that is more, provided that an expensive reading has a larger
+    gain than a cheap one. After a change of regime, expensive readings are affordable again within 200 ticks of the
+    cheapest fidelity, or within the ticks that save up for one.
 
     Examples
     --------
     >>> Budget(8.0, cap=(400, 20))
     Budget(8.0, cap=(400.0, 20), gain='joint')
+    >>> Budget(reads=10, gain="change")
+    Budget(reads=10, cap=None, gain='change')
     """
 
     def __init__(
@@ -78,13 +91,17 @@ class Budget(Policy):
         per_tick: float | None = None,
         *,
         share: float | None = None,
+        reads: int | None = None,
         cap: tuple[float, int] | None = None,
         gain: Gain = "joint",
     ) -> None:
-        if (per_tick is None) == (share is None):
-            raise ValueError("Budget takes per_tick or share, one of the two")
+        if sum(given is not None for given in (per_tick, share, reads)) != 1:
+            raise ValueError("Budget takes per_tick, share or reads, one of the three")
+        if reads is not None and cap is not None:
+            raise ValueError("Budget.reads fixes the cost of every tick: leave out cap")
         self.per_tick = None if per_tick is None else positive("Budget", "per_tick", per_tick)
         self.share = None if share is None else probability("Budget", "share", share, "(0, 1]")
+        self.reads = None if reads is None else whole("Budget", "reads", reads, 1)
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
         self.log_price = self._began = 0.0
@@ -96,7 +113,9 @@ class Budget(Policy):
         self._scale(0.0)
 
     def __repr__(self) -> str:
-        amount = f"share={self.share:g}" if self.per_tick is None else repr(self.per_tick)
+        amount = repr(self.per_tick)
+        if self.per_tick is None:
+            amount = f"reads={self.reads}" if self.share is None else f"share={self.share:g}"
         return f"Budget({amount}, cap={self.cap!r}, gain={self.gain!r})"
 
     def validate(self) -> None:
@@ -107,10 +126,17 @@ class Budget(Policy):
         low, high = (float(fixed.min()), float(fixed.max())) if known else (0.0, math.inf)
         if self.per_tick is not None:
             self._target = self.per_tick
-        elif known:
-            self._target = self.streams * (low + float(self.share or 0.0) * (high - low))
+        elif not known:
+            which = "share" if self.reads is None else "reads"
+            raise ValueError(f"Budget.{which} needs costs that are numbers; give per_tick where they are functions")
+        elif self.reads is not None:
+            if self.reads > self.streams and not self.shared:
+                raise ValueError(
+                    f"Budget.reads must be at most the number of streams, {self.streams}, not {self.reads}"
+                )
+            self._target = self.streams * low + min(self.reads, self.streams) * (high - low)
         else:
-            raise ValueError("Budget.share needs costs that are numbers; give per_tick where they are functions")
+            self._target = self.streams * (low + float(self.share or 0.0) * (high - low))
         least, most = self.streams * low, self.streams * high
         if self._target < least * (1.0 - 1e-9):  # an equal part of a sum has rounding errors
             raise ValueError(
@@ -138,8 +164,8 @@ class Budget(Policy):
         """Set what depends on the cost, in units, of one most expensive reading per stream above the cheapest."""
         self.round = min(units, _LARGEST_ROUND)
         self._rate = min(RATE, KICK / self.round) if self.round > 0.0 else RATE
-        self._floor, self._ceiling = -max(HORIZON, self.round), max(HORIZON - self.round, 0.0)
-        self._settle = max(SETTLE, self.round / KICK)
+        self._floor, self._ceiling = -max(HORIZON, self.round), math.inf
+        self._settle = max(SETTLE, START * self.round)
         self._worst = 2.0 * max(HORIZON, self.round)
 
     def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
@@ -166,7 +192,8 @@ class Budget(Policy):
 
         It is the learned price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
         """
-        return self._price(self._floor, self._ceiling)
+        limit = max(_debt_limit(self.ticks) - self.round, 0.0)
+        return self._price(self._floor, min(limit, self._ceiling))
 
     def _price(self, floor: float, ceiling: float) -> float:
         bar = BAR if self.debt > ceiling else -BAR if self.debt < floor else 0.0
@@ -202,6 +229,10 @@ class Budget(Policy):
         """Return the largest net gain at the current price, among the choices that cap and debt allow."""
         rows = np.arange(len(costs))
         choice: Choices = np.argmin(costs, axis=1)
+        if self.reads is not None:
+            return self._most_useful(gains, costs, choice, draws)
+        if self._unread and not gains.any():
+            gains = np.broadcast_to(self.zeta, gains.shape)
         left = self._left()
         if self.priced or self.streams > 1:
             # The total cost of the tick is known here, so the limit of the debt applies to single readings.
@@ -226,17 +257,41 @@ class Budget(Policy):
             choice[i] = j
         return choice
 
+    def _most_useful(self, gains: Array, costs: Array, choice: Choices, draws: Array) -> Choices:
+        """Return the most expensive fidelity for the streams that gain most by it, the cheapest for the others."""
+        if len(gains) != self.streams:
+            raise ValueError(
+                f"Budget.reads needs a choice for all {self.streams} streams at once, not for {len(gains)}"
+            )
+        rows = np.arange(len(costs))
+        best = np.argmax(costs, axis=1)
+        more = gains[rows, best] - gains[rows, choice]
+        order = np.lexsort((draws, -more))[: self.reads]  # streams with equal gains in random order
+        choice[order] = best[order]
+        return choice
+
+    @property
+    def _unread(self) -> bool:
+        """Whether every tick so far was one of the cheapest fidelity, as before the first.
+
+        Then all gains may be 0: a run length cannot be told from nothing. The first reading is chosen as if its gain
+        were its zeta.
+        """
+        return self.debt <= -self.ticks
+
     def _credit(self, cheapest: float, extra: float) -> float:
         """Return what the debt allows the coming tick to cost: HORIZON units of debt, or one reading without debt."""
         if self._ceiling < 0.0:
             return cheapest
-        room = self._target + (HORIZON - self.debt) * self._unit
+        room = self._target + (_debt_limit(self.ticks) - self.debt) * self._unit
         return room if self.debt > 0.0 else max(room, cheapest + extra)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
         """Return the same choice as `pick`."""
-        if self.cap is not None:
+        if self.cap is not None or self.reads is not None:
             return super().pick_one(gains, seed, tick)
+        if self._unread and not any(gains):
+            gains = self.zeta.tolist()
         return largest_net(gains, self.costs, self.price)
 
     def _left(self) -> float:
@@ -259,9 +314,16 @@ class Budget(Policy):
         excess = (spent - self._target) / self._unit
         if self.priced and excess > self.round:
             self._scale(excess)
+        # Readings that the debt forbids or the savings demand say nothing about the price.
+        barred = self.debt > max(_debt_limit(self.ticks) - self.round / self.streams, 0.0)
+        demanded = self.debt < -max(HORIZON, self.round / self.streams)
         self.debt = min(max(self.debt + excess, -self._worst), self._worst)
-        rate = max(self._rate, 1.0 / (self._settle + self.ticks))
+        rate = max(self._rate, START / (self._settle + self.ticks))
         moved = self.log_price + rate * excess + self._rate * self._rate / 8.0 * self.debt
+        if barred:
+            moved = max(moved, self.log_price)
+        elif demanded:
+            moved = min(moved, self.log_price)
         self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
         self.ticks += 1
 
@@ -271,7 +333,27 @@ class Budget(Policy):
 
         With a cap it also contains recent costs, and with cost functions the largest cost seen.
         """
-        return self.cap is None and not self.priced and type(self) is Budget
+        return self.cap is None and self.reads is None and not self.priced and type(self) is Budget
+
+    def pick_many(self, numbers: Array, gains: Array, costs: Array) -> Choices:
+        """Compute `pick_one` of many budgets like this one.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+        gains, costs : ndarray
+            Expected gain and cost of each stream and fidelity, shape (m, J).
+
+        Returns
+        -------
+        ndarray of int
+            Indices of the chosen fidelities, shape (m,).
+        """
+        dead = (numbers[:, 1] <= -numbers[:, 2]) & ~gains.any(axis=1)
+        if dead.any():
+            gains = np.where(dead[:, None], self.zeta, gains)
+        return largest_nets(gains, costs, self.prices(numbers))
 
     def learn(self, numbers: Array, costs: Array) -> Array:
         """Compute `record_cost` of many budgets like this one.
@@ -294,9 +376,14 @@ class Budget(Policy):
         new = np.empty_like(numbers)
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
+            barred = debt > np.maximum(_debt_limits(ticks) - self.round, 0.0)
+            demanded = debt < -max(HORIZON, self.round)
             new[:, 1] = debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
-            rate = np.maximum(self._rate, 1.0 / (self._settle + ticks))
+            rate = np.maximum(self._rate, START / (self._settle + ticks))
             moved = log_price + rate * excess + self._rate * self._rate / 8.0 * debt
+        moved = np.where(
+            barred, np.maximum(moved, log_price), np.where(demanded, np.minimum(moved, log_price), moved)
+        )
         new[:, 0] = np.minimum(np.maximum(moved, self._began - REACH), self._began + REACH)
         new[:, 2] = ticks + 1.0
         return new
@@ -314,8 +401,9 @@ class Budget(Policy):
         ndarray
             Prices, shape (m,).
         """
-        log_price, debt, _ = numbers.T
-        bar = np.where(debt > self._ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
+        log_price, debt, ticks = numbers.T
+        ceiling = np.minimum(np.maximum(_debt_limits(ticks) - self.round, 0.0), self._ceiling)
+        bar = np.where(debt > ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
         # math.exp as in `price`: numpy's differs in the last bit
         return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
 
@@ -348,7 +436,7 @@ class Budget(Policy):
         """Return an equal part of the budget, at the price learned by all streams."""
         part = copy.copy(self)
         if self.streams > 1:
-            part.per_tick, part.share = self._target / self.streams, None
+            part.per_tick, part.share, part.reads = self._target / self.streams, None, None
             part.cap = None if self.cap is None else (self.cap[0] / self.streams, self.cap[1])
             part.recent = [spent / self.streams for spent in self.recent]
         return part
@@ -365,8 +453,9 @@ class Budget(Policy):
             self._scale(state["round"])
 
     def spec(self) -> dict[str, Any]:
-        """Return the four arguments."""
-        return {"per_tick": self.per_tick, "share": self.share, "cap": self.cap, "gain": self.gain}
+        """Return the five arguments."""
+        spec = {"per_tick": self.per_tick, "share": self.share, "cap": self.cap, "gain": self.gain}
+        return spec | ({"reads": self.reads} if self.reads is not None else {})
 
 
 def _checked_cap(cap: Any) -> tuple[float, int]:
@@ -374,6 +463,18 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
     return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
+
+
+def _debt_limit(ticks: int) -> float:
+    """Return the largest debt that a reading may leave, in units."""
+    first = FIRST_DEBT - (FIRST_DEBT / YOUNG_TICKS - YOUNG) * ticks
+    return min(HORIZON, max(first, YOUNG * max(ticks, YOUNG_TICKS)))
+
+
+def _debt_limits(ticks: Array) -> Array:
+    """Return `_debt_limit` of each."""
+    first = FIRST_DEBT - (FIRST_DEBT / YOUNG_TICKS - YOUNG) * ticks
+    return np.minimum(HORIZON, np.maximum(first, YOUNG * np.maximum(ticks, YOUNG_TICKS)))
 
 
 def _all(streams: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, Choices, Policy, largest_nets
+from .base import Array, Choices, Policy
 from .budget import Budget
 
 
@@ -115,7 +115,7 @@ class OwnPolicies:
     ) -> Choices:
         """Return the choices of these streams, shape (m,), from gains and costs (m, J) and draws (m,)."""
         if self._budget is not None:
-            return largest_nets(gains, costs, self._budget.prices(self.numbers[rows]))
+            return self._budget.pick_many(self.numbers[rows], gains, costs)
         if not self._copies and self.like.rowwise:
             return self.like.pick(gains, costs, draws)
         found = np.empty(len(rows), dtype=np.int64)

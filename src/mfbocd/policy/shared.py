@@ -87,6 +87,11 @@ class SharedBudget:
                 f"Budget.cap must be left out of a group's budget, not {budget.cap!r}: its streams choose ahead of "
                 "one another, and could exceed the cap together"
             )
+        if budget.reads is not None and not lockstep:
+            raise ValueError(
+                f"Budget.reads must be left out of a group's budget, not {budget.reads!r}: only a Fleet reads its "
+                "streams together"
+            )
         self.lockstep = lockstep
         self.policy = type(budget)(**budget.spec())
         self.policy.shared = budget.shared
@@ -156,10 +161,12 @@ class SharedBudget:
         """
         if len(gains) == self.streams and self.readings == 0:
             return self.policy.pick(gains, costs, draws)
+        if self.policy.reads is not None:
+            self.check(len(gains))
         return largest_nets(gains, costs, self.price)
 
     def check(self, readings: int) -> None:
-        """Check that readings of this many streams are allowed: with a cap, all streams must be read together.
+        """Check that readings of this many streams are allowed: with a cap or `reads`, all must be read together.
 
         Parameters
         ----------
@@ -169,12 +176,13 @@ class SharedBudget:
         Raises
         ------
         ValueError
-            If the budget has a cap and not all streams are read.
+            If the budget has a cap or `reads` and not all streams are read.
         """
-        if self.policy.cap is not None and (readings != self.streams or self.readings):
+        which = "reads" if self.policy.reads is not None else "cap" if self.policy.cap is not None else None
+        if which is not None and (readings != self.streams or self.readings):
             raise ValueError(
-                f"Budget.cap needs a reading of all {self.streams} streams in every call, not of {readings}: streams "
-                "that choose ahead of one another could exceed it together"
+                f"Budget.{which} needs a reading of all {self.streams} streams in every call, not of {readings}: "
+                "streams that choose ahead of one another could exceed it together"
             )
 
     def record(self, cost: float, readings: int = 1) -> None:

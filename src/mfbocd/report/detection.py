@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..belief.alarm import Alarm
 from ..calibrate.auto import HAZARD as AUTOMATIC_HAZARD
 from ..calibrate.auto import AutoDetector
 from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
 from ..calibrate.intervals import period_in
 from ..detector.detector import Detector
-from ..detector.step import Alarm
 from ..io.config import model_kinds
 from ..io.config.kinds import snake
 from ..io.tables import Format

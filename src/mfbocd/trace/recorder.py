@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from ..belief.alarm import Alarm
 from ..belief.filter import RunLength
 from ..belief.gains import Gain, expected_gains
 from ..detector.detector import Detector
-from ..detector.step import Alarm, Step
+from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
 from ..policy.fidelity import Fidelity

@@ -9,10 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from ..._kernels import layout
+from ...belief.alarm import Alarm
 from ...belief.pruning import Resample
 from ...detector.detector import Detector
 from ...detector.lock import alone
-from ...detector.step import Alarm, Step, report_fields, seed_of
+from ...detector.step import Step, report_fields, seed_of
 from ...inputs.arguments import positive, probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..._kernels import layout
+from ...belief.alarm import Alarm
 from ...belief.serialization import pack, unpack
 from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
-from ...detector.step import Alarm
 from .pattern import Pattern
 from .rows import Member, Report
 from .structure import Array, Structure

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...detector.step import Alarm
+from ...belief.alarm import Alarm
 from ...models import RobustTrend
 from ..auto import AutoDetector, Structure
 from ..auto.structure import scales

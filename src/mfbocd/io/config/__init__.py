@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ...belief.alarm import Alarm
 from ...belief.pruning import DEFAULT, Prune
 from ...detector.detector import Detector
-from ...detector.step import Alarm, Missing, seed_of
+from ...detector.step import Missing, seed_of
 from ...fleet.fleet import Fleet
 from ...models import Model
 from ...policy import Budget, Policy, SharedBudget, policy_of
@@ -59,8 +60,8 @@ class Config:
         Table ``[policy]``: ``kind``, the name of a policy in snake case, and its arguments. By default a budget with
         a share of 0.35.
     alarm : Alarm or None
-        Table ``[alarm]``: ``within`` (ticks; 50 by default) and ``threshold`` (probability; 0.9 by default). ``alarm
-        = false`` disables alarms.
+        Table ``[alarm]``: ``within`` (ticks; 200 by default), ``threshold`` (probability; 0.9 by default),
+        ``direction``, ``before`` and ``at_least``, as in `Alarm`. ``alarm = false`` disables alarms.
     prune : dict[str, Any] or bool or None
         Table ``[prune]``: ``threshold``, and ``resample`` or ``top_k`` with ``slack``. The default pruning if absent;
         ``prune = false`` is exact.
@@ -317,7 +318,8 @@ class Config:
         if self.policy is not None:
             given["policy"] = self.policy
         if self.alarm is not None:
-            given["alarm"] = asdict(self.alarm)
+            options = asdict(self.alarm).items()
+            given["alarm"] = {k: list(v) if isinstance(v, tuple) else v for k, v in options if v is not None}
         if isinstance(self.prune, dict):
             given["prune"] = self.prune
         data = {k: v for k, v in asdict(self.data).items() if v}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ...detector.step import Alarm
+from ...belief.alarm import Alarm
 from ...policy.fidelity import Fidelity
 from .kinds import ConfigError, reject_unknown, require_table, with_key
 
@@ -121,9 +121,8 @@ def parse_alarm(given: Any) -> Alarm | None:
     if given is False:
         return None
     table = require_table("alarm", given)
-    reject_unknown("alarm", table, ("threshold", "within"))
-    alarm = with_key("alarm", "Alarm", Alarm, **table)
-    return Alarm(alarm.within, float(alarm.threshold))
+    reject_unknown("alarm", table, [field.name for field in fields(Alarm)])
+    return with_key("alarm", "Alarm", Alarm, **table)
 
 
 def parse_data(given: Any) -> Data:
