@@ -6,14 +6,13 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mfbocd import Alarm, Fleet, Gaussian, Resample
-from mfbocd.belief.gains import GAINS, Gain
+from mfbocd.belief.gains import Gain
 from mfbocd.policy import Always, Budget, Policy
 from mfbocd.policy.fidelity import Fidelity
 
@@ -100,9 +99,8 @@ class Watch:
             choice = (turn % STREAMS < READS).astype(np.int64)
         else:
             choice = self.fleet.choose()
-        p = self.fleet.update(np.where(choice == 1, readings, 0.0), choice).p_change
-        each = -np.log1p(-np.minimum(p, 1.0 - 1e-12))
-        return float(each.sum()), float(each.max())
+        step = self.fleet.update(np.where(choice == 1, readings, 0.0), choice)
+        return step.statistic, float(-np.log1p(-min(step.p_change.max(), 1.0 - 1e-16)))
 
     def path(self, x: Array, until: Sequence[float] = (np.inf, np.inf)) -> Array:
         """The statistics at each tick, (T, 2), up to the tick at which both have exceeded their `until`."""
@@ -116,20 +114,12 @@ class Watch:
         return np.array(found)
 
 
-def _policies() -> dict[str, Callable[[], Policy | None]]:
-    """Round robin, budgets met on average, and budgets of exactly READS readings where the library has them."""
-    found: dict[str, Callable[[], Policy | None]] = {"round robin": lambda: None}
-    gains: list[Gain] = [gain for gain in GAINS if gain in ("joint", "change")]
-    exactly: dict[str, Any] = {"reads": READS}
-    for gain in gains:
-        found[f"budget on average, {gain}"] = partial(Budget, float(READS), gain=gain)
-    if "reads" in signature(Budget).parameters:
-        for gain in gains:
-            found[f"budget of exactly {READS}, {gain}"] = partial(Budget, **exactly, gain=gain)
-    return found
-
-
-POLICIES = _policies()
+GAINS: tuple[Gain, ...] = ("joint", "change")
+POLICIES: dict[str, Callable[[], Policy | None]] = {
+    "round robin": lambda: None,
+    **{f"budget on average, {gain}": partial(Budget, float(READS), gain=gain) for gain in GAINS},
+    **{f"budget of exactly {READS}, {gain}": partial(Budget, reads=READS, gain=gain) for gain in GAINS},
+}
 
 
 def alarms(path: Array, threshold: float) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,6 @@ from .settings import ON_OR_OFF, PLAIN, Array, Drawn, Setting
 
 Choices = NDArray[np.int64]
 NEVER = 10**9
-ALARM = {field.name for field in fields(Alarm)}
 RATE = "paper's rate"
 KEPT = 64  # run-length hypotheses of every filter
 
@@ -85,7 +84,7 @@ def follow(
         setting.fidelities,
         setting.hazard,
         policy=policy,
-        alarm=Alarm(setting.within, 1.0 / (1.0 + math.exp(-threshold)), **knowledge(setting)),
+        alarm=Alarm(setting.within, 1.0 / (1.0 + math.exp(-threshold)), **setting.alarm),
         prune=Resample(KEPT),
         share_policy=False,
         seed=seed,
@@ -104,11 +103,6 @@ def follow(
             if not alive.size:
                 break
     return Outcome(alarm, choice)
-
-
-def knowledge(setting: Setting) -> dict[str, Any]:
-    """What is known of the change, as far as `Alarm` accepts it."""
-    return {name: value for name, value in setting.alarm.items() if name in ALARM}
 
 
 def _spend(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
@@ -238,7 +232,7 @@ def bisect(value: Callable[[float], float], wanted: float, low: float, high: flo
     return best[1]
 
 
-OURS = "budget, change" if "change" in GAINS else "budget, joint"
+OURS = "budget, change"
 """The rule whose losses are listed."""
 RULES: dict[str, Rule] = {
     rule.name: rule

@@ -202,7 +202,7 @@ def on_or_off(name: str, about: str, shifts: Sequence[float], alarm: Mapping[str
         about,
         Gaussian(0, 1, 1),
         (Fidelity("skip", 0.0, 0.0), Fidelity("read", 1.0, 1.0)),
-        1 / 1000,
+        1 / 500,
         partial(_quiet_normal, zeta=zeta),
         {f"{m:g} sd": partial(_raised, shift=m, lead=lead, wait=wait) for m in shifts},
         {f"{m:g} sd": partial(_normal_ratio, zeta=zeta, shift=m, signs=(1.0,)) for m in shifts},
