@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Without stored bytecode every worker rewrites the assertions of all tests, and every process compiles the package.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo paper study docs reference test check check-minimum coverage lint bench bench-accuracy bench-service bench-spark clean
 
 help: ## list the targets

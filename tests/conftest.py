@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -60,6 +61,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         _, stderr = process.communicate()
         if process.returncode:
             pytest.exit(f"kernels could not be compiled: {stderr}", returncode=1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import a file of which every test is slow, and what it imports, if slow tests are left out."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py" or not collection_path.is_file():
+        return None
+    return "\npytestmark = pytest.mark.slow\n" in collection_path.read_text(encoding="utf-8") or None
 
 
 LONGEST = (

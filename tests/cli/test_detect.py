@@ -454,7 +454,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
 
 
 def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
-    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 30)
+    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 8)
     command = [*COMMAND, "detect", "long.txt"]
     output = on_a_terminal(command, folder)
     assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", output)
@@ -487,13 +487,13 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
 def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
     rng = np.random.default_rng(0)
     peaks = []
-    for rows in (100_000, 300_000):
+    for rows in (20_000, 220_000):
         x = np.repeat(rng.normal(0, 5, rows // 500), 500) + rng.normal(size=rows)
         path = folder / f"long.{kind}"
         if kind == "csv":
             path.write_text("x\n" + "".join(f"{v:.4f}\n" for v in x.tolist()))
         else:
-            pq.write_table(pa.table({"x": x}), path, row_group_size=100_000)
+            pq.write_table(pa.table({"x": x}), path, row_group_size=20_000)
         done = subprocess.run(
             [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl"],
             cwd=folder,
@@ -504,4 +504,4 @@ def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
         peaks.append(int(done.stdout))
         with (folder / "steps.jsonl").open("rb") as out:
             assert sum(1 for _ in out) == rows
-    assert peaks[1] - peaks[0] < 30  # MB; the steps of 200 000 more rows would take about 100
+    assert peaks[1] - peaks[0] < 30  # MB; the steps of 200 000 more rows would take 50 or more

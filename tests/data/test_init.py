@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,18 +16,11 @@ from mfbocd.calibrate.recalibrate import recalibrate
 from mfbocd.io.config import Config
 from mfbocd.io.tables import Chunk, open_table
 
-from ..parts import PATIENCE
+from ..cli.program import mfbocd
 
 pytestmark = pytest.mark.slow
 
 Columns = dict[str, list[str]]
-
-
-def mfbocd(*arguments: str, cwd: Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mfbocd.cli", *arguments]
-    return subprocess.run(
-        command, cwd=cwd, input=stdin, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
 
 
 def walk(seed: int = 1, ticks: int = 1000, regime: int = 100) -> dict[str, np.ndarray]:

@@ -61,8 +61,9 @@ def test_noise_has_no_period(kind: str, n: int) -> None:
 @pytest.mark.parametrize("n", [100, 300])
 @pytest.mark.parametrize("kind", sorted(set(NOISES) - {"white", "ar.95", "walk"}))
 def test_other_quiet_series_have_no_period(kind: str, n: int) -> None:
-    found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in SEEDS)
-    assert found <= 2
+    seeds = SEEDS[:100]
+    found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in seeds)
+    assert found <= 1
 
 
 FOUND = [

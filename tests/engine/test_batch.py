@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import mfbocd as mf
 from mfbocd.calibrate.auto import AutoDetector
+from mfbocd.trace import recorder as recorder_module
 from mfbocd.trace.recorder import Recorder
 
 from ..registry import CASES, INTEGRATED, Case
@@ -27,7 +28,7 @@ class NeverRead:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 def test_run_equals_single_ticks(case: Case, prune) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(0)
-    ticks = 60 if case.name.startswith(("family", "process")) or case.name in INTEGRATED else 300
+    ticks = 60 if case.name.startswith(("family", "process")) or case.name in INTEGRATED else 150
     table = np.array([[case.draw(rng) for _ in FIDELITIES] for _ in range(ticks)])
     one, two = (
         mf.Detector(case.model(), FIDELITIES, 0.03, policy=mf.Random([0.6, 0.4]), prune=prune, seed=8) for _ in "ab"
@@ -233,9 +234,10 @@ def test_a_recorder_works_for_a_stream_of_unknown_length() -> None:
 
 @pytest.mark.parametrize("at_once", [False, True])
 @pytest.mark.slow
-def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
+def test_a_recorder_of_the_automatic_detector(at_once: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "ROWS", 256)  # thinned twice after fewer intervals
     rng = np.random.default_rng(4)
-    x = np.concatenate([rng.normal(5.0, 1.0, 1600), rng.normal(30.0, 1.0, 600)])
+    x = np.concatenate([rng.normal(5.0, 1.0, 400), rng.normal(30.0, 1.0, 150)])
     plain = AutoDetector().run(x)
     detector = AutoDetector()
     recorder = Recorder(detector, ticks=x.size if at_once else 0)
@@ -248,10 +250,10 @@ def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
     trace = recorder.trace()
     np.testing.assert_array_equal(trace.mean, plain.mean)
     assert trace.changes == plain.changes
-    assert [change.changed_at for change in trace.changes] == [1600]
+    assert [change.changed_at for change in trace.changes] == [400]
     detail = trace.detail
     assert detail is not None
-    assert detail.tick.tolist() == list(range(0, 2200, 4))
+    assert detail.tick.tolist() == list(range(0, 550, 4))
     assert detail.gains.shape == (0, 1)
     np.testing.assert_allclose(detail.weight.sum(axis=1), 1.0, rtol=1e-12)
     early = detail.tick < 19  # before the structure is chosen there is no prediction
@@ -259,7 +261,7 @@ def test_a_recorder_of_the_automatic_detector(at_once: bool) -> None:
     inside = (detail.low < x[detail.tick]) & (x[detail.tick] < detail.high)
     assert 0.8 < inside[~early].mean() < 0.98
     ((low, high),) = detail.began
-    assert low <= 1600 <= high <= low + 5
+    assert low <= 400 <= high <= low + 5
 
 
 def test_bad_input_with_detail_changes_nothing() -> None:

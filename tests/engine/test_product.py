@@ -9,7 +9,7 @@ from scipy import integrate, special
 import mfbocd as mf
 
 from ..registry import ALPHA, BETA, MEAN, NOISE, VAR, multivariate, product_model
-from .test_truth import dense, enumerate_histories
+from .test_truth import Segments, dense, enumerate_histories
 from .test_vectors import FIDELITIES, by_name, planar, some, updated
 
 
@@ -29,11 +29,12 @@ def test_missing_columns_are_skipped_and_the_filter_equals_enumeration() -> None
     fidelities = [mf.Fidelity(f"z{z}", z, 1.0) for z in (0.1, 0.5, 1.0)]
     detector = mf.Detector(case.model(), fidelities, 0.15, policy=mf.Always(), prune=None, missing="skip")
     fleet = mf.Fleet(2, case.model(), fidelities, 0.15, policy=mf.Always(), prune=None, missing="skip")
+    segments = Segments(case, readings)
     for t, (x, zeta) in enumerate(readings, start=1):
         detector.update(x, f"z{zeta}")
         fleet.update([x, x], f"z{zeta}")
         # a tick without any reading has marginal 1, whatever its zeta
-        posterior, evidence, mean = enumerate_histories(case, readings[:t], mf.Hazard(0.15))
+        posterior, evidence, mean = enumerate_histories(segments, t, mf.Hazard(0.15))
         np.testing.assert_allclose(dense(detector.run_length, t), posterior, atol=1e-10)
         assert detector.log_evidence == pytest.approx(evidence, abs=1e-9)
         np.testing.assert_allclose(detector.mean, mean, atol=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,9 +17,19 @@ FIDELITIES = [mf.Fidelity("none", 0.0, 0.0), mf.Fidelity("low", 0.3, 1.0), mf.Fi
 PRUNES = st.sampled_from([None, mf.TopK(7), mf.Resample(9), mf.Threshold(1e-6), (mf.Threshold(1e-5), mf.TopK(12))])
 
 
-def streams(case: Case, most: int = 60) -> st.SearchStrategy[list[tuple[float, str]]]:
-    value = st.integers(0, 2**31).map(lambda seed: case.draw(np.random.default_rng(seed)))
-    return st.lists(st.tuples(value, st.sampled_from(["none", "low", "high"])), min_size=1, max_size=most)
+MIXES = [(1.0, 1.0, 1.0), (0.0, 1.0, 1.0), (8.0, 1.0, 1.0), (0.0, 0.0, 1.0), (1.0, 0.0, 0.0)]
+"""Relative frequencies of the fidelities of a stream."""
+
+
+def streams(case: Case, most: int = 25) -> st.SearchStrategy[list[tuple[float, str]]]:
+    """Streams from a seed, long enough for every pruning: lists whose elements are drawn one by one are slow."""
+
+    def stream(seed: int, ticks: int, mix: tuple[float, ...]) -> list[tuple[float, str]]:
+        rng = np.random.default_rng(seed)
+        chosen = rng.choice(len(mix), ticks, p=np.array(mix) / sum(mix))
+        return [(case.draw(rng), FIDELITIES[j].name) for j in chosen.tolist()]
+
+    return st.builds(stream, st.integers(0, 2**31), st.integers(1, most), st.sampled_from(MIXES))
 
 
 def feed(detector: mf.Detector, stream: list[tuple[float, str]]) -> list[mf.Step]:
@@ -45,10 +57,11 @@ def test_weights_are_a_distribution_and_p_change_a_probability(case: Case, data:
 def test_a_reading_at_zeta_zero_has_no_effect(case: Case, data: st.DataObject) -> None:
     """At zeta = 0 the result does not depend on x and equals that of a missing reading."""
     stream = data.draw(streams(case, most=6))
+    fed = mf.Detector(case.model(), FIDELITIES, 0.1, policy=mf.Always(), prune=None, missing="skip")
+    feed(fed, stream)
     results = []
     for x in (case.draw(np.random.default_rng(1)), case.draw(np.random.default_rng(2)), None):
-        detector = mf.Detector(case.model(), FIDELITIES, 0.1, policy=mf.Always(), prune=None, missing="skip")
-        feed(detector, stream)
+        detector = copy.copy(fed)
         before = detector._filter.stats.copy()
         evidence = detector.log_evidence
         detector.update(x, "none")

@@ -25,7 +25,7 @@ from ..registry import CASES, Case
 from .saved_examples import AFTER, EXAMPLES, FILE, feed
 
 ROOT = Path(__file__).parents[2]
-CASES_TRIED = 10_000
+CASES_TRIED = 5_000
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -89,19 +90,25 @@ def poisson_term(a: Any, b: Any, x: int, zeta: Any) -> Any:
     return mp.exp(logs - zeta * mp.loggamma(x + 1))
 
 
+@cache
+def poisson_terms(a: float, b: float, zeta: float) -> list[Any]:
+    return [poisson_term(mp.mpf(a), mp.mpf(b), n, mp.mpf(zeta)) for n in range(800)]
+
+
 def poisson(stats: Any, x: float, zeta: float) -> Any:
-    a, b, z = mp.mpf(float(stats[0])), mp.mpf(float(stats[1])), mp.mpf(zeta)
-    total = mp.fsum(poisson_term(a, b, n, z) for n in range(400))
-    return mp.log(mp.fsum(poisson_term(a, b, n, z) for n in range(int(x), int(x) + 400)) / total)
+    terms = poisson_terms(float(stats[0]), float(stats[1]), zeta)
+    return mp.log(mp.fsum(terms[int(x) : int(x) + 400]) / mp.fsum(terms[:400]))
+
+
+@cache
+def binomial_terms(a: float, b: float, zeta: float) -> list[Any]:
+    z = mp.mpf(zeta)
+    return [mp.binomial(900, n) ** z * mp.beta(a + z * n, b + z * (900 - n)) for n in range(901)]
 
 
 def binomial(stats: Any, x: float, zeta: float) -> Any:
-    a, b, z = mp.mpf(float(stats[0])), mp.mpf(float(stats[1])), mp.mpf(zeta)
-
-    def term(n: int) -> Any:
-        return mp.binomial(900, n) ** z * mp.beta(a + z * n, b + z * (900 - n))
-
-    return mp.log(mp.fsum(map(term, range(int(x), 901))) / mp.fsum(map(term, range(901))))
+    terms = binomial_terms(float(stats[0]), float(stats[1]), zeta)
+    return mp.log(mp.fsum(terms[int(x) :]) / mp.fsum(terms))
 
 
 def categorical(stats: Any, x: float, zeta: float) -> Any:

@@ -24,42 +24,57 @@ HAZARDS = {
 }
 
 
-def enumerate_histories(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard):
-    """P(r_t = l), log evidence and E[x_{t+1}] after the last reading, from all 2^(T-1) histories."""
-    ticks = len(readings)
+class Segments:
+    """The readings of a stream, and the truth about each segment of them, which every history and hazard shares."""
+
+    def __init__(self, case: Case, readings: list[tuple[Any, float]]) -> None:
+        self.case = case
+        self.readings = readings
+        self._marginal: dict[tuple[int, int], float] = {}
+        self._mean: dict[tuple[int, int], Any] = {}
+
+    def marginal(self, start: int, end: int) -> float:
+        key = (start, end)
+        if key not in self._marginal:
+            self._marginal[key] = self.case.marginal_of(self.readings[start:end], self.readings[:start])
+        return self._marginal[key]
+
+    def mean(self, start: int, end: int) -> Any:
+        """E[x_{end+1}] in a regime that began at `start`."""
+        key = (start, end)
+        if key not in self._mean:
+            self._mean[key] = self.case.mean_of(self.readings[start:end], self.readings[:start])
+        return self._mean[key]
+
+
+def enumerate_histories(segments: Segments, ticks: int, hazard: mf.Hazard) -> tuple[np.ndarray, float, Any]:
+    """P(r_t = l), log evidence and E[x_{t+1}] after the first `ticks` readings, from all 2^(ticks-1) histories."""
     logs, lengths, means = [], [], []
-
-    @cache
-    def marginal(start: int, end: int) -> float:
-        return case.marginal_of(readings[start:end], readings[:start])
-
-    @cache
-    def mean_since(start: int) -> Any:
-        return case.mean_of(readings[start:], readings[:start])
-
+    hazards = [float(hazard(age)) for age in range(ticks)]
     for flags in itertools.product([False, True], repeat=ticks - 1):
         starts = [0] + [t for t, change in enumerate(flags, start=1) if change]
         log = 0.0
         for start, end in zip(starts, [*starts[1:], ticks], strict=True):
-            log += marginal(start, end)
+            log += segments.marginal(start, end)
         for t in range(1, ticks):
             age = t - 1 - max(s for s in starts if s <= t - 1)  # r_{t-1}
-            h = float(hazard(age))
+            h = hazards[age]
             p = h if t in starts else 1.0 - h
             log += math.log(p) if p > 0 else -math.inf
         logs.append(log)
         lengths.append(ticks - 1 - starts[-1])
-        h = float(hazard(lengths[-1]))
-        means.append((1.0 - h) * mean_since(starts[-1]) + h * mean_since(ticks))
+        h = hazards[lengths[-1]]
+        means.append((1.0 - h) * segments.mean(starts[-1], ticks) + h * segments.mean(ticks, ticks))
     evidence = float(logsumexp(logs))
     share = np.exp(np.array(logs) - evidence)
     posterior = np.bincount(lengths, weights=share, minlength=ticks)
     return posterior, evidence, share @ np.array(means)
 
 
-def readings_of(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:
+@cache
+def segments_of(case: Case, seed: int, ticks: int) -> Segments:
     rng = np.random.default_rng(seed)
-    return [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(ticks)]
+    return Segments(case, [(case.draw(rng), float(rng.choice(ZETAS))) for _ in range(ticks)])
 
 
 def dense(run_length: mf.RunLength, ticks: int) -> np.ndarray:
@@ -68,14 +83,14 @@ def dense(run_length: mf.RunLength, ticks: int) -> np.ndarray:
     return posterior
 
 
-def mismatch(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard) -> float:
+def mismatch(segments: Segments, hazard: mf.Hazard) -> float:
     """The largest disagreement between the detector and the enumeration, over every prefix."""
     fidelities = [mf.Fidelity(f"z{zeta}", zeta=zeta, cost=1.0) for zeta in ZETAS]
-    detector = mf.Detector(case.model(), fidelities, hazard, prune=None)
+    detector = mf.Detector(segments.case.model(), fidelities, hazard, prune=None)
     worst = 0.0
-    for t, (x, zeta) in enumerate(readings, start=1):
+    for t, (x, zeta) in enumerate(segments.readings, start=1):
         detector.update(x, f"z{zeta}")
-        posterior, evidence, mean = enumerate_histories(case, readings[:t], hazard)
+        posterior, evidence, mean = enumerate_histories(segments, t, hazard)
         worst = max(
             worst,
             float(np.abs(dense(detector.run_length, t) - posterior).max()),
@@ -88,13 +103,13 @@ def mismatch(case: Case, readings: list[tuple[float, float]], hazard: mf.Hazard)
 @pytest.mark.parametrize("name", HAZARDS)
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_filter_equals_enumeration(case: Case, name: str) -> None:
-    assert mismatch(case, readings_of(case, seed=3, ticks=7), mf.Hazard(HAZARDS[name])) < case.tolerance
+    assert mismatch(segments_of(case, seed=3, ticks=7), mf.Hazard(HAZARDS[name])) < case.tolerance
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_filter_equals_enumeration_of_ten_ticks(case: Case) -> None:
-    assert mismatch(case, readings_of(case, seed=11, ticks=10), mf.Hazard(0.2)) < case.tolerance
+    assert mismatch(segments_of(case, seed=11, ticks=10), mf.Hazard(0.2)) < case.tolerance
 
 
 class _IgnoresFidelity(mf.Gaussian):
@@ -125,17 +140,18 @@ def test_the_harness_rejects_a_wrong_model(wrong: type[mf.Gaussian]) -> None:
     case = Case(
         "wrong", lambda: wrong(model.mean, model.var, model.noise_var), right.draw, right.log_marginal, right.mean
     )
-    assert mismatch(case, readings_of(case, seed=3, ticks=6), mf.Hazard(0.15)) > 1e-3
+    assert mismatch(segments_of(case, seed=3, ticks=6), mf.Hazard(0.15)) > 1e-3
 
 
 def test_the_posterior_matrix_is_the_filtered_one() -> None:
     case = CASES[0]
-    readings = [(x, 1.0) for x, _ in readings_of(case, seed=5, ticks=7)]
-    trace = mf.run(mf.Detector(case.model(), hazard=0.15, prune=None), [x for x, _ in readings], posterior=True)
+    segments = Segments(case, [(x, 1.0) for x, _ in segments_of(case, seed=5, ticks=7).readings])
+    table = [x for x, _ in segments.readings]
+    trace = mf.run(mf.Detector(case.model(), hazard=0.15, prune=None), table, posterior=True)
     assert trace.posterior is not None
     assert trace.posterior.shape == (7, 7)
     for t in range(7):
-        posterior, _, mean = enumerate_histories(case, readings[: t + 1], mf.Hazard(0.15))
+        posterior, _, mean = enumerate_histories(segments, t + 1, mf.Hazard(0.15))
         np.testing.assert_allclose(trace.posterior[t, : t + 1], posterior, atol=1e-12)
         assert (trace.posterior[t, t + 1 :] == 0).all()
         assert trace.mean[t] == pytest.approx(mean, abs=1e-10)

@@ -189,8 +189,8 @@ def test_a_full_disk_is_survived(tmp_path: Path) -> None:
     assert row.state == replayed(CONFIG, steps)
 
 
-CLIENTS, STREAMS, KILLS = 8, 5, 3
-TICKS = 60  # 8 x 5 x 60 = 2400 observations, some 600 between two kills
+CLIENTS, STREAMS, KILLS = 8, 5, 2
+TICKS = 40  # 8 x 5 x 40 = 1600 observations, some 500 between two kills
 
 
 class Client(threading.Thread):

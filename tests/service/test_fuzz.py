@@ -132,7 +132,7 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
 
                     @hypothesis.seed(1000 * round_ + len(cases))
                     @hypothesis.settings(
-                        max_examples=10, database=None, deadline=None, derandomize=False,
+                        max_examples=8, database=None, deadline=None, derandomize=False,
                         suppress_health_check=list(HealthCheck), phases=[hypothesis.Phase.generate],
                     )  # fmt: skip
                     @hypothesis.given(operation.as_strategy(generation_mode=mode))

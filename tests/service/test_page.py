@@ -16,7 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from mfbocd.service import manage
 from mfbocd.service.auth import add_token
+from mfbocd.service.engine import Engine
 from mfbocd.service.store.sqlite import SqliteStore
 
 from ..parts import PATIENCE
@@ -367,10 +369,14 @@ def test_a_token_is_requested_and_stored_in_the_tab(tmp_path: Path, visit: Calla
 
 
 def test_a_thousand_streams(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+    store = SqliteStore(tmp_path / "mfbocd.db")
+    facts: dict[str, Any] = {"group": None, "observers": {}, "available": {}, "max_streams": 1003}
+    single = {"model": {"kind": "bernoulli"}}
+    for i in range(1003):
+        name = f"Sensor {i} of the field"
+        manage.add_stream(Engine(store), stream=f"s{i:04}", name=name, config=single, **facts)
+    store.close()
     with serving(tmp_path / "mfbocd.db") as client:
-        single = {"model": {"kind": "bernoulli"}}
-        for i in range(1003):
-            make(client, f"s{i:04}", f"Sensor {i} of the field", config=single)
         observations = [{"stream": f"s{i:04}", "tick": 0, "fidelity": "full", "x": i % 2} for i in range(1000)]
         client.post("/observe", json={"observations": observations})
         seen = listed(visit, client)

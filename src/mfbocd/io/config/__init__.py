@@ -353,7 +353,7 @@ class Config:
         predictive = "normalized"
         <BLANKLINE>
         [alarm]
-        within = 50
+        within = 200
         threshold = 0.9
         <BLANKLINE>
         """
