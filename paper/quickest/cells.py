@@ -49,6 +49,20 @@ class Cell:
         """Mean delay of all streams."""
         return Number.mean_of(self.delays)
 
+    @property
+    def off(self) -> bool:
+        """Whether the rule does not reach its spend within a sixth of it."""
+        return abs(self.spent - self.spend) > self.spend / 6.0
+
+    @property
+    def shown(self) -> str:
+        """The delay, with the spend if that is off.
+
+        >>> Cell("", "", "", 0.2, 0.4, 0.0, 0.0, [3.0, 5.0], [True, True]).shown
+        '4.0 (2.0) at 40%'
+        """
+        return f"{short(self.number)} at {self.spent:.0%}" if self.off else short(self.number)
+
     def later_than(self, other: Cell) -> Number:
         """Mean difference of the delays on the streams that are clear for both, with the error of the thresholds."""
         both = np.array(self.clear) & np.array(other.clear)

@@ -25,7 +25,7 @@ def _distinct(values: Iterable[str]) -> list[str]:
 def _shown(cells: Sequence[Cell], setting: str, changes: Sequence[str], rule: str, spend: float) -> str:
     """Delays for several kinds of change, separated by slashes."""
     mine = [found(cells, setting, change, rule, spend) for change in changes]
-    return " / ".join("-" if cell is None else short(cell.number) for cell in mine) if any(mine) else ""
+    return " / ".join("-" if cell is None else cell.shown for cell in mine) if any(mine) else ""
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -78,12 +78,12 @@ def _rivals(cells: Sequence[Cell]) -> list[str]:
 
 
 def _gaps(cells: Sequence[Cell], rule: str) -> list[tuple[Cell, Cell, Number]]:
-    """Ours, the other rule and the difference, wherever both were run at the same spend."""
+    """Ours, the other rule and the difference, wherever both reach the same spend."""
     pairs = []
     for mine in cells:
         if mine.rule == OURS:
             other = found(cells, mine.setting, mine.change, rule, mine.spend)
-            if other is not None:
+            if other is not None and not other.off:
                 pairs.append((mine, other, mine.later_than(other)))
     return pairs
 
@@ -118,7 +118,7 @@ def main_table(cells: Sequence[Cell], *, overall: bool = False) -> str:
         line = []
         for spend in [1.0] if RULES[rule].fixed else spends:
             pair = [found(here, MAIN, change, rule, spend) for change in ("1 sd", "2 sd")]
-            line.append(" / ".join("-" if c is None else short(c.overall if overall else c.number) for c in pair))
+            line.append(" / ".join("-" if c is None else short(c.overall) if overall else c.shown for c in pair))
         if RULES[rule].fixed:
             alone.append(f"{rule[0].upper()}{rule[1:]}: {line[0]}.")
         else:
@@ -176,7 +176,7 @@ def duty_table(cells: Sequence[Cell]) -> str:
             if setting != "duty" and RULES[rule].oracle:
                 continue  # the same as above
             mine = [found(here, setting, "0.75 sd", rule, d) for d in DUTIES]
-            shown = ["" if c is None else short(c.number) for c in mine]
+            shown = ["" if c is None else c.shown for c in mine]
             every = shown[0] if RULES[rule].fixed else ""
             rows.append([f"{rule}{added}", *(["", "", ""] if every else shown), every])
     return grid(["0.75 sd up, one false alarm per 500 ticks", *(f"{d:.0%} read" for d in DUTIES), "all read"], rows)

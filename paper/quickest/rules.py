@@ -143,7 +143,9 @@ def _always(index: int) -> Rule:
 
 
 def _weighted_rate(setting: Setting, weight: float) -> InformationRate:
-    return InformationRate([*([1.0] * (len(setting.fidelities) - 1)), weight])
+    """From 1 for the cheapest fidelity to `weight` for the most expensive one, geometrically in between."""
+    last = len(setting.fidelities) - 1
+    return InformationRate([weight ** (j / last) for j in range(last + 1)])
 
 
 def _rate_run(setting: Setting, change: str, weight: float, drawn: Drawn, threshold: float, seed: int) -> Outcome:
@@ -256,16 +258,17 @@ def rules_of(setting: Setting) -> list[Rule]:
     """The rules that make sense in a setting.
 
     Peers need a fixed size of change. With a skip DE-CuSum takes the place of those that always read; where there is
-    nothing else to read, the best of them and FOCuS read every tick.
+    nothing else to read, the best of them and FOCuS read every tick. With a skip the paper's rule never reads: before
+    the first reading its gain is 0 at every fidelity.
     """
     zeta = [f.zeta for f in setting.fidelities]
     out = set() if setting.ratio else {SUSPICIOUS.name, TWO_EXPERIMENTS.name, DATA_EFFICIENT.name}
     out |= {SUSPICIOUS.name, TWO_EXPERIMENTS.name} if 0.0 in zeta else {DATA_EFFICIENT.name}
-    out |= {"always low"} if zeta[0] == 0.0 else set()
+    out |= {"always low", RATE} if zeta[0] == 0.0 else set()
     if zeta != [0.0, 1.0]:
         out |= {WATCHING.name, FOCUS.name}
     if setting.name == PLAIN:
         return [RULES[name] for name in ("always high", WATCHING.name, FOCUS.name)]
     if setting.name in ON_OR_OFF:
-        out |= {"periodic", FOCUS.name, RATE}
+        out |= {"periodic", FOCUS.name}
     return [rule for rule in RULES.values() if rule.name not in out]

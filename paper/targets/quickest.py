@@ -100,6 +100,7 @@ def result(cells: list[Cell], declared: list[tuple[str, str, float, float]], str
         "Designs and thresholds are chosen on other seeds than those that are scored.",
         "Spend is the average cost as a position between the cheapest fidelity (0 %) and the most expensive one "
         "(100 %), on quiet streams. Random and periodic choice mix these two.",
+        "A rule that cannot be tuned to the spend is shown with the spend it reaches, and is not compared.",
         f"Filters have a window of 200 ticks and keep {KEPT} run lengths (Resample).",
         "The CUSUM reads the expensive fidelity while its statistic exceeds a level that is tuned to the spend. It, "
         "2E-CUSUM and DE-CuSum know both levels, TRAS the level before and the size, FOCuS the level before. "

@@ -317,6 +317,12 @@ def test_a_loss_is_listed_if_it_exceeds_its_error() -> None:
     assert "2.00 times its delay" in page.findings([ours, knows])
 
 
+def test_a_rule_that_misses_its_spend_is_not_compared() -> None:
+    ours, other = cell(OURS, [40.0, 41.0]), cell("random", [10.0, 11.0], spent=0.3)
+    assert "- none" in page.losses([ours, other])
+    assert "10.5 (1.0) at 30%" in page.main_table([ours, other])
+
+
 def test_only_streams_clear_for_both_are_compared() -> None:
     a = Cell(MAIN, "1 sd", "random", 0.05, 0.05, 1.0, 2000.0, [10.0, 1000.0, 14.0], [True, False, True])
     b = Cell(MAIN, "1 sd", OURS, 0.05, 0.05, 1.0, 2000.0, [8.0, 9.0, 900.0], [True, True, False])
