@@ -65,7 +65,7 @@ def findings(cells: Sequence[Cell]) -> str:
         if ratios:
             low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
             lines.append(
-                f"- {rule}, which users do not know: our delay is {middle:.2f} times its delay (median of "
+                f"- Against {rule} (users do not know them): our delay is {middle:.2f} times its delay (median of "
                 f"{len(ratios)} combinations; {low:.2f} to {high:.2f})."
             )
     return "\n".join(lines) if lines else "- none"
@@ -244,7 +244,7 @@ def figure(cells: Sequence[Cell]) -> Figure:
         if high is not None:
             axis.axhline(high, color="0.2", lw=1.0, ls=":", label="always high fidelity")
         axis.set_title(f"change of {change.replace('sd', 'noise sd')}", fontsize=10)
-        axis.set_xlabel("spend, % of reading everything at high fidelity")
+        axis.set_xlabel("read at high fidelity, %")
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.25)
     axes[0].set_ylabel("mean delay, ticks")
