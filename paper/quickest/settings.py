@@ -196,7 +196,7 @@ def on_or_off(name: str, about: str, shifts: Sequence[float], alarm: Mapping[str
 
     The peers know the direction as well.
     """
-    zeta, lead, wait = np.array([0.0, 1.0]), 200, 1000
+    zeta, lead, wait = np.array([0.0, 1.0]), 2000, 1000
     return Setting(
         name,
         about,
