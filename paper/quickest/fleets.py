@@ -70,9 +70,9 @@ FIDELITIES = (Fidelity("skip", 0.0, 0.0), Fidelity("read", 1.0, 1.0))
 
 
 class Watch:
-    """A fleet and the statistics of its alarms; without a policy, round robin."""
+    """A fleet and the statistics of its alarms; without a policy, round robin. `size` is that of a known change."""
 
-    def __init__(self, policy: Policy | None, seed: int) -> None:
+    def __init__(self, policy: Policy | None, seed: int, size: float | None = None) -> None:
         self.robin = policy is None
         self.fleet = Fleet(
             STREAMS,
@@ -80,7 +80,7 @@ class Watch:
             FIDELITIES,
             1 / 1000,
             policy=policy or Always("skip"),
-            alarm=Alarm(WITHIN, 1.0),
+            alarm=Alarm(WITHIN, 1.0, before=None if size is None else 0.0, at_least=size),
             prune=Resample(KEPT),
             seed=seed,
             threads=1,
@@ -115,11 +115,14 @@ class Watch:
 
 
 GAINS: tuple[Gain, ...] = ("joint", "change")
+SIZE_KNOWN = f"budget of exactly {READS}, change, size known"
 POLICIES: dict[str, Callable[[], Policy | None]] = {
     "round robin": lambda: None,
     **{f"budget on average, {gain}": partial(Budget, float(READS), gain=gain) for gain in GAINS},
     **{f"budget of exactly {READS}, {gain}": partial(Budget, reads=READS, gain=gain) for gain in GAINS},
+    SIZE_KNOWN: partial(Budget, reads=READS, gain="change"),
 }
+"""The last one also knows the level before the change and its size, as TRAS does."""
 
 
 def alarms(path: Array, threshold: float) -> list[int]:
@@ -153,24 +156,34 @@ def threshold_of(paths: list[Array]) -> float:
 
 def policy_cells(name: str, scale: Scale, seed: int) -> list[dict[str, Any]]:
     """The four cases of one policy of the library."""
+    if name != SIZE_KNOWN:
+        return _cells(name, None, list(CASES), scale, seed)
+    sizes = sorted({size for _, size in CASES.values()})
+    return [
+        cell for size in sizes for cell in _cells(name, size, [c for c in CASES if CASES[c][1] == size], scale, seed)
+    ]
+
+
+def _cells(name: str, size: float | None, cases: list[str], scale: Scale, seed: int) -> list[dict[str, Any]]:
     make, ticks = POLICIES[name], LEAD + scale.ticks
     paths = {
-        s: [Watch(make(), s + i).path(quiet(s, i, ticks)) for i in range(scale.quiet)] for s in (seed, seed + JUDGED)
+        s: [Watch(make(), s + i, size).path(quiet(s, i, ticks)) for i in range(scale.quiet)]
+        for s in (seed, seed + JUDGED)
     }
     thresholds = [threshold_of([path[:, k] for path in paths[seed]]) for k in range(2)]
-    delays: dict[str, list[list[float]]] = {case: [] for case in CASES}
+    delays: dict[str, list[list[float]]] = {case: [] for case in cases}
     clear: list[list[bool]] = []
     for i in range(scale.changed):
-        ready = Watch(make(), seed + JUDGED + i)
+        ready = Watch(make(), seed + JUDGED + i, size)
         before = ready.path(quiet(seed + JUDGED, scale.quiet + i, LEAD))
         clear.append((before[-WITHIN:].max(axis=0) <= thresholds).tolist())
-        for case in CASES:
+        for case in cases:
             above = ready.copy().path(shifted(seed + JUDGED, i, case), thresholds) > thresholds
             delays[case].append(np.where(above.any(axis=0), above.argmax(axis=0) + 1.0, WAIT).tolist())
     cells = []
     for k, statistic in enumerate(STATISTICS):
         every = ticks_per_alarm([path[:, k] for path in paths[seed + JUDGED]], thresholds[k])
-        for case in CASES:
+        for case in cases:
             found, free = [d[k] for d in delays[case]], [c[k] for c in clear]
             cells.append(_cell(case, f"{name}; {statistic}", thresholds[k], every, found, free))
     return cells
