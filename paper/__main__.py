@@ -46,7 +46,7 @@ NEW = click.Path(file_okay=False, path_type=Path)
     help="camvid: the class counts as present if it covers more than this fraction of a label; default 0.",
 )
 @click.option("--clips", type=FOLDER, help="mimii: folder of WAV clips, machine/id/normal|abnormal.")
-@click.option("--family", multiple=True, help="frontier: only this family of streams (may be repeated).")
+@click.option("--family", multiple=True, help="frontier, quickest: only this family of streams (may be repeated).")
 def main(
     name: str | None,
     listed: bool,

@@ -22,6 +22,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, help="number of seeds per kind, at most 50")
     parser.add_argument("--ticks", type=int, default=zoo.TICKS, help="length of the series of the zoo")
     parser.add_argument("--rate", type=float, help="false alarms per 1,000 ticks at which peers are compared")
+    parser.add_argument("--kinds", help="kinds of the zoo separated by commas, or quiet for all without a change")
     parser.add_argument("--methods", help="names separated by commas; the first is compared with the others")
     options = parser.parse_args()
     methods = select(options.methods)
@@ -35,7 +36,7 @@ def main() -> None:
         try:
             if part == "zoo":
                 seeds = (zoo.DESIGN if options.seeds == "design" else zoo.JUDGE)[:count]
-                score_zoo.report(methods, seeds, cache, options.ticks, options.rate)
+                score_zoo.report(methods, seeds, cache, options.ticks, options.rate, _kinds(options.kinds))
             elif part == "tcpd":
                 tcpd.report(methods, cache)
             elif part == "nab":
@@ -44,6 +45,11 @@ def main() -> None:
                 tssb.report([m for m in methods if m.name != "BinSeg"], cache, few)  # it takes minutes per series
         except MissingDataError as error:
             print(f"\nSkipped {error}.", flush=True)
+
+
+def _kinds(names: str | None) -> tuple[str, ...] | None:
+    """Return the kinds of the zoo with these names; None, for all of them, by default."""
+    return None if names is None else zoo.QUIET if names == "quiet" else tuple(names.split(","))
 
 
 if __name__ == "__main__":

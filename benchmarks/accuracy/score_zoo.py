@@ -101,11 +101,13 @@ def calibrate(method: Method, kind: str, target: float, seeds: Sequence[int], ca
     return math.exp(high)
 
 
-def false_alarm_table(methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int) -> str:
+def false_alarm_table(
+    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, kinds: Sequence[str]
+) -> str:
     """False alarms on quiet series: one row per kind."""
     rows = []
     over = dict.fromkeys((m.name for m in methods), 0)
-    for kind in QUIET:
+    for kind in kinds:
         row = [kind]
         for method in methods:
             mean, se = rate(scores(method, kind, seeds, cache, ticks), ticks)
@@ -118,11 +120,15 @@ def false_alarm_table(methods: Sequence[Method], seeds: Sequence[int], cache: Ca
     return markdown(["quiet series", *(m.name for m in methods)], rows)
 
 
-def delay_table(methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int) -> str:
+def delay_table(
+    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int, changed: Sequence[str]
+) -> str:
     """Delays at the defaults: one row per kind of change, over all backgrounds that allow it."""
     rows = []
     for change in CHANGES:
-        kinds = [kind for kind in CHANGED if kind.endswith("/" + change)]
+        kinds = [kind for kind in changed if kind.endswith("/" + change)]
+        if not kinds:
+            continue
         row = [change]
         for method in methods:
             found = [f for kind in kinds for f in scores(method, kind, seeds, cache, ticks)]
@@ -142,6 +148,7 @@ def equal_rate_table(
     cache: Cache,
     ticks: int,
     fixed: float | None = None,
+    changed: Sequence[str] | None = None,
 ) -> str:
     """Delays of `first` as it is, and of peers at a false-alarm rate, one row per kind.
 
@@ -149,14 +156,16 @@ def equal_rate_table(
     `fixed`) do not count as good, however short its delays are.
     """
     rows = []
+    backgrounds = QUIET if changed is None else tuple(dict.fromkeys(kind.partition("/")[0] for kind in changed))
+    changed = CHANGED if changed is None else changed
     good = total = 0
     quiet_seeds = CALIBRATION[: max(len(seeds), LEAST)]
-    for background in QUIET:
+    for background in backgrounds:
         own, _ = rate(scores(first, background, quiet_seeds, cache, ticks), ticks)
         target = max(own, ALLOWED) if fixed is None else fixed
         quiet = own <= (ALLOWED if fixed is None else fixed)
         levels = {p.name: calibrate(p, background, target, quiet_seeds, cache, ticks) for p in peers}
-        for kind in (k for k in CHANGED if k.startswith(background + "/")):
+        for kind in (k for k in changed if k.startswith(background + "/")):
             mine = scores(first, kind, seeds, cache, ticks)
             row = [kind, f"{own:.2f}", f"{target:.2f}", _delay_cell(mine)]
             theirs = []
@@ -191,14 +200,27 @@ def ratio(mine: Sequence[Score], theirs: Sequence[Score]) -> tuple[float, float]
 
 
 def report(
-    methods: Sequence[Method], seeds: Sequence[int], cache: Cache, ticks: int = TICKS, fixed: float | None = None
+    methods: Sequence[Method],
+    seeds: Sequence[int],
+    cache: Cache,
+    ticks: int = TICKS,
+    fixed: float | None = None,
+    kinds: Sequence[str] | None = None,
 ) -> None:
-    """Print all tables; `fixed` is the false-alarm rate of the last one, by default that of the first method."""
+    """Print the tables of these kinds, quiet and changed ones; of all by default.
+
+    `fixed` is the false-alarm rate of the last table, by default that of the first method.
+    """
     which = f"seeds {seeds[0]} to {seeds[-1]}, {ticks} ticks"
-    print(f"\n### False alarms per 1,000 ticks of quiet series (standard error); {which}\n", flush=True)
-    print(false_alarm_table(methods, seeds, cache, ticks), flush=True)
+    shown = [*QUIET, *CHANGED] if kinds is None else kinds
+    quiet, changed = [k for k in shown if "/" not in k], [k for k in shown if "/" in k]
+    if quiet:
+        print(f"\n### False alarms per 1,000 ticks of quiet series (standard error); {which}\n", flush=True)
+        print(false_alarm_table(methods, seeds, cache, ticks, quiet), flush=True)
+    if not changed:
+        return
     print(f"\n### At the defaults: mean delay (missed = {WITHIN}) / missed / false alarms per 1,000; {which}\n")
-    print(delay_table(methods, seeds, cache, ticks), flush=True)
+    print(delay_table(methods, seeds, cache, ticks, changed), flush=True)
     peers = [m for m in methods[1:] if m.online and not math.isnan(m.threshold)]
     if peers:
         print(f"\n### At the same false-alarm rate: mean delay / missed; {which}\n")
@@ -209,4 +231,5 @@ def report(
             f"Thresholds of the peers are set per background on quiet series of seeds from {CALIBRATION[0]} on, to "
             f"{target}. The ratio is of the readings needed (delay + 1) to those of the best peer.\n"
         )
-        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, fixed), flush=True)
+        some = None if kinds is None else changed
+        print(equal_rate_table(methods[0], peers, seeds, cache, ticks, fixed, some), flush=True)

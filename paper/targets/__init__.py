@@ -17,6 +17,7 @@ NAMES = (
     "costs",
     "policies",
     "frontier",
+    "quickest",
 )
 """In the order of the paper, then the studies of our own."""
 

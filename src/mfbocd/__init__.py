@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import calibrate, datasets, models, report
+    from . import calibrate, datasets, export, models, report
     from .belief.alarm import Alarm
     from .belief.filter import RunLength, Start, Surprise
     from .belief.gains import FidelityGain, Gains
@@ -107,6 +107,7 @@ _WHERE = {name: module for module, names in _HOME.items() for name in names}
 _MODULES = {
     "calibrate": "calibrate",
     "datasets": "datasets",
+    "export": "export",
     "hindsight": "trace.hindsight",
     "metrics": "trace.metrics",
     "models": "models",
@@ -175,6 +176,7 @@ __all__ = [
     "calibrate",
     "datasets",
     "detect",
+    "export",
     "hindsight",
     "metrics",
     "models",

@@ -231,6 +231,17 @@ def test_surprise_adds_the_tails(folder: Path) -> None:
     assert "log_density" not in plain[0]
 
 
+def test_surprise_of_the_automatic_detector(folder: Path, stream: mf.simulate.Stream) -> None:
+    found = steps(mfbocd("detect", "one.txt", "--surprise", cwd=folder))
+    trace = AutoDetector(surprise=True).run(stream.table[:, 1])
+    assert trace.surprise is not None
+    for name, column in trace.surprise._asdict().items():
+        assert [row[name] for row in found[:20]] == [None] * 20
+        assert [row[name] for row in found[20:]] == column[20:].tolist()
+    again = steps(mfbocd("detect", "-", "--surprise", cwd=folder, stdin=(folder / "one.txt").read_text()))
+    assert again == found
+
+
 def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
     text = "when,on,note\n" + "".join(f"day {i},{int(i >= 30)},x\n" for i in range(60))
     done = mfbocd("detect", "-", cwd=folder, stdin=text)
@@ -414,6 +425,17 @@ def test_plot_and_report(folder: Path) -> None:
     assert (folder / "a.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "a.html").read_text()
     assert "Changes in walk.csv" in page
+
+
+def test_the_series_is_explained_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    explain = AutoDetector.explain
+    monkeypatch.setattr(AutoDetector, "explain", lambda detector: (calls.append(1), explain(detector))[1])
+    done = mfbocd("detect", "one.txt", "--report", "a.html", cwd=folder)
+    assert done.returncode == 0
+    assert "No autocorrelation" in done.stderr
+    assert "No autocorrelation" in (folder / "a.html").read_text()
+    assert len(calls) == 1
 
 
 def test_plot_and_report_of_the_automatic_detector(folder: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
+from mfbocd.belief.serialization import pack, unpack
 from mfbocd.calibrate import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 
 
@@ -94,6 +95,40 @@ def test_constant_memory_and_window() -> None:
         fresh.update(s)
     assert anomaly._sorted == fresh._sorted == sorted(surprises[-50:])
     assert anomaly.score(3.0) == fresh.score(3.0)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 9, 30, 120, 203, 260])
+def test_saving_changes_no_later_bit(cut: int) -> None:
+    """Also before the first score, while an event lasts, and with a full window."""
+    surprises = np.random.default_rng(3).exponential(size=300).round(2).tolist()
+    surprises[200:206] = [90.0] * 6
+    anomaly = AnomalyScore(0.99, rearm=0.8, calm=3, tail=0.2, window=100, warmup=12)
+    for s in surprises[:cut]:
+        anomaly.update(s)
+    saved = anomaly.to_bytes()
+    loaded = AnomalyScore.from_bytes(saved)
+    assert loaded.to_bytes() == saved
+    assert [loaded.update(s) for s in surprises[cut:]] == [anomaly.update(s) for s in surprises[cut:]]
+    assert loaded.to_bytes() == anomaly.to_bytes()
+
+
+def test_damaged_bytes_are_refused() -> None:
+    anomaly = AnomalyScore(window=20)
+    for s in range(15):
+        anomaly.update(float(s))
+    saved = anomaly.to_bytes()
+    with pytest.raises(ValueError, match=r"truncated|mark|checksum|saved"):
+        AnomalyScore.from_bytes(saved[:-3])
+    with pytest.raises(ValueError, match="not a saved AnomalyScore"):
+        AnomalyScore.from_bytes(mf.Detector(mf.Gaussian(0, 9, 1)).to_bytes())
+    facts, arrays = unpack(saved)
+    for field, value in {"waiting": 9, "window": 12, "rearm": 2.0, "calm": "5"}.items():
+        with pytest.raises(ValueError, match="the saved AnomalyScore is damaged"):
+            AnomalyScore.from_bytes(pack(facts | {field: value}, arrays))
+    with pytest.raises(ValueError, match="the saved AnomalyScore is damaged"):
+        AnomalyScore.from_bytes(pack(facts, {"past": np.array([1.0, np.inf])}))
+    with pytest.raises(ValueError, match="the saved AnomalyScore is damaged"):
+        AnomalyScore.from_bytes(pack({k: v for k, v in facts.items() if k != "tail"}, arrays))
 
 
 def test_surprise_of_a_step() -> None:

@@ -241,7 +241,8 @@ def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:
         rng.normal(size=600) * np.repeat([1.0, 4.0, 1.0], 200),
     ]
     for x in streams:
-        noticed = [change.tick for change in mf.run(detector(x), x).changes]
+        short = Config.parse({"model": guess_model(x).model, "alarm": {"within": 50}}).detector()
+        noticed = [change.tick for change in mf.run(short, x).changes]
         assert [tick // 200 for tick in noticed] == [1, 2]
         assert all(tick % 200 <= 20 for tick in noticed)
         known = Config.parse({"model": guess_basic_model(x).model}).detector()

@@ -143,6 +143,8 @@ WRONG: dict[str, Any] = {
     "origin": 500,
     "last_alarm": 400,
     "repeats": -1,
+    "reconsidered": -1,
+    "surprise": 1,
     "early": 4000,
     "once": 1,
     "hazard": 2.0,
@@ -167,10 +169,20 @@ WRONG_STRUCTURE: dict[str, Any] = {
     "ar": [2.0],
     "outliers": 1.0,
     "forget": 0.0,
-    "seasons": [[0.0, [1.0], [1.0]]],
+    "seasons": [[0.0, [1.0], [1.0], []]],
     "center": None,
     "extra": 1,
 }
+
+
+WRONG_SEASONS: list[list[Any]] = [
+    [[1.0], [], []],
+    [[], [], []],
+    [[], [], [[3.0, 1.0, 0.0], [2.0, 0.0, 0.0]]],
+    [[], [], [[12.0, 1.0, 0.0]]],
+    [[], [], [[1.0, 2.0]]],
+    [[1.0], [1.0]],
+]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +191,7 @@ WRONG_STRUCTURE: dict[str, Any] = {
         *((0, field, value) for field, value in WRONG.items()),
         *((1, field, value) for field, value in WRONG_MEMBER.items()),
         *((2, field, value) for field, value in WRONG_STRUCTURE.items()),
+        *((2, "seasons", [[12.0, *season]]) for season in WRONG_SEASONS),
     ],
 )
 def test_facts_that_cannot_be_are_refused(place: int, field: str, value: Any) -> None:

@@ -240,6 +240,14 @@ def test_the_statistic_of_a_fleet_adds_up_the_evidence() -> None:
 
 def test_an_alarm_of_a_fleet_fires_once_and_rearms() -> None:
     alarm = mf.FleetAlarm(4.0)
-    assert [alarm.passes(value) for value in (1, 5, 6, 3, 5, 1, 4)] == [False, True, False, False, False, False, True]
+    assert [alarm.passes(value) for value in (1, 5, 6, 3.5, 5, 2.9, 4)] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
     with pytest.raises(ValueError, match=r"FleetAlarm\.threshold"):
         mf.FleetAlarm(0.0)

@@ -26,10 +26,10 @@ def test_the_page_of_the_paper_has_a_section_per_target() -> None:
 
 
 def test_every_picture_of_a_page_is_there_and_no_other_file() -> None:
-    pages = [(DOCS / name).read_text() for name in ("paper.md", "frontier.md")]
+    pages = [(DOCS / name).read_text() for name in ("paper.md", "frontier.md", "quickest.md")]
     shown = {line.rpartition("](")[2].rstrip(")") for page in pages for line in page.splitlines() if line[:2] == "!["}
     files = {path.relative_to(DOCS).as_posix() for path in (DOCS / "paper").rglob("*") if path.is_file()}
-    assert shown == files | {"frontier.png"}
+    assert shown == files | {"frontier.png", "quickest.png"}
 
 
 def test_the_posteriors_are_printed_again(tmp_path: Path) -> None:

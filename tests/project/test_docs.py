@@ -119,8 +119,13 @@ def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
     assert "walk" in (tmp_path / "all.jsonl").read_text()
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md", "docs/firmware.md"]
+)
 def test_commands_print_the_output_of_the_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if page == "docs/firmware.md":
+        needed("arm-none-eabi-gcc")
+        needed("qemu-system-arm")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.setenv("PATH", ENV["PATH"])
     port = str(free_port())

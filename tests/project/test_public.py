@@ -23,7 +23,7 @@ NAMES = [
     *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
     *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("AutoDetector", "Detection", "auto", "detect"),
-    *("calibrate", "datasets", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
+    *("calibrate", "datasets", "export", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
 ]
 
 SIGNATURES = {
@@ -82,7 +82,7 @@ MEMBERS = {
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
-    "to_bytes from_bytes hazard alarm period history seed fidelities",
+    "to_bytes from_bytes hazard alarm period history seed surprise fidelities",
     "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier surprise",

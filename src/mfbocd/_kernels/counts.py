@@ -34,6 +34,12 @@ def _formula(size: float) -> tuple[Array, Array]:
 _TABLE = np.array([_formula(2.0 ** (_LEAST + k)) for k in range(_SIZES)])
 
 
+def quadrature(k: int) -> tuple[Array, Array]:
+    """The quadrature for a block of 2^(5 + k) counts: nodes relative to the middle of the block, and weights."""
+    node, weight = _TABLE[k]
+    return node - 0.5 * (2.0 ** (_LEAST + k) - 1.0), weight
+
+
 @scalar
 def reach(mean: float, sd: float, left: float, right: float, last: float) -> tuple[float, float]:
     """First and last count that matter to a bell-shaped summand: less than 1e-15 of its mass lies outside.

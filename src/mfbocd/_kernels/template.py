@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .alarm import decide, normal_log_ratio, old_moments, watch
 from .change import change_weight, normal_divergence
 from .compile import bind
-from .layout import ALARM, CHANGE, CHANGED_AT, CONFIDENCE, LEVEL, MEAN, P_CHANGE, RUN
+from .layout import ALARM, AT_LEAST, CHANGE, CHANGED_AT, CONFIDENCE, LEVEL, MEAN, P_CHANGE, RUN
 from .order import make_monotone
 from .pointer import Array, Pointer, pointer
 from .work_queue import WorkQueue, mark_done, take_block
@@ -103,7 +103,8 @@ def gains(states: Array, setup: Array, rows: Rows, zeta: Array, kind: int, out: 
             if kind == CHANGE:
                 q = change_weight_of(state, pointer(setup, 0))
                 for j in range(zeta.size):
-                    out[k, j] += zeta[j] * q
+                    # the parameter is of no use where the size of the change is given
+                    out[k, j] = zeta[j] * q + (0.0 if q > 0.0 and setup[AT_LEAST] > 0.0 else out[k, j])
             make_monotone(zeta, out[k])
         mark_done(queue, high - low)
         low, high = take_block(queue, rows.size)

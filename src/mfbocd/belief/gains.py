@@ -102,7 +102,8 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         ``"joint"`` is I(r, theta; x) = I(r; x) + E_r I(theta; x | r): information about the parameter counts as well.
         ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
         ``"change"`` is zeta Q + E_r I(theta; x | r), where Q is the probability of a change that counts towards the
-        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`).
+        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`). With `Alarm.at_least`
+        it is zeta Q: the parameter is then of no use.
 
     Returns
     -------
@@ -137,8 +138,10 @@ def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: G
     if gain == "variance":
         return max(float(weight @ model.variance_gain(stats, zeta)), 0.0)
     if gain == "change":
-        information = max(float(weight @ model.parameter_gain(stats, zeta)), 0.0)
-        return zeta * change_weight(belief, weight, stats) + information
+        q = change_weight(belief, weight, stats)
+        if q > 0.0 and belief.setup[layout.AT_LEAST] > 0.0:
+            return zeta * q
+        return zeta * q + max(float(weight @ model.parameter_gain(stats, zeta)), 0.0)
     value = model.run_length_gain(weight, stats, zeta)
     return value + float(weight @ model.parameter_gain(stats, zeta)) if gain == "joint" else value
 

@@ -12,6 +12,7 @@ from .calibrate import calibrate
 from .demo import demo
 from .detect import detect
 from .drive import drive
+from .export import export
 from .init import init
 from .serve import serve
 from .store import state
@@ -29,5 +30,5 @@ def main() -> None:
     """
 
 
-for command in (calibrate, demo, detect, drive, init, serve, state, token, warm):
+for command in (calibrate, demo, detect, drive, export, init, serve, state, token, warm):
     main.add_command(command)

@@ -128,10 +128,8 @@ def _prepare(
         kind = None if model is None else _kind(model)
         name, stamps, chunks = _find_column(table, data, column, time)
         if kind is None:
-            if surprise:
-                raise click.UsageError("--surprise needs the density of one model: pass -c or --model")
             ticks, chunks = _period(period, stamps, chunks)
-            return Automatic(name, stamps, hazard, ticks), chunks
+            return Automatic(name, stamps, hazard, ticks, surprise), chunks
         config, chunks = _estimate(table, name, stamps, chunks, kind, hazard, quiet)
         return Configured(config, surprise), chunks
     if model is not None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
+from ..belief.filter import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
 from ..calibrate.draft.series import is_sorted
 from ..detector.detector import Detector
@@ -124,17 +128,25 @@ class Automatic:
     advice = "pass a smaller --hazard, or select a family with --model"
     budget = None
 
-    def __init__(self, column: str, time: str | None, hazard: float | None, period: float | None = None) -> None:
+    def __init__(
+        self,
+        column: str,
+        time: str | None,
+        hazard: float | None,
+        period: float | None = None,
+        surprise: bool = False,
+    ) -> None:
         self.column, self.data = column, Data(time=time or "")
-        self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period)
+        self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period, surprise=surprise)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
         self._sorted = True
         self._last: list[Any] = []  # the last timestamp, parsed
+        self._explained = (-1, "")  # tick, and the explanation then
 
     def describe(self) -> str:
         """Return what the series was taken to be."""
-        return f"Without a configuration: {type(self.detector).__name__}\n{self.detector.explain()}"
+        return f"Without a configuration: {type(self.detector).__name__}\n{self._explain()}"
 
     def remarks(self) -> list[str]:
         """Return what the series was taken to be, and warnings."""
@@ -143,7 +155,14 @@ class Automatic:
             found.append(
                 f"The timestamps in column {self.data.time!r} are not sorted: rows were used in their order."
             )
-        return [self.detector.explain(), *(f"Warning: {text}" for text in found)]
+        return [self._explain(), *(f"Warning: {text}" for text in found)]
+
+    def _explain(self) -> str:
+        """Return the explanation, which takes long: the readings are replayed for it several times."""
+        ticks = self.detector.ticks
+        if self._explained[0] != ticks:
+            self._explained = ticks, self.detector.explain()
+        return self._explained[1]
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
         """Process the rows, many at once unless they arrive one by one."""
@@ -198,7 +217,14 @@ def steps_of(trace: Trace, fidelity: str) -> list[Step]:
         [at if fired else None for at, fired in zip(trace.changed_at.tolist(), alarm, strict=True)],
         [p if fired else None for p, fired in zip(trace.confidence.tolist(), alarm, strict=True)],
     ]
-    return [Step(*row) for row in zip(*columns, strict=True)]
+    steps = [Step(*row) for row in zip(*columns, strict=True)]
+    if trace.surprise is None:
+        return steps
+    found = [Surprise(*row) for row in np.array(trace.surprise).T.tolist()]
+    return [
+        step if math.isnan(one.log_density) else step._replace(surprise=one)
+        for step, one in zip(steps, found, strict=True)
+    ]
 
 
 def _parsed(times: Sequence[Time]) -> list[Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..inputs.arguments import positive
 from .step import FleetStep
 
-REARM = 0.5  # part of the threshold that the statistic must fall below before the next alarm
+REARM = 1.0  # nats by which the statistic must fall below the threshold before the next alarm
 
 
 @dataclass
@@ -22,8 +22,8 @@ class FleetAlarm:
     threshold : float
         The statistic that must be reached, positive; `calibrate.fleet_alarm_for` finds it for a rate of false alarms.
     armed : bool, default True
-        Whether the next alarm may fire. After an alarm it is False until the statistic has fallen below half the
-        threshold.
+        Whether the next alarm may fire. After an alarm it is False until the statistic has fallen 1 nat below the
+        threshold. (The statistic of many quiet streams is far from 0: each has some probability of a change.)
 
     Examples
     --------
@@ -71,5 +71,5 @@ class FleetAlarm:
             Whether it fires.
         """
         fires = self.armed and statistic >= self.threshold
-        self.armed = not fires and (self.armed or statistic < REARM * self.threshold)
+        self.armed = not fires and (self.armed or statistic < self.threshold - REARM)
         return bool(fires)

@@ -246,7 +246,7 @@ class Fleet(StreamSet):
 
         Parameters
         ----------
-        gain : {'joint', 'run_length', 'variance'}, default 'joint'
+        gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
             Which gain.
         streams : sequence of str or int, optional
             Names or indices of the streams; all by default.

@@ -50,8 +50,8 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from ..inputs.arguments import finite, positive
 from .base import SURE, Array, Model, Predictive, predictive_of
+from .noise_prior import level_and_noise
 from .tails import student_tails
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
@@ -333,12 +333,8 @@ class GaussianUnknown(Model):
         scale: float = 1.0,
         predictive: Predictive = "normalized",
     ) -> None:
-        self.mean = finite("GaussianUnknown", "mean", mean)
-        self.count = positive("GaussianUnknown", "count", count, 1e9)
-        self.shape = positive("GaussianUnknown", "shape", shape, 1e9)
-        if self.shape <= 0.5:
-            raise ValueError(f"GaussianUnknown.shape must exceed 1/2, not {shape!r}: readings would have no mean")
-        self.scale = positive("GaussianUnknown", "scale", scale)
+        prior = level_and_noise("GaussianUnknown", mean, count, shape, scale)
+        self.mean, self.count, self.shape, self.scale = prior
         self.kind = predictive_of("GaussianUnknown", predictive)
         self._unit = math.sqrt(self.scale)
 

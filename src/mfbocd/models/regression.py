@@ -18,6 +18,7 @@ from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import positive
 from .base import Array, Model
 from .cost import CostBound
+from .noise_prior import noise_shape
 from .tails import normal_tails, student_tails
 
 MOST = 100_000
@@ -98,9 +99,7 @@ class Regression(Model):
             raise ValueError(
                 f"{owner}: noise_var = {noise_var!r} is known: shape and scale are for noise that is not"
             )
-        self.shape = positive(owner, "shape", 1.0 if shape is None else shape, 1e9)
-        if self.shape <= 0.5:
-            raise ValueError(f"{owner}.shape must exceed 1/2, not {shape!r}: readings would have no mean")
+        self.shape = noise_shape(owner, 1.0 if shape is None else shape)
         self.scale = positive(owner, "scale", 1.0 if scale is None else scale)
         self._unit = math.sqrt(self.scale if self.noise_var is None else self.noise_var)
         self._units = np.full(self._size, self._unit)

@@ -35,6 +35,7 @@ from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
 from .base import Array, Model
 from .cost import CostBound
+from .noise_prior import noise_shape
 from .regression import counts_of, ratio
 from .sampling import heavy, summed_information
 from .table import table_of
@@ -164,9 +165,7 @@ class RobustTrend(Model):
     ) -> None:
         self.level = finite("RobustTrend", "level", level)
         self.count = tuple(counts_of("RobustTrend", count, 2, "for level and slope").tolist())
-        self.shape = positive("RobustTrend", "shape", shape, 1e9)
-        if self.shape <= 0.5:
-            raise ValueError(f"RobustTrend.shape must exceed 1/2, not {shape!r}: readings would have no mean")
+        self.shape = noise_shape("RobustTrend", shape)
         self.scale = positive("RobustTrend", "scale", scale)
         self.line = probability("RobustTrend", "line", line)
         if len(ar) > _LONGEST:

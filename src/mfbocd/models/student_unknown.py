@@ -12,9 +12,10 @@ from .._kernels.beta import beta_cdfs
 from .._kernels.compile import kernel, scalar
 from .._kernels.gamma_ratio import digamma_remainder, half_gamma_ratio, log1p, scale_gains
 from .._kernels.scalar import exp, log
-from ..inputs.arguments import finite, positive
+from ..inputs.arguments import positive
 from .base import Array, Model
 from .cost import CostBound
+from .noise_prior import level_and_noise
 from .regression import ratio
 from .sampling import heavy, summed_information
 from .table import table_of
@@ -186,12 +187,8 @@ class StudentTUnknown(Model):
     def __init__(
         self, mean: float = 0.0, count: float = 1.0, shape: float = 1.0, scale: float = 1.0, degrees: float = 4.0
     ) -> None:
-        self.mean = finite("StudentTUnknown", "mean", mean)
-        self.count = positive("StudentTUnknown", "count", count, 1e9)
-        self.shape = positive("StudentTUnknown", "shape", shape, 1e9)
-        if self.shape <= 0.5:
-            raise ValueError(f"StudentTUnknown.shape must exceed 1/2, not {shape!r}: readings would have no mean")
-        self.scale = positive("StudentTUnknown", "scale", scale)
+        prior = level_and_noise("StudentTUnknown", mean, count, shape, scale)
+        self.mean, self.count, self.shape, self.scale = prior
         self.degrees = positive("StudentTUnknown", "degrees", degrees, 1e6)
         if self.degrees <= 1.0:
             raise ValueError(f"StudentTUnknown.degrees must exceed 1, not {degrees!r}: readings would have no mean")

@@ -32,7 +32,7 @@ class Policy(ABC):
 
     Attributes
     ----------
-    gain : {'run_length', 'joint', 'variance'} or None
+    gain : {'run_length', 'joint', 'variance', 'change'} or None
         The gain that is compared with the cost; None if the choice does not depend on observations.
     fidelities : tuple of Fidelity
         The fidelities the policy is bound to.

@@ -458,6 +458,40 @@ class Budget(Policy):
         return spec | ({"reads": self.reads} if self.reads is not None else {})
 
 
+def controller(budget: Budget) -> dict[str, float]:
+    """Return the constants of a bound budget's controller, for code that runs it outside of Python.
+
+    Parameters
+    ----------
+    budget : Budget
+        Bound to fidelities with fixed costs, and initialized.
+
+    Returns
+    -------
+    dict of str to float
+        By name: the constants of this module, those of this budget, and the cost that the cap reserves for each
+        coming tick.
+    """
+    return {
+        "target": budget._target,
+        "unit": budget._unit,
+        "round": budget.round,
+        "rate": budget._rate,
+        "start": START,
+        "settle": budget._settle,
+        "floor": budget._floor,
+        "ceiling": budget._ceiling,
+        "worst": budget._worst,
+        "horizon": HORIZON,
+        "young": YOUNG,
+        "young_ticks": YOUNG_TICKS,
+        "first_debt": FIRST_DEBT,
+        "debt_slope": FIRST_DEBT / YOUNG_TICKS - YOUNG,
+        "first_log_price": budget._began,
+        "spare": budget._spare,
+    }
+
+
 def _checked_cap(cap: Any) -> tuple[float, int]:
     if not isinstance(cap, (tuple, list)) or len(cap) != 2:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")

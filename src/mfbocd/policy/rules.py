@@ -32,7 +32,7 @@ class InformationRate(Policy):
     ----------
     weights : mapping or sequence of float, optional
         Weight w of each fidelity, in order or by name, to reach a wanted spend; all 1 by default.
-    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+    gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain U.
 
     Examples
@@ -74,7 +74,7 @@ class Margin(Policy):
     ----------
     delta : float
         The margin, in units of the gain, at least 0.
-    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+    gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain U.
 
     Examples
@@ -122,7 +122,7 @@ class Net(Policy):
     price : float
         Units of gain that one unit of cost must buy, at least 0. `calibrate.price_for` finds it on held-out streams
         for a wanted spend.
-    gain : {'joint', 'run_length', 'variance'}, default 'joint'
+    gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
         The gain that is compared with the cost.
 
     Examples
@@ -170,7 +170,7 @@ class Soft(Policy):
         Weight of each fidelity's rate, in order or by name; all 1 by default. Not with `price`.
     price : float, optional
         Price of one unit of cost; makes the score a net gain. Not with `weights`.
-    gain : {'run_length', 'joint', 'variance'}, default 'run_length'
+    gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain in the score.
 
     Examples

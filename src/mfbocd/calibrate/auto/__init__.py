@@ -2,6 +2,7 @@
 
 from .detector import AutoDetector, auto
 from .posterior import HAZARD
-from .structure import Season, Structure
+from .season import Season
+from .structure import Structure
 
 __all__ = ["HAZARD", "AutoDetector", "Season", "Structure", "auto"]

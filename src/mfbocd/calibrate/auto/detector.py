@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._kernels import layout
 from ...belief.alarm import Alarm
+from ...belief.filter import Surprise
 from ...belief.pruning import Resample
 from ...detector.detector import Detector
 from ...detector.lock import alone
@@ -20,17 +21,17 @@ from ...policy.fidelity import Fidelity
 from ...trace.trace import Trace
 from .pattern import Pattern
 from .posterior import FIRST, HAZARD, AutoPosterior
-from .repeats import counted
-from .rows import Member, Report, Rows
+from .repeats import counted, repeats_itself
+from .rows import Member, Report, Rows, agreed
 from .saved import read, write
+from .season import Array
 from .selection import History, candidates, refreshed, replay
-from .structure import Array, Flags, Structure
+from .structure import Flags, Structure
+from .surprise import surprise_of
 
 _GROWTH = 1.25  # the structure is chosen again when there are so many times as many ticks
 _LATER = 2.0  # the same, once the history is full
-_VOTE = 0.5  # share of the posterior probability of the structures that must report a change
-_LIVE = 200  # ticks that a structure's report of a change counts
-_EARLIEST = 10  # an earlier change leaves too few readings before it
+_AGAIN = 4  # times that the structure is reconsidered before an alarm, until it is chosen again anyway
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
 
@@ -56,6 +57,9 @@ class AutoDetector(AutoPosterior):
         Readings kept for choosing the structure. Memory and time per reading do not grow beyond it.
     seed : int, default 0
         Seed of the resampling of hypotheses.
+    surprise : bool, default False
+        Whether every step has its `Step.surprise`, in units of the readings and averaged over the structures. It is
+        slower. Steps before the first structure, and readings that are missing or not counted, have none.
 
     Attributes
     ----------
@@ -69,14 +73,16 @@ class AutoDetector(AutoPosterior):
     Structures are compared by their evidence (`calibrate.auto.selection`). The most probable ones, at most four, are
     followed at the same time. An alarm fires when structures with at least half of the posterior probability have
     reported a change. So a change that only an improbable structure sees, such as a swing of autocorrelated noise for
-    a structure with white noise, is not reported.
+    a structure with white noise, is not reported. Within the first `history` ticks the structures are chosen again
+    before an alarm, from all readings so far, and it fires only if the new ones report a change too: a season may
+    explain it by then, or a larger share of outliers.
 
     If even the most probable structure needs ten changes or more, one in fewer than 30 ticks, they are taken for
     swings of a recurring pattern. Until the next choice, changes of the shape of blocks are reported instead
     (`calibrate.shape_detector`).
 
-    A reading that equals the one before is not counted if hardly any other readings are equal: it is a sensor that
-    repeats its last value. After 50 repetitions it is counted.
+    A reading that equals the one before is not counted if hardly any readings that are not neighbours are equal: it
+    is a sensor that repeats its last value. After 50 repetitions it is counted.
 
     Examples
     --------
@@ -98,6 +104,7 @@ class AutoDetector(AutoPosterior):
         period: float | None = None,
         history: int = 2048,
         seed: int = 0,
+        surprise: bool = False,
     ) -> None:
         self._renew()
         self.hazard = probability("", "hazard", hazard)
@@ -107,12 +114,16 @@ class AutoDetector(AutoPosterior):
             raise ValueError(f"period must exceed 2 ticks, not {period!r}")
         self.history = whole("", "history", history, 2 * FIRST)
         self.seed = seed_of(seed)
+        if not isinstance(surprise, bool):
+            raise TypeError(f"surprise must be True or False, not {surprise!r}")
+        self.surprise = surprise
         self.fidelities = _FULL
         self.changes: list[tuple[int, int]] = []
         self.ticks = 0
         self._x = np.empty(0)  # the last readings, at most `history`
         self._next = FIRST
         self._refresh = self.history  # tick at which the seasons are fitted again
+        self._reconsidered = 0  # times since the structure was last chosen at its tick
         self._last_alarm = -1
         self._origin = 0  # tick that the members' detectors began at
         self._once = False  # whether repeated readings are skipped
@@ -191,7 +202,9 @@ class AutoDetector(AutoPosterior):
         value = math.nan if x is None else number(x)
         if math.isinf(value):
             raise ValueError(f"x must be finite, not {x!r}")
-        return self._advance(np.array([value])).step(0, self.ticks - 1, value)
+        surprise = self._surprise(value) if self.surprise else None
+        step = self._advance(np.array([value])).step(0, self.ticks - 1, value)
+        return step if surprise is None else step._replace(surprise=surprise)
 
     @alone
     def run(self, data: Any) -> Trace:
@@ -219,12 +232,17 @@ class AutoDetector(AutoPosterior):
             raise ValueError(f"reading {int(np.argmax(np.isinf(x)))} must be finite, not {x[np.isinf(x)][0]!r}")
         first = self.ticks
         rows = Rows.empty(x.size)
+        tails = np.full((3, x.size), np.nan)
         start = 0
         while start < x.size:
             end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
+            if self.surprise:
+                end = start + 1
+                tails[:, start] = self._surprise(float(x[start])) or math.nan
             impossible = np.flatnonzero(~self._possible(x[start:end]))
             if impossible.size:  # the structure is chosen again right after the first of them
                 end = start + int(impossible[0]) + 1
+            end = min(end, start + self._until_report(x[start:end]))
             rows.put(start, self._advance(x[start:end]))
             start = end
         return Trace(
@@ -234,8 +252,16 @@ class AutoDetector(AutoPosterior):
             fidelities=("full",),
             first=first,
             costs=(1.0,),
+            surprise=Surprise(*tails) if self.surprise else None,
             **rows._asdict(),
         )
+
+    def _surprise(self, x: float) -> Surprise | None:
+        """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
+        before = float(self._x[-1]) if self._x.size else math.nan
+        if not self._members or not counted(np.array([x]), self._once, before, self._repeats)[0][0]:
+            return None
+        return surprise_of(self._members, x, self.ticks)
 
     def _possible(self, x: Array) -> Flags:
         """Tell which readings every member can describe."""
@@ -264,14 +290,27 @@ class AutoDetector(AutoPosterior):
         if self.ticks >= self._refresh:
             self._refresh_seasons()
         if self.ticks >= self._next or (self._members and not fit):
-            self._choose_again(least=FIRST if fit else 1)
-            self._vote(self.ticks - 1, rows, x.size - 1)
-            if self._members:
-                rows.mean[-1] = self.mean
-                top = self._members[0].detector
-                rows.run_length[-1] = top.map_run_length or 0
-                rows.p_change[-1] = top.p_changed(self.alarm.within)
+            growth = _GROWTH if self.ticks < self.history else _LATER
+            self._next = max(math.ceil(growth * self.ticks), FIRST)
+            self._reconsidered = 0
+            self._choose_again(rows, least=FIRST if fit else 1)
+            report = self._agreed(self.ticks - 1)
+            if report is not None:
+                self._fire(self.ticks - 1, report, rows, x.size - 1)
         return rows
+
+    def _until_report(self, x: Array) -> int:
+        """Return how many readings to take until a structure may be reconsidered, right after the last of them."""
+        end = x.size
+        if end > 1 and self._members and self._may_reconsider():
+            ahead = self.__copy__()
+            for i, _, _ in ahead._fed(x, ahead._used(x), ahead.ticks, Rows.empty(x.size)):
+                end = min(end, i + 1)
+        return end
+
+    def _may_reconsider(self) -> bool:
+        """Tell whether an alarm now needs a new choice: later, the structure is known well and a choice is slow."""
+        return self._pattern is None and self.ticks < self.history and self._reconsidered < _AGAIN
 
     def _used(self, x: Array) -> Flags:
         """Tell which of the coming readings count."""
@@ -281,6 +320,27 @@ class AutoDetector(AutoPosterior):
 
     def _feed(self, x: Array, used: Flags, first: int, rows: Rows) -> None:
         """Advance every member and fire the alarms they agree on."""
+        may_reconsider = self._may_reconsider()
+        reports = self._fed(x, used, first, rows)
+        if self._pattern is not None:
+            for one in self._pattern.feed(x):
+                if one.changed_at > self._last_alarm:
+                    self._fire(one.tick, one, rows, one.tick - first)
+            return
+        for i in sorted({i for i, _, _ in reports}):
+            for j, member, one in reports:
+                if j == i:
+                    member.report = one
+            report = self._agreed(first + i)
+            if report is not None and may_reconsider:  # then this is the last reading
+                self._reconsidered += 1
+                self._choose_again(rows, FIRST, report.changed_at)
+                report = self._agreed(first + i)
+            if report is not None:
+                self._fire(first + i, report, rows, i)
+
+    def _fed(self, x: Array, used: Flags, first: int, rows: Rows) -> list[tuple[int, Member, Report]]:
+        """Advance every member; return what they report, with the row."""
         tick = np.arange(first, first + x.size)
         reports: list[tuple[int, Member, Report]] = []
         for member in self._members:
@@ -296,29 +356,11 @@ class AutoDetector(AutoPosterior):
             for i in np.flatnonzero(fields["alarm"]).tolist():
                 changed_at = int(fields["changed_at"][i]) + self._origin
                 reports.append((i, member, Report(first + i, changed_at, float(fields["confidence"][i]))))
-        if self._pattern is not None:
-            for one in self._pattern.feed(x):
-                if one.changed_at > self._last_alarm:
-                    self._fire(one.tick, one, rows, one.tick - first)
-            return
-        for i in sorted({i for i, _, _ in reports}):
-            for j, member, one in reports:
-                if j == i:
-                    member.report = one
-            self._vote(first + i, rows, i)
+        return reports
 
-    def _vote(self, tick: int, rows: Rows, i: int) -> None:
-        """Fire an alarm at `tick`, row i, if members with enough weight report a change after the last alarm."""
-        voters = [
-            (member.weight, member.report)
-            for member in self._members
-            if member.report is not None
-            and min(member.report.tick, member.report.changed_at) > self._last_alarm
-            and member.report.changed_at >= _EARLIEST
-            and member.report.tick >= tick - _LIVE
-        ]
-        if self._pattern is None and voters and sum(weight for weight, _ in voters) >= _VOTE:
-            self._fire(tick, max(voters)[1], rows, i)
+    def _agreed(self, tick: int) -> Report | None:
+        """Return the change that the members agree on; None if there is none."""
+        return agreed(self._members, tick, self._last_alarm) if self._pattern is None else None
 
     def _fire(self, tick: int, report: Report, rows: Rows, i: int) -> None:
         """Raise the alarm of a change at `tick`, row i."""
@@ -337,14 +379,14 @@ class AutoDetector(AutoPosterior):
 
     def _recent(self) -> History:
         """Return the readings that are kept, and decide whether repeated ones count."""
-        present = self._x[np.isfinite(self._x)]
-        self._once = np.unique(present).size > 0.5 * present.size
+        self._once = repeats_itself(self._x[np.isfinite(self._x)])
         return self._past()
 
-    def _choose_again(self, least: int) -> None:
-        """Choose the structures from at least so many readings, and replay these in their detectors."""
-        growth = _GROWTH if self.ticks < self.history else _LATER
-        self._next = max(math.ceil(growth * self.ticks), FIRST)
+    def _choose_again(self, rows: Rows, least: int, pending: int | None = None) -> None:
+        """Choose the structures from at least so many readings, and replay these in their detectors.
+
+        `pending` is the place of a change that is about to be reported. The last row becomes that of the new choice.
+        """
         present = int(np.isfinite(self._x).sum())
         if present < least:
             if not self._members:
@@ -352,7 +394,8 @@ class AutoDetector(AutoPosterior):
             return
         self._origin = self.ticks - self._x.size
         history = self._recent()
-        found = candidates(history, self._make, self.structure, [at for _, at in self.changes], self.period)
+        changes = [at for _, at in self.changes] + ([] if pending is None else [pending])
+        found = candidates(history, self._make, self.structure, changes, self.period)
         weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
         self._members = []
         self._pattern = None
@@ -365,6 +408,9 @@ class AutoDetector(AutoPosterior):
             if not self._members:
                 self._pattern = Pattern.of(self._x, len(trace.changes), self._origin)
             self._members.append(Member(candidate.structure, share, detector, report))
+        rows.mean[-1] = self.mean
+        rows.run_length[-1] = self._members[0].detector.map_run_length or 0
+        rows.p_change[-1] = self._members[0].detector.p_changed(self.alarm.within)
 
     def _past(self) -> History:
         """Return the readings that are kept."""
@@ -389,12 +435,13 @@ def auto(
     period: float | None = None,
     history: int = 2048,
     seed: int = 0,
+    surprise: bool = False,
 ) -> AutoDetector:
     """Return a detector for a live stream of which nothing is known in advance.
 
     Parameters
     ----------
-    hazard, alarm, period, history, seed : Any
+    hazard, alarm, period, history, seed, surprise : Any
         As in `AutoDetector`.
 
     Returns
@@ -408,4 +455,4 @@ def auto(
     >>> detector.update(20.3).alarm
     False
     """
-    return AutoDetector(hazard, alarm, period=period, history=history, seed=seed)
+    return AutoDetector(hazard, alarm, period=period, history=history, seed=seed, surprise=surprise)

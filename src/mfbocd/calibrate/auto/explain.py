@@ -11,8 +11,9 @@ import numpy as np
 from ...detector.detector import Detector
 from ...models import RobustTrend
 from ..period import estimate_period
+from .season import Array
 from .selection import AUTOCORRELATIONS, History, MakeDetector, losses, replay
-from .structure import Array, Structure
+from .structure import Structure
 
 _SHORT = 40  # readings below which estimates are rough
 _MISSING = 0.2  # share of missing readings worth a warning

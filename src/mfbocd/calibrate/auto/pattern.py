@@ -9,7 +9,7 @@ import numpy as np
 from ...detector.blocks import BlockDetector
 from ..shape import shape_detector
 from .rows import Report
-from .structure import Array
+from .season import Array
 
 CROWDED = 30
 """With fewer ticks per change than this, the changes are swings of a pattern."""

@@ -6,9 +6,38 @@ import math
 
 import numpy as np
 
-from .structure import Array, Flags
+from .season import Array
+from .structure import Flags
 
+_FEWEST = 8  # different neighbours from which they tell whether readings are repeated
+_LEAST = 0.2  # share of different neighbours; a series of levels without noise has fewer
 _MOST = 50  # equal readings in a row that are taken for one reading that is repeated
+
+
+def repeats_itself(x: Array) -> bool:
+    """Tell whether equal neighbours are one reading that is repeated.
+
+    They are if the readings that differ from the one before hardly ever have a value of an earlier one: then the
+    readings are not rounded.
+
+    Parameters
+    ----------
+    x : ndarray
+        Readings, without missing ones.
+
+    Returns
+    -------
+    bool
+        False if there are fewer than 8 different neighbours, or fewer than one in five.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> repeats_itself(np.repeat(rng.normal(size=20), 3)), repeats_itself(rng.normal(size=60).round())
+    (True, False)
+    """
+    moved = x[np.append(True, x[1:] != x[:-1])[: x.size]]
+    return bool(moved.size >= max(_FEWEST, _LEAST * x.size) and np.unique(moved).size > 0.5 * moved.size)
 
 
 def counted(x: Array, once: bool, before: float = math.nan, repeats: int = 0) -> tuple[Flags, int]:

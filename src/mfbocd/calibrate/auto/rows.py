@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,12 @@ import numpy as np
 
 from ...detector.detector import Detector
 from ...detector.step import Step
-from .structure import Array, Flags, Structure, Ticks
+from .season import Array, Ticks
+from .structure import Flags, Structure
+
+_VOTE = 0.5  # share of the posterior probability of the structures that must report a change
+_LIVE = 200  # ticks that a structure's report of a change counts
+_EARLIEST = 10  # an earlier change leaves too few readings before it
 
 
 class Report(NamedTuple):
@@ -29,6 +35,19 @@ class Member:
     weight: float
     detector: Detector
     report: Report | None
+
+
+def agreed(members: Sequence[Member], tick: int, after: int) -> Report | None:
+    """Return the change after tick `after` that members with enough weight report at `tick`, if any."""
+    voters = [
+        (member.weight, member.report)
+        for member in members
+        if member.report is not None
+        and min(member.report.tick, member.report.changed_at) > after
+        and member.report.changed_at >= _EARLIEST
+        and member.report.tick >= tick - _LIVE
+    ]
+    return max(voters)[1] if voters and sum(weight for weight, _ in voters) >= _VOTE else None
 
 
 class Rows(NamedTuple):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -22,7 +23,8 @@ from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
 from .pattern import Pattern
 from .rows import Member, Report
-from .structure import Array, Structure
+from .season import Array
+from .structure import Structure
 
 if TYPE_CHECKING:
     from .detector import AutoDetector
@@ -33,6 +35,7 @@ _COUNTERS = {
     "ticks": "ticks",
     "next": "_next",
     "refresh": "_refresh",
+    "reconsidered": "_reconsidered",
     "last_alarm": "_last_alarm",
     "origin": "_origin",
     "repeats": "_repeats",
@@ -69,6 +72,7 @@ def write(detector: AutoDetector) -> bytes:
             "period": detector.period,
             "history": detector.history,
             "seed": detector.seed,
+            "surprise": detector.surprise,
             **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
             "early_mean": detector._early_mean,
             "once": detector._once,
@@ -90,7 +94,7 @@ def read(cls: type[T], data: bytes) -> T:
 
 @refusing
 def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
-    settings = {name: facts[name] for name in ("period", "history", "seed")}
+    settings = {name: facts[name] for name in ("period", "history", "seed", "surprise")}
     detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings)
     for name, attribute in _COUNTERS.items():
         _require(type(facts[name]) is int and facts[name] >= -1, name)
@@ -106,6 +110,7 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
     _require(type(detector._once) is bool, "once")
     _require(0 <= detector._origin <= ticks and detector._last_alarm < ticks, "a tick")
     _require(0 <= detector._repeats <= ticks and 0 <= detector._early <= ticks, "a counter")
+    _require(detector._reconsidered >= 0, "a counter")
     _require(all(0 <= at <= tick < ticks for tick, at in detector.changes), "a change")
     detector._members = [
         _member(detector, one, {name: arrays[f"{i}.{name}"] for name in _ARRAYS})
@@ -137,9 +142,12 @@ def _sound(structure: Structure) -> bool:
     """Tell whether a structure is possible; its model checks the rest."""
     numbers = [structure.center, structure.noise, structure.spread, structure.step, structure.unit]
     for season in structure.seasons:
-        if not season.period > 0.0 or not len(season.cosine) == len(season.sine) > 0:
+        if not season.period > 0.0 or len(season.cosine) != len(season.sine) or not season.fitted:
             return False
-        numbers += [season.period, *season.cosine, *season.sine]
+        starts = [start for start, _, _ in season.pieces]
+        if starts != sorted(starts) or not all(0.0 <= start < season.period for start in starts):
+            return False
+        numbers += [season.period, *season.cosine, *season.sine, *chain.from_iterable(season.pieces)]
     return (
         structure.kind in ("number", "binary")
         and structure.transform in ("none", "log", "sqrt")

@@ -19,7 +19,8 @@ from ...detector.detector import Detector
 from ...trace.run import run
 from ...trace.trace import Trace
 from ..period import estimate_period, refined_period
-from .structure import Array, Flags, Season, Structure, Ticks, Transform, scales, unit_of
+from .season import Array, Season, Ticks, fit_pieces, fit_season
+from .structure import Flags, Structure, Transform, scales, unit_of
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
 OUTLIERS = (0.001, 0.01, 0.05, 0.15, 0.3)
@@ -85,15 +86,22 @@ def candidates(
     x = history.x[history.used]
     if np.isin(x, (0.0, 1.0)).all():
         return [Candidate(0.0, Structure(kind="binary"))]
-    periods = (*(() if period is None else (period,)), *_spacings(changes))
-    return _Search(history, make, start or Structure(), periods).result()
+    return _Search(history, make, start or Structure(), period, _spacings(changes)).result()
 
 
 class _Search:
     """A greedy search that remembers the evidence of every structure it tried."""
 
-    def __init__(self, history: History, make: MakeDetector, start: Structure, periods: Sequence[float]) -> None:
-        self.history, self.make, self.start, self.periods = history, make, start, periods
+    def __init__(
+        self,
+        history: History,
+        make: MakeDetector,
+        start: Structure,
+        known: float | None = None,
+        periods: Sequence[float] = (),
+    ) -> None:
+        self.history, self.make, self.start, self.known = history, make, start, known
+        self.periods = periods if known is None else (known, *periods)
         self.x = history.x[history.used]
         self.log_n = math.log(max(self.x.size, 2))
         self.tried: dict[Structure, float] = {}
@@ -105,7 +113,9 @@ class _Search:
         self.tried[self.best] = self._evidence(self.best)
 
     def result(self) -> list[Candidate]:
-        self._transforms()
+        base = self.best
+        for transform in self._transforms():
+            self._try(self._scaled(replace(base, transform=transform)))
         self._climb("ar", AUTOCORRELATIONS)
         if self.x.size >= _ENOUGH:
             self._seasons()
@@ -129,7 +139,7 @@ class _Search:
 
     def _evidence(self, structure: Structure) -> float:
         detector, _ = replay(structure, self.history, self.make)
-        fitted = sum(2 * len(season.cosine) for season in structure.seasons)
+        fitted = sum(season.fitted for season in structure.seasons)
         if structure.ar not in AUTOCORRELATIONS:
             fitted += len(structure.ar)
         extra = (structure.transform != "none") + bool(structure.ar)
@@ -148,15 +158,15 @@ class _Search:
     def _consider(self, **changed: Any) -> bool:
         return self._try(replace(self.best, **changed))
 
-    def _transforms(self) -> None:
-        base, low, high = self.best, float(self.x.min()), float(self.x.max())
-        transforms: list[Transform] = []
-        if low > 0.0 and high > 3.0 * low and base.step == 0.0:
-            transforms.append("log")
-        if low >= 0.0 and base.step <= 1.0 and high > 2.0 * max(low, 1.0):
-            transforms.append("sqrt")
-        for transform in transforms:
-            self._try(self._scaled(replace(base, transform=transform)))
+    def _transforms(self) -> list[Transform]:
+        """Return the transforms that the readings allow."""
+        low, high, step = float(self.x.min()), float(self.x.max()), self.best.step
+        allowed: list[Transform] = ["none"]
+        if low > 0.0 and high > 3.0 * low and step == 0.0:
+            allowed.append("log")
+        if low >= 0.0 and step <= 1.0 and high > 2.0 * max(low, 1.0):
+            allowed.append("sqrt")
+        return allowed
 
     def _climb(self, field: str, values: Sequence[Any]) -> None:
         """Try all values of a field while readings are few, otherwise uphill from the best; values are ordered."""
@@ -176,7 +186,7 @@ class _Search:
         """
         plain = base = self.best
         for season in self.start.seasons:
-            base = self._with_season(base, season.period, len(season.cosine)) or base
+            base = self._with_season(base, season.period, len(season.cosine) or 3) or base
         self._find_seasons(base)
         if base.seasons:
             self._find_seasons(plain)
@@ -184,7 +194,16 @@ class _Search:
             for harmonics in (3, 8):
                 self._with_season(plain, period, harmonics)
         if self.best.seasons:
+            self._other_transforms(self.best)
             self._climb("ar", AUTOCORRELATIONS)
+
+    def _other_transforms(self, best: Structure) -> None:
+        """Try the other transforms: without its season, a swing looks like noise that depends on the level."""
+        for transform in self._transforms():
+            if transform != best.transform:
+                other = self._scaled(replace(best, transform=transform, seasons=()))
+                self._try(other)
+                self._find_seasons(other)
 
     def _find_seasons(self, base: Structure) -> None:
         while len(base.seasons) < _SEASONS:
@@ -199,22 +218,33 @@ class _Search:
         if self.x.size < _CYCLES * period:
             return None
         harmonics = max(min(harmonics, int((period - 1e-9) / 2.0)), 1)
-        season = fit_season(self.history.filled(base), self.history.tick, period, harmonics)
-        if season is None:
+        y = self.history.filled(base)
+        seasons = (
+            fit_season(y, self.history.tick, period, harmonics),
+            fit_pieces(y, self.history.tick, period, exact=period == self.known),
+        )
+        variants = [
+            replace(grown, ar=ar)
+            for grown in (self._scaled(replace(base, seasons=(*base.seasons, s))) for s in seasons if s is not None)
+            for ar in dict.fromkeys([(), base.ar])
+        ]
+        if not variants:
             return None
-        grown = self._scaled(replace(base, seasons=(*base.seasons, season)))
-        variants = [replace(grown, ar=ar) for ar in {(): None, base.ar: None}]
         for variant in variants:
             self._try(variant)
         best = max(variants, key=self.tried.__getitem__)
         return best if self.tried[best] > self.tried[base] else None
 
     def _long_autoregression(self) -> None:
-        y = self.history.filled(self.best)
-        y = np.clip(y - np.median(y), -6.0 * self.best.spread, 6.0 * self.best.spread)
-        ar = burg(y - y.mean(), min(_ORDER, self.x.size // 10))
-        if ar:
-            self._consider(ar=ar)
+        """Try autoregressions fitted to the readings, of the best structure and of the same without a transform."""
+        for base in dict.fromkeys([self.best, self._scaled(replace(self.best, transform="none"))]):
+            if base.transform != self.best.transform and base.seasons:
+                continue  # they are seasons of the transformed readings
+            y = self.history.filled(base)
+            y = np.clip(y - np.median(y), -6.0 * base.spread, 6.0 * base.spread)
+            ar = burg(y - y.mean(), min(_ORDER, self.x.size // 10))
+            if ar:
+                self._try(replace(base, ar=ar))
 
 
 def losses(structure: Structure, history: History, make: MakeDetector) -> dict[str, float]:
@@ -239,7 +269,7 @@ def losses(structure: Structure, history: History, make: MakeDetector) -> dict[s
     """
     if structure.kind == "binary":
         return {}
-    search = _Search(history, make, structure, ())
+    search = _Search(history, make, structure)
     scaled = search._scaled
     simpler: dict[str, list[Structure]] = {}
     if structure.transform != "none":
@@ -257,25 +287,6 @@ def losses(structure: Structure, history: History, make: MakeDetector) -> dict[s
         return {}
     now = search._evidence(structure)
     return {name: now - max(map(search._evidence, others)) for name, others in simpler.items()}
-
-
-def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:
-    """Fit harmonics to readings less their moving average over one period; None if there are too few.
-
-    The moving average follows changes of level and slope, and the season itself averages to 0 over a period.
-    """
-    width = round(period)
-    if y.size < 2 * width:
-        return None
-    before = width // 2
-    after = width - 1 - before
-    smooth = np.convolve(np.pad(y, (before, after), mode="edge"), np.full(width, 1.0 / width), "valid")
-    whole = slice(before, y.size - after)
-    rest = (y - smooth)[whole]
-    rest = np.clip(rest, *np.quantile(rest, (0.005, 0.995)))
-    angle = 2.0 * math.pi * np.outer(np.mod(tick[whole], period) / period, np.arange(1, harmonics + 1))
-    found = np.linalg.lstsq(np.hstack([np.cos(angle), np.sin(angle)]), rest, rcond=None)[0].tolist()
-    return Season(period, tuple(found[:harmonics]), tuple(found[harmonics:]))
 
 
 def burg(y: Array, longest: int) -> tuple[float, ...]:
@@ -326,8 +337,12 @@ def refreshed(structure: Structure, history: History) -> Structure:
     for k, season in enumerate(structure.seasons):
         others = replace(structure, seasons=(*seasons, *structure.seasons[k + 1 :]))
         y = history.filled(others)
-        period = refined_period(y, season.period, len(season.cosine))
-        seasons.append(fit_season(y, history.tick, period, len(season.cosine)) or season)
+        if season.pieces:
+            again = fit_pieces(y, history.tick, season.period)
+        else:
+            period = refined_period(y, season.period, len(season.cosine))
+            again = fit_season(y, history.tick, period, len(season.cosine))
+        seasons.append(again or season)
     return replace(structure, seasons=tuple(seasons))
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...models import Bernoulli, Model, RobustTrend
 from ..noise import local_noise
+from .season import Array, Piece, Season, Ticks
 
-Array = NDArray[np.float64]
-Ticks = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Kind = Literal["number", "binary"]
 Transform = Literal["none", "log", "sqrt"]
@@ -21,38 +20,6 @@ Transform = Literal["none", "log", "sqrt"]
 _SHIFT = 0.6  # added before a square root, so that the variance of small counts is nearly constant
 _SMALL = 1e-100  # readings below it, or above its inverse, are measured in a unit of their own size
 _SLOPE_TICKS = 100.0  # a line typically changes by the spread of the levels within so many ticks
-
-
-class Season(NamedTuple):
-    """A periodic curve that is the same in every regime.
-
-    Attributes
-    ----------
-    period : float
-        Ticks per season.
-    cosine, sine : tuple of float
-        Coefficients of the harmonics 1, 2, ..., in units of the transformed readings.
-    """
-
-    period: float
-    cosine: tuple[float, ...]
-    sine: tuple[float, ...]
-
-    def at(self, tick: Ticks) -> Array:
-        """Return the value of the season at each tick.
-
-        Parameters
-        ----------
-        tick : ndarray of int
-            Ticks of the stream.
-
-        Returns
-        -------
-        ndarray
-            Same shape as `tick`.
-        """
-        angle = 2.0 * math.pi * np.outer(np.arange(1, len(self.cosine) + 1), np.mod(tick, self.period) / self.period)
-        return np.asarray(np.array(self.cosine) @ np.cos(angle) + np.array(self.sine) @ np.sin(angle))
 
 
 @dataclass(frozen=True)
@@ -214,7 +181,7 @@ class Structure:
             Of numbers, strings and lists.
         """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        seasons = [[s.period, list(s.cosine), list(s.sine)] for s in self.seasons]
+        seasons = [[s.period, list(s.cosine), list(s.sine), list(map(list, s.pieces))] for s in self.seasons]
         return plain | {"ar": list(self.ar), "seasons": seasons}
 
     @classmethod
@@ -231,7 +198,10 @@ class Structure:
         Structure
             The structure.
         """
-        seasons = tuple(Season(float(p), tuple(map(float, c)), tuple(map(float, s))) for p, c, s in given["seasons"])
+        seasons = tuple(
+            Season(float(period), tuple(map(float, cosine)), tuple(map(float, sine)), tuple(map(_piece, pieces)))
+            for period, cosine, sine, pieces in given["seasons"]
+        )
         return cls(**(given | {"seasons": seasons, "ar": tuple(map(float, given["ar"]))}))
 
     def _seasonal(self, tick: Ticks) -> Array:
@@ -239,6 +209,11 @@ class Structure:
         for season in self.seasons:
             out = out + season.at(tick)
         return out
+
+
+def _piece(given: Any) -> Piece:
+    start, value, slope = map(float, given)
+    return start, value, slope
 
 
 def unit_of(x: Array) -> float:

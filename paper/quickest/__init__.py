@@ -1,0 +1,1 @@
+"""Delay against spend at equal false-alarm rates: streams, peers from theory, calibration, tables."""

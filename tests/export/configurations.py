@@ -1,0 +1,74 @@
+"""Random detectors that can be exported, and readings for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mfbocd as mf
+from mfbocd.export.check import GAINS
+
+FAMILIES = ("gaussian", "unknown", "bernoulli", "poisson")
+POLICIES = ("net", "budget", "cap", "always")
+
+
+def make_model(rng: np.random.Generator, family: str) -> Any:
+    kind = rng.choice(["normalized", "paper"])
+    if family == "gaussian":
+        return mf.Gaussian(rng.normal(), rng.uniform(1, 20), rng.uniform(0.2, 3))
+    if family == "unknown":
+        prior = rng.normal(), rng.uniform(0.1, 2), rng.uniform(0.6, 3), rng.uniform(0.3, 3)
+        return mf.GaussianUnknown(*prior, predictive=kind)
+    if family == "bernoulli":
+        return mf.Bernoulli(rng.uniform(0.3, 3), rng.uniform(0.3, 3), predictive=kind)
+    return mf.Poisson(rng.uniform(0.5, 4), rng.uniform(0.1, 2), predictive=kind)
+
+
+def make_detector(rng: np.random.Generator, family: str, policy: str, gain: str | None = None) -> mf.Detector:
+    """A detector of a family with a policy; everything else is drawn."""
+    model = make_model(rng, family)
+    gain = gain or rng.choice(GAINS[type(model)])
+    # Below full fidelity a Poisson is summed over counts, which is slow: every other one has two full sensors.
+    low = 1.0 if family == "poisson" and rng.random() < 0.5 else rng.uniform(0.05, 0.9)
+    sensors = [mf.Fidelity("low", low, 1.0), mf.Fidelity("high", 1.0, rng.uniform(3, 40))]
+    if rng.random() < 0.3:
+        sensors.insert(0, mf.Fidelity("skip", 0.0, 0.0))
+    policies: dict[str, Any] = {
+        "net": lambda: mf.Net(10 ** rng.uniform(-5, -2), gain=gain),
+        "budget": lambda: mf.Budget(share=rng.uniform(0.1, 0.6), gain=gain),
+        "cap": lambda: mf.Budget(share=0.3, cap=(20 + 6 * sensors[-1].cost, 20), gain=gain),
+        "always": lambda: mf.Always("low"),
+    }
+    k = int(rng.integers(4, 40))
+    return mf.Detector(
+        model,
+        sensors,
+        rng.uniform(0.002, 0.05),
+        policy=policies[policy](),
+        prune=mf.TopK(k) if rng.random() < 0.5 else mf.Resample(k),
+        alarm=mf.Alarm(int(rng.integers(5, 60)), rng.uniform(0.3, 0.9)),
+        seed=int(rng.integers(1000)),
+        missing="skip",
+    )
+
+
+def make_table(rng: np.random.Generator, detector: mf.Detector, ticks: int) -> np.ndarray:
+    """Readings with changes, missing cells and, where readings are real numbers, outliers."""
+    table = np.empty((ticks, len(detector.fidelities)))
+    start = 0
+    while start < ticks:
+        length = min(int(rng.geometric(0.01)), ticks - start)
+        level, rate = 3.0 * rng.normal(), rng.gamma(2.0)
+        for j, fidelity in enumerate(detector.fidelities):
+            if isinstance(detector.model, (mf.Gaussian, mf.GaussianUnknown)):
+                x = rng.normal(level, 1.0 / np.sqrt(max(fidelity.zeta, 0.05)), length)
+                x[rng.random(length) < 0.002] += 60.0
+            elif isinstance(detector.model, mf.Bernoulli):
+                x = (rng.random(length) < rate / (rate + 1.0)).astype(float)
+            else:
+                x = rng.poisson(3.0 * rate, length).astype(float)
+            table[start : start + length, j] = x
+        start += length
+    table[rng.random(table.shape) < 0.02] = np.nan
+    return table

@@ -1,0 +1,132 @@
+"""The C code and the Python kernels, tick by tick: a formula that changes on one side only fails here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mfbocd as mf
+from mfbocd.belief.gains import expected_gains
+from mfbocd.export.check import GAINS
+
+from .build import Firmware, Ticks, run_python
+from .configurations import FAMILIES, POLICIES, make_detector, make_model, make_table
+
+ALARM = 3
+
+
+def assert_same(c: Ticks, python: Ticks, tolerance: float = 1e-12) -> None:
+    np.testing.assert_array_equal(c.choice, python.choice)
+    np.testing.assert_array_equal(c.out[:, ALARM], python.out[:, ALARM])
+    np.testing.assert_allclose(c.out, python.out, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_double(family: str, policy: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng([FAMILIES.index(family), POLICIES.index(policy)])
+    detector = make_detector(rng, family, policy)
+    table = make_table(rng, detector, 400)
+    firmware = Firmware(detector, tmp_path)
+    python = run_python(detector, table)
+    assert_same(firmware.run(table), python)
+    assert python.out[:, 2].max() > 0.05  # the readings have changes
+    assert firmware.c.spent() == pytest.approx(detector.spent, rel=1e-12)
+    assert firmware.c.log_evidence() == pytest.approx(detector.log_evidence, rel=1e-12)
+    weight = detector.run_length.weight[::-1]
+    assert [firmware.c.p_of_row(i) for i in range(weight.size)] == pytest.approx(weight.tolist(), abs=1e-12)
+    assert firmware.c.p_of_row(weight.size) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("family", "gain"),
+    [(family, gain) for family in FAMILIES for gain in GAINS[type(make_model(np.random.default_rng(0), family))]],
+)
+def test_gains(family: str, gain: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(len(family))
+    detector = make_detector(rng, family, "budget", gain)
+    firmware = Firmware(detector, tmp_path)
+    zeta = np.array([f.zeta for f in detector.fidelities])
+    for part in np.split(make_table(rng, detector, 300), 30):
+        expected = expected_gains(detector._filter, zeta, gain)
+        assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
+        assert_same(firmware.run(part), run_python(detector, part))
+
+
+def test_fidelity_of_the_caller(tmp_path: Path) -> None:
+    """The caller may read another fidelity than the chosen one, or none: then only time passes."""
+    rng = np.random.default_rng(5)
+    detector = make_detector(rng, "gaussian", "cap", "variance")
+    table = make_table(rng, detector, 300)
+    given = rng.integers(-1, len(detector.fidelities), 300).tolist()
+    firmware = Firmware(detector, tmp_path)
+    assert_same(firmware.run(table, given), run_python(detector, table, given))
+
+
+def test_one_fidelity(tmp_path: Path) -> None:
+    detector = mf.Detector(mf.Poisson(2, 1), hazard=0.01, prune=mf.TopK(1), alarm=None, missing="skip")
+    table = np.random.default_rng(0).poisson(4.0, (200, 1)).astype(float)
+    firmware = Firmware(detector, tmp_path)
+    c = firmware.run(table)
+    assert_same(c, run_python(detector, table))
+    assert not c.out[:, ALARM].any()
+
+
+def test_impossible_readings_are_missing(tmp_path: Path) -> None:
+    """Python raises; firmware cannot. The tick passes, and the cost is paid."""
+    for k, (model, bad) in enumerate(
+        [
+            (mf.Gaussian(0, 9, 1), np.inf),
+            (mf.GaussianUnknown(), -np.inf),
+            (mf.Bernoulli(), 0.5),
+            (mf.Poisson(), -1.0),
+            (mf.Poisson(), 2.5),
+        ]
+    ):
+        detector = mf.Detector(model, hazard=0.01, prune=mf.TopK(8), missing="skip")
+        firmware = Firmware(detector, tmp_path / str(k))
+        rows = np.array([[1.0], [bad], [1.0]])
+        c = firmware.run(rows)
+        rows[1] = np.nan
+        assert_same(c, run_python(detector, rows))
+        assert firmware.c.spent() == 3.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_long_streams(seed: int, tmp_path: Path) -> None:
+    """10^5 ticks in all. In float, each choice is compared at the same history."""
+    rng = np.random.default_rng([100, seed])
+    family = ("gaussian", "gaussian", "unknown", "bernoulli", "poisson")[seed % 5]
+    detector = make_detector(rng, family, POLICIES[seed % 3], None if seed < 5 else "variance")
+    table = make_table(rng, detector, 1_000 if family == "poisson" else 11_000)
+    firmware, single = Firmware(detector, tmp_path / "d"), Firmware(detector, tmp_path / "f", real="float")
+    python = run_python(detector, table)
+    assert_same(firmware.run(table), python)
+    followed = single.run(table, python.choice.tolist())
+    assert np.mean(followed.choice == python.choice) >= 0.999
+    assert np.mean(followed.out[:, ALARM] == python.out[:, ALARM]) >= 0.999
+    np.testing.assert_allclose(followed.out[:, 2], python.out[:, 2], atol=1e-3)
+
+
+@pytest.mark.slow
+def test_delays_in_float(tmp_path: Path) -> None:
+    """10^4 streams with one change: single precision detects it as early as double precision."""
+    sensors = [mf.Fidelity("imu", 0.2, 1), mf.Fidelity("gps", 1.0, 10)]
+    policy = mf.Budget(3.0, gain="variance")
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), sensors, 0.01, policy=policy, prune=mf.Resample(16), alarm=0.8)
+    builds = [Firmware(detector, tmp_path / real, real=real, flags=["-O2"]) for real in ("float", "double")]
+    rng = np.random.default_rng(9)
+    delays: list[list[float]] = [[], []]
+    for _ in range(10_000):
+        level = np.repeat(3.0 * rng.normal(size=2), [20, 40])
+        table = level[:, None] + rng.normal(size=(60, 2)) / np.sqrt([0.2, 1.0])
+        for found, build in zip(delays, builds, strict=True):
+            build.c.start()
+            fired = np.flatnonzero(build.run(table).out[20:, ALARM])
+            found.append(float(fired[0]) if fired.size else 40.0)
+    difference = np.subtract(*delays)
+    assert abs(difference.mean()) < 3.0 * difference.std() / 100.0 + 1e-3
+    assert np.mean(difference != 0.0) < 0.01
