@@ -79,7 +79,7 @@ def alarm(hazard: float, confidence: float = 0.9) -> Alarm:
     """Fires when a change within half the expected length of a regime has this probability.
 
     >>> alarm(1 / 20)
-    Alarm(within=10, threshold=0.9)
+    Alarm(within=10, threshold=0.9, direction=None, before=None, at_least=None)
     """
     return Alarm(within=max(1, round(0.5 / hazard)), threshold=confidence)
 

@@ -248,6 +248,7 @@ def test_a_fleet_updated_as_a_whole_decides_and_learns_as_one_budget() -> None:
     n = 4
     fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(12.0 * n), threads=1)
     policy = plain(mf.Budget(12.0 * n), n)
+    policy.lockstep = True
     costs = np.tile([1.0, 40.0], (n, 1))
     seen = set()
     for readings in tables(n, 300):

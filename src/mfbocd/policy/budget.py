@@ -86,6 +86,8 @@ class Budget(Policy):
     Budget(reads=10, cap=None, gain='change')
     """
 
+    lockstep = False  # whether all streams are read in every call (`SharedBudget`)
+
     def __init__(
         self,
         per_tick: float | None = None,
@@ -315,8 +317,10 @@ class Budget(Policy):
         if self.priced and excess > self.round:
             self._scale(excess)
         # Readings that the debt forbids or the savings demand say nothing about the price.
-        barred = self.debt > max(_debt_limit(self.ticks) - self.round / self.streams, 0.0)
-        demanded = self.debt < -max(HORIZON, self.round / self.streams)
+        # Streams that are chosen for together are limited one by one.
+        largest = self.round / self.streams if self.lockstep else self.round
+        barred = self.debt > max(_debt_limit(self.ticks) - largest, 0.0)
+        demanded = self.debt < -max(HORIZON, largest)
         self.debt = min(max(self.debt + excess, -self._worst), self._worst)
         rate = max(self._rate, START / (self._settle + self.ticks))
         moved = self.log_price + rate * excess + self._rate * self._rate / 8.0 * self.debt

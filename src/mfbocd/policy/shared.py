@@ -95,6 +95,7 @@ class SharedBudget:
         self.lockstep = lockstep
         self.policy = type(budget)(**budget.spec())
         self.policy.shared = budget.shared
+        self.policy.lockstep = lockstep
         self.policy = self.policy.bind(fidelities, whole("", "streams", streams, 1))
         self.policy.initialize(belief)
         self._belief = belief

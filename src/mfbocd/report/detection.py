@@ -292,7 +292,7 @@ def detect(
     >>> result = detect(np.concatenate([rng.normal(5, 1, 200), rng.normal(9, 1, 100)]))
     >>> result
     1 change in 300 readings
-      200: 4.926 -> 8.839, 99.5 % sure, detected 1 tick later
+      200: 4.926 -> 8.839, 99.6 % sure, detected 1 tick later
     >>> print(result.changes[0].after)
     8.839 (8.687 to 8.991)
     >>> result.detector.update(9.2).alarm
