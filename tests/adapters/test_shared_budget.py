@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from mfbocd.io.config import Config
+from mfbocd.policy.budget import HORIZON
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.store.sqlite import SqliteStore
@@ -96,9 +97,11 @@ def test_the_same_total_in_a_fleet_in_the_service_and_on_spark(budget: dict[str,
         "spark, 10 ticks per batch": on_spark(config, x, tmp_path / "ten", 10),
     }
     slack = {name: abs(spent - target) for name, spent in found.items()}
-    # 1 %, or one expensive reading of each stream, as for one budget; a micro-batch decides 10 ticks ahead
-    allowed = max(0.01 * target, STREAMS * 40.0)
+    # the limit of a young budget: 10 % above the cheapest fidelity, or one expensive reading of each stream
+    allowed = max(0.1 * (target - TICKS * STREAMS), STREAMS * 40.0)
     assert slack["fleet"] <= allowed, found
     assert slack["service"] <= allowed, found
     assert slack["spark"] <= allowed, found
-    assert slack["spark, 10 ticks per batch"] <= 3 * allowed, found
+    # ten rounds at the first price may cost more than the debt allows, and the price returns slowly: within its limit
+    limit = HORIZON * (target / TICKS - STREAMS)
+    assert slack["spark, 10 ticks per batch"] <= max(3 * allowed, limit), found
