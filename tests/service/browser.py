@@ -43,6 +43,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
 
     def open_page(target: Path | str, width: int = 1200) -> Visit:
         page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_default_navigation_timeout(120_000)  # a browser starts slowly next to busy processes
         opened.append(page)
         seen = Visit(page)
         page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
