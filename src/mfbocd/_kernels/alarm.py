@@ -68,7 +68,10 @@ def normal_log_ratio(setup: Pointer, y: float, zeta: float, before: float, after
 
 
 def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm."""
+    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm.
+
+    The mean is the level before a change if that is known.
+    """
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
@@ -85,12 +88,12 @@ def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
             second += weight[end] * v
         end += 1
     if total <= 0.0:
-        return 0.0, 0.0, 0.0
+        return 0.0, setup[BEFORE], 0.0
     mean = first / total
     for i in range(end):
         m, _ = moments(state, setup, i)
         second += weight[i] * (m - mean) * (m - mean)
-    return total, mean, second / total
+    return total, setup[BEFORE] if setup[KNOWN] > 0.0 else mean, second / total
 
 
 @kernel
@@ -117,8 +120,6 @@ def watch(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     down = (state[FALL] + new) / (1.0 - h)
     if zeta > 0.0:
         total, mean, variance = reference(state, setup)
-        if setup[KNOWN] > 0.0:
-            mean = setup[BEFORE]
         if variance > 0.0 and variance < math.inf:
             y = (x - setup[ORIGIN]) / setup[UNIT]
             size = setup[AT_LEAST]
@@ -139,8 +140,6 @@ def decide(state: Pointer, setup: Pointer) -> None:
     oldest = max(tick - setup[WITHIN], 0.0, state[FIRED])
     direction = setup[DIRECTION]
     _, mean, _ = reference(state, setup)
-    if setup[KNOWN] > 0.0:
-        mean = setup[BEFORE]
     counted = 0.0
     best = n - 1
     heaviest = -1.0

@@ -18,14 +18,11 @@ from typing import TYPE_CHECKING
 from .compile import kernel, scalar
 from .layout import (
     AT_LEAST,
-    BEFORE,
     BIRTH,
     COUNT,
     DIRECTION,
     FALL,
     FIRED,
-    KNOWN,
-    LEVEL,
     RISE,
     TICK,
     WITHIN,
@@ -90,14 +87,11 @@ def change_weight(state: Pointer, setup: Pointer) -> float:
     total, mean, variance = reference(state, setup)
     if total <= 0.0:
         return 0.0
-    direction = 0.0
-    if setup[LEVEL] > 0.0:  # an alarm with options (`alarm`)
-        direction = setup[DIRECTION]
-        mean = setup[BEFORE] if setup[KNOWN] > 0.0 else mean
-        if setup[AT_LEAST] > 0.0:
-            up = state[RISE] * detectability(divergence(mean + setup[AT_LEAST], variance, mean, variance))
-            down = state[FALL] * detectability(divergence(mean - setup[AT_LEAST], variance, mean, variance))
-            return (up + down) / (1.0 + state[RISE] + state[FALL])
+    direction = setup[DIRECTION]
+    if setup[AT_LEAST] > 0.0:
+        up = state[RISE] * detectability(divergence(mean + setup[AT_LEAST], variance, mean, variance))
+        down = state[FALL] * detectability(divergence(mean - setup[AT_LEAST], variance, mean, variance))
+        return (up + down) / (1.0 + state[RISE] + state[FALL])
     n = int(state[COUNT]) + 1
     birth = column(state, BIRTH)
     old = newest_old(state, setup)

@@ -1,4 +1,4 @@
-"""When a belief is an alarm: P(change) reaches a threshold, possibly given what is known about the change."""
+"""When a belief is an alarm: P(change) reaches a threshold, also where something is known about the change."""
 
 from __future__ import annotations
 
@@ -157,24 +157,21 @@ def _start(model: Model, before: float | Sequence[float]) -> Array:
 
 
 def old_moments(model: Model, state: Array, setup: Array) -> tuple[float, Any, Any]:
-    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm."""
+    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm.
+
+    The mean is the level before a change if that is known.
+    """
+    known = setup[layout.ORIGIN] + setup[layout.UNIT] * setup[layout.BEFORE] if setup[layout.KNOWN] else None
     weight, birth = table(state)[:2]
     old = (birth <= max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])) & (weight > 0.0)
     if not old.any():
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0 if known is None else known, 0.0
     total = weight[old].sum()
     share = weight[old] / total
     means, variances = model.predictive(stats_of(model, state)[:, old])
     mean = means @ share
-    return float(total), mean, (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
-
-
-def level_before(model: Model, state: Array, setup: Array) -> tuple[float, float, float]:
-    """`old_moments` of a reading of one number, with the mean replaced by the known level if there is one."""
-    total, mean, variance = old_moments(model, state, setup)
-    if setup[layout.KNOWN]:
-        mean = setup[layout.ORIGIN] + setup[layout.UNIT] * setup[layout.BEFORE]
-    return total, float(mean), float(variance)
+    spread = (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
+    return float(total), mean if known is None else known, spread
 
 
 def watch(model: Model, state: Array, setup: Array, x: float, zeta: float, h: float) -> None:
@@ -184,7 +181,7 @@ def watch(model: Model, state: Array, setup: Array, x: float, zeta: float, h: fl
     direction, h = setup[layout.DIRECTION], min(h, 1.0 - 1e-12)
     jumps = (state[[layout.RISE, layout.FALL]] + (0.5 * h if direction == 0.0 else h)) / (1.0 - h)
     if zeta > 0.0:
-        total, mean, variance = level_before(model, state, setup)
+        total, mean, variance = old_moments(model, state, setup)
         size = setup[layout.AT_LEAST] * setup[layout.UNIT]
         if 0.0 < variance < math.inf:
             ratios = [model.log_ratio(x, zeta, mean, mean + way * size, variance) for way in (1.0, -1.0)]
@@ -200,7 +197,7 @@ def decide(model: Model, state: Array, setup: Array) -> None:
     weight, birth = table(state)[:2]
     tick, level = state[layout.TICK], setup[layout.LEVEL]
     recent = birth > max(tick - setup[layout.WITHIN], 0.0, state[layout.FIRED])
-    _, mean, _ = level_before(model, state, setup)
+    _, mean, _ = old_moments(model, state, setup)
     means, _ = model.predictive(stats_of(model, state))
     counted = np.where(recent & (setup[layout.DIRECTION] * (means - mean) >= 0.0), weight, 0.0)
     p = min(float(counted.sum() / state[layout.TOTAL]), 1.0)

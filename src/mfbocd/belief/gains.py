@@ -11,7 +11,7 @@ from .._kernels import layout
 from .._kernels.change import SMALL
 from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
-from .alarm import level_before, old_moments
+from .alarm import old_moments
 from .filter import Filter
 from .state import table
 
@@ -152,8 +152,6 @@ def change_weight(belief: Filter, weight: Array, stats: Array) -> float:
     total, mean, variance = old_moments(model, state, setup)
     if total <= 0.0:
         return 0.0
-    if setup[layout.KNOWN]:
-        _, mean, _ = level_before(model, state, setup)
     if setup[layout.AT_LEAST] > 0.0:
         odds = state[[layout.RISE, layout.FALL]]
         levels = mean + setup[layout.AT_LEAST] * setup[layout.UNIT] * np.array([1.0, -1.0])

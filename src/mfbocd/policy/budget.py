@@ -276,7 +276,7 @@ class Budget(Policy):
     def _unread(self) -> bool:
         """Whether every tick so far was one of the cheapest fidelity, as before the first.
 
-        Then all gains may be 0: a run length cannot be told from nothing. The first reading is chosen as if its gain
+        Then all gains may be 0: only readings distinguish run lengths. The first reading is chosen as if its gain
         were its zeta.
         """
         return self.debt <= -self.ticks
