@@ -25,6 +25,7 @@ from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.calibrate.draft import guess_family
 from mfbocd.io.config import Config, model_kinds
 from mfbocd.io.warm import NEEDED
+from mfbocd.trace import recorder
 
 from ..parts import PATIENCE
 from . import program
@@ -448,14 +449,16 @@ def test_plot_and_report_of_the_automatic_detector(folder: Path) -> None:
     assert "Expected gain" not in page  # there is one fidelity
 
 
-def test_a_plot_of_a_long_stream_shows_its_beginning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["mfbocd.cli.tasks"], "MAX_PLOTTED", 150)
+def test_a_report_covers_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["walk.csv", "-c", "mf.toml"], ["one.txt"]):
-        done = mfbocd("detect", *arguments, "--plot", "a.svg", cwd=folder)
+        mfbocd("detect", *arguments, "--report", "whole.html", cwd=folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(recorder, "PACKED", 150)  # in several parts
+            done = mfbocd("detect", *arguments, "--report", "parts.html", cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert len(done.stdout.splitlines()) == 400
-        assert "The plot shows the first 150 of 400 ticks." in done.stderr
-        assert "Wrote a.svg." in done.stderr
+        page = (folder / "parts.html").read_text()
+        assert "in 400 ticks" in page
+        assert page == (folder / "whole.html").read_text()
 
 
 def on_a_terminal(command: list[str], cwd: Path) -> str:

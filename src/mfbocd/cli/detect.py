@@ -304,7 +304,7 @@ def _run(
     if not quiet:
         for remark in task.remarks():
             status(remark)
-    if recorder is not None and recorder.steps:
+    if recorder is not None and recorder.ticks:
         _plot(task, recorder, times, table.name, plot, report, quiet)
     if interrupted:
         raise click.exceptions.Exit(130)
@@ -315,11 +315,9 @@ def _expected(table: Table, rows: int) -> int:
 
     Half of the estimate: the recorder then leaves out no tick that it would keep at the end.
     """
-    from .tasks import MAX_PLOTTED
-
     if table.live or not table.total or not table.done:
         return 0
-    return min(int(0.5 * rows * table.total / table.done), MAX_PLOTTED)
+    return int(0.5 * rows * table.total / table.done)
 
 
 def _check_outputs(plot: Path | None, report: Path | None) -> None:
@@ -342,18 +340,19 @@ def _plot(
 ) -> None:
     from ..calibrate.draft.series import times_of
 
-    trace, ticks = recorder.trace(), task.detector.ticks
-    if len(trace) < ticks:
-        status(f"The plot shows the first {len(trace)} of {ticks} ticks.", quiet=quiet)
+    trace = recorder.trace()
+    read = times_of(times) if task.data.time else None
+    if read is not None and read.warning:
+        status(f"Warning: {read.warning}", quiet=quiet)
     shared: dict[str, Any] = {
-        "time": times_of(times),
+        "time": read,
+        "xlabel": task.data.time or None,
         "unit": task.data.unit,
         "cost_unit": task.data.cost_unit,
         "budget": task.budget,
     }
     if plot is not None:
-        label = task.data.time if shared["time"] is not None else "tick"
-        trace.plot(xlabel=label, **shared).savefig(plot, dpi=150)
+        trace.plot(**shared).savefig(plot, dpi=150)
         status(f"Wrote {plot}.", quiet=quiet)
     if report is not None:
         from ..report import write

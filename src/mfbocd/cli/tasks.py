@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..belief.filter import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
-from ..calibrate.draft.series import is_sorted
 from ..detector.detector import Detector
 from ..detector.step import Step
+from ..inputs.times import Times
 from ..io.config import Config, Data
 from ..io.tables import Chunk, TableError, number
 from ..policy import Budget, Fidelity
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from ..trace.trace import Trace
     from .output import StepWriter, Time
 
-MAX_PLOTTED = 200_000
-"""Ticks in a plot or report, which need the steps in memory."""
+_AT_ONCE = 200_000  # readings processed at once
 _FIRST = 10  # rows of a file that are printed before the kernels are needed, and perhaps compiled
 
 
@@ -58,7 +56,7 @@ class Task(Protocol):
         ...
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
-        """Process the rows of a chunk; yield the timestamps of those that were recorded for a plot."""
+        """Process the rows of a chunk; yield their timestamps if they were recorded for a plot."""
         ...
 
     def describe(self) -> str:
@@ -108,17 +106,16 @@ class Configured:
                 raise TableError(
                     f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
                 )
-            kept = recorder if detector.ticks < MAX_PLOTTED else None
-            if kept is not None:
-                kept.before_tick()
+            if recorder is not None:
+                recorder.before_tick()
             try:
                 step = detector.update(x, fidelity)
             except (TypeError, ValueError) as error:
                 raise TableError(f"{chunk.where(i, str(column))}: {error}") from None
             time = chunk.label(i, self.data.time) if self.data.time else None
             writer.write(step, time)
-            if kept is not None:
-                kept.after_tick(step)
+            if recorder is not None:
+                recorder.after_tick(step)
                 yield time
 
 
@@ -141,7 +138,7 @@ class Automatic:
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
         self._sorted = True
-        self._last: list[Any] = []  # the last timestamp, parsed
+        self._last: list[Time] = []  # the last timestamp
         self._explained = (-1, "")  # tick, and the explanation then
 
     def describe(self) -> str:
@@ -168,19 +165,19 @@ class Automatic:
         """Process the rows, many at once unless they arrive one by one."""
         x, bad = _readings(chunk, self.column)
         stamps = self.data.time
-        times = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
-        if stamps and self._sorted and (parsed := _parsed(times)):
-            self._sorted = is_sorted([*self._last, *parsed])
-            self._last = parsed[-1:]
+        times: list[Time] = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
+        if stamps and self._sorted and times:
+            read = Times.of([*self._last, *times])
+            self._sorted = read.at is None or read.increasing
+            self._last = times[-1:]
         start = 0
         while start < len(x):
-            kept = recorder if self.detector.ticks < MAX_PLOTTED else None
-            end = min(start + self._piece(kept), len(x))
+            end = min(start + self._piece(recorder), len(x))
             steps = self._steps(x[start:end])
             for step, time in zip(steps, times[start:end], strict=True):
                 writer.write(step, time)
-            if kept is not None:
-                kept.after_ticks(steps)
+            if recorder is not None:
+                recorder.after_ticks(steps)
                 yield from times[start:end]
             start = end
             if self.detector.ticks <= _FIRST:
@@ -190,9 +187,8 @@ class Automatic:
 
     def _piece(self, recorder: Recorder | None) -> int:
         """Return how many readings to take at once."""
-        ticks = self.detector.ticks
-        most = _FIRST if ticks < _FIRST else MAX_PLOTTED
-        return most if recorder is None else min(recorder.ticks_to_row, most, MAX_PLOTTED - ticks)
+        most = _FIRST if self.detector.ticks < _FIRST else _AT_ONCE
+        return most if recorder is None else min(recorder.ticks_to_row, most)
 
     def _steps(self, x: Sequence[float]) -> list[Step]:
         if len(x) == 1:  # several times faster than `run`
@@ -225,16 +221,6 @@ def steps_of(trace: Trace, fidelity: str) -> list[Step]:
         step if math.isnan(one.log_density) else step._replace(surprise=one)
         for step, one in zip(steps, found, strict=True)
     ]
-
-
-def _parsed(times: Sequence[Time]) -> list[Any]:
-    """Return timestamps as numbers or dates; empty if they are neither."""
-    for parse in (float, datetime.fromisoformat):
-        try:
-            return [parse(time) for time in times]  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
-    return []
 
 
 def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None]:

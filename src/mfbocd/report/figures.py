@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..trace.plots.panels import LOWEST_SHOWN, STRIP, gain_unit
-from ..trace.plots.queries import is_binary, most_expensive, require_detail
+from ..trace.plots.queries import is_binary, most_expensive, reading_label, require_detail
 from ..trace.plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, fidelity_styles
 from ..trace.plots.thin import extremes
 from ..trace.plots.timeline import Timeline
@@ -60,7 +60,7 @@ def data(
         marker = {"symbol": "line-ns", "size": 9, "line": {"color": GREY, "width": 1.2}}
         place = {"x": timeline.at[absent], "y": np.full(absent.size, 0.02), "yaxis": "y2", "mode": "markers"}
         shown.append({**place, "marker": marker, "name": "no reading", "hovertemplate": "no reading at %{x}"})
-    figure = _figure(shown, timeline, "reading" + (f" ({escape(unit)})" if unit else ""), height=420)
+    figure = _figure(shown, timeline, escape(reading_label(trace, unit)), height=420)
     _mark_changes(figure, trace, timeline, changes)
     return figure
 

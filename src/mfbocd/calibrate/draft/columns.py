@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...inputs.times import Times
 from ...io.tables import Chunk, number
 
 Array = NDArray[np.float64]
 
 TIMES = {"time", "timestamp", "datetime", "date", "t", "ts", "tick", "index", "row", "id", "seconds", "ms", "epoch"}
 """Names of columns that are rarely readings, if their values do not decrease."""
+_TIME_PARTS = ("time", "date", "stamp", "epoch", "unix", "utc", "_at", "_ts")
 NUMERIC_SHARE = 0.9
 """Fraction of a column's cells that must be numbers; the others are bad cells, reported when they are read."""
 
@@ -93,6 +95,12 @@ def classify_columns(chunks: Iterable[Chunk], columns: Sequence[str], *, time: s
         time = next((name for name in texts if len(set(map(str, cells[name]))) == rows), None)
         if time is not None:
             reasons[time] = "it contains no numbers and never repeats"
+    if time is None and readings:
+        numbers = [name for name in readings if len(readings) > 1]
+        time = next((name for name in (*texts, *numbers) if _are_dates(name, cells[name])), None)
+        if time is not None:
+            readings.pop(time, None)
+            reasons[time] = "its cells are times"
     if time is None and len(readings) > 1:
         time = next((name for name, values in readings.items() if _is_arithmetic(values)), None)
         if time is not None:
@@ -120,6 +128,14 @@ def _numbers(cells: Sequence[Any], decimal: str) -> tuple[Array, int, int]:
 
 def _never_falls(values: Array) -> bool:
     return bool((np.diff(values[np.isfinite(values)]) >= 0.0).all())
+
+
+def _are_dates(name: str, cells: Sequence[Any]) -> bool:
+    """Tell whether a column holds dates; Unix times also need a name that suggests it, since counters look alike."""
+    times = Times.of(cells)
+    if times.at is None or times.at.dtype.kind != "M" or not times.increasing:
+        return False
+    return not times.epoch or any(part in name.lower() for part in _TIME_PARTS)
 
 
 def _is_arithmetic(values: Array) -> bool:
