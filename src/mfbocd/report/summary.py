@@ -112,7 +112,7 @@ def found(trace: Trace) -> list[Found]:
     ]
 
 
-def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
+def to_csv(alarms: list[Found], timeline: Timeline) -> str:
     """Return the alarms as CSV, one row per alarm.
 
     Parameters
@@ -120,9 +120,7 @@ def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
     alarms : list[Found]
         The alarms.
     timeline : Timeline
-        Positions of the ticks.
-    timed : bool
-        Whether to add the times to the ticks.
+        Times of the ticks, if there are any.
 
     Returns
     -------
@@ -131,6 +129,7 @@ def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
+    timed = timeline.times is not None
     times = ["alarm_time", "changed_at_time"] if timed else []
     writer.writerow(["alarm_tick", "changed_at", "confidence", "earliest", "latest", *times])
     for alarm in alarms:
