@@ -91,16 +91,20 @@ SCRIPT = (
   const CONFIG = {responsive: true, displaylogo: false, doubleClick: "reset",
     modeBarButtonsToRemove: ["select2d", "lasso2d"]};
   const scheme = matchMedia("(prefers-color-scheme: dark)");
-  const figures = Array.from(document.querySelectorAll("script[data-figure]"), script =>
-    ({plot: document.getElementById(script.dataset.figure), text: script.textContent}));
+  const figures = Array.from(document.querySelectorAll("script[data-figure]"), packed =>
+    ({plot: document.getElementById(packed.dataset.figure), packed}));
+
+  function unpacked(element) {
+    const bytes = Uint8Array.from(atob(element.textContent), c => c.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  }
 
   async function load() {
-    const packed = document.getElementById("plotly");
-    if (packed === null) return;
-    const bytes = Uint8Array.from(atob(packed.textContent), c => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    for (const figure of figures) figure.text = await unpacked(figure.packed);
+    const library = document.getElementById("plotly");
+    if (library === null) return;
     const script = document.createElement("script");
-    script.textContent = await new Response(stream).text();
+    script.textContent = await unpacked(library);
     document.head.append(script);
   }
 
@@ -144,20 +148,36 @@ SCRIPT = (
 )
 
 
+def packed(text: str) -> str:
+    """Return text compressed and in base 64, as the page's script unpacks it.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+
+    Returns
+    -------
+    str
+        Characters that need no escape in HTML.
+    """
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
+
+
 @cache
 def packed_script() -> str:
-    """Return plotly's script, compressed and in base 64: 2 MB instead of 5.
+    """Return plotly's script, compressed: 2 MB instead of 5.
 
     The Python package has only the complete script, and there is none with a part of it that could be installed.
 
     Returns
     -------
     str
-        The text; a browser unpacks it.
+        The text for the page.
     """
     from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-    return base64.b64encode(gzip.compress(get_plotlyjs().encode(), mtime=0)).decode("ascii")
+    return packed(get_plotlyjs())
 
 
 def shared_name() -> str:

@@ -15,6 +15,7 @@ from ..trace.plots.panels import format_amount
 from ..trace.plots.timeline import Timeline
 from ..trace.trace import Trace
 from . import figures
+from .assets import packed
 from .summary import Costs, Found, costs, found, to_csv
 
 DATA = "The readings, and the prediction made before each of them."
@@ -138,13 +139,11 @@ class StreamReport:
         """Return a section with a figure, which the script draws."""
         label = escape(self.timeline.axis_label(self.xlabel))
         figure.update_xaxes(title={"text": label, "standoff": 6})
-        # "<" could end the script
-        text = figure.to_json().replace("<", "\\u003c")
         name = self.prefix + name
         return (
             f'<section><h2>{heading}</h2><p class="note">{note}</p>'
             f'<div id="{name}" class="plotly-graph-div" style="height:{figure.layout.height}px"></div>'
-            f'<script type="application/json" data-figure="{name}">{text}</script></section>'
+            f'<script type="text/plain" data-figure="{name}">{packed(figure.to_json())}</script></section>'
         )
 
 
