@@ -8,6 +8,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+from ..trace.levels import Levels, levels_to_json
+from ..trace.regimes import LevelTracker
+
 if TYPE_CHECKING:
     from ..calibrate.auto import AutoDetector
     from ..detector.detector import Detector
@@ -63,6 +66,8 @@ class StepWriter:
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
         self._first, self._spent = detector.ticks, detector.spent
+        self._levels = LevelTracker.of(detector, self._times.maxlen or 1)
+        self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm
         self._readings = {f.name: 0 for f in detector.fidelities}
         self._missing = 0
         self._changes: list[str] = []
@@ -71,11 +76,14 @@ class StepWriter:
     def write(self, step: Step, time: Time = None) -> None:
         """Write a step; with `alarms`, only if it raises one."""
         self._times.append(time)
+        self._levels.add(step)
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
         if step.alarm:
             self._count += 1
+            assert step.changed_at is not None
+            self._around = self._levels.around(step.changed_at)
             if self._count <= MAX_LISTED:
                 self._changes.append(self._describe(step, time))
         if step.alarm or not self.alarms:
@@ -92,7 +100,9 @@ class StepWriter:
         text = self._text
         timed = self.timed or time is not None
         at = f'"time": {text(time)}, ' if timed else ""
-        more: dict[str, float | None] = {} if step.outlier is None else {"outlier": step.outlier}
+        more: dict[str, Any] = {} if step.outlier is None else {"outlier": step.outlier}
+        if step.alarm:
+            more |= {"before": levels_to_json(self._around[0]), "after": levels_to_json(self._around[1])}
         if self._surprise:
             more |= _surprise_fields(step)
         rest = "".join(f', "{name}": {text(value)}' for name, value in more.items())

@@ -6,8 +6,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from ..belief.alarm import Alarm
 from ..calibrate.auto import HAZARD as AUTOMATIC_HAZARD
 from ..calibrate.auto import AutoDetector
@@ -20,10 +18,11 @@ from ..io.config.kinds import snake
 from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity
+from ..trace.levels import describe_change, levels_to_json, show_levels
 from ..trace.recorder import Recorder
+from ..trace.regimes import Array
 from ..trace.run import run
 from ..trace.trace import Trace
-from .levels import Array, Level, levels_around
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,8 +45,8 @@ class FoundChange(NamedTuple):
         Label of the reading at which the alarm fired.
     confidence : float
         P(there was a change), in [0, 1].
-    before, after : Level
-        Mean of the readings of the regime before and of the one after, with a 90 % interval. Seasons are removed.
+    before, after : Level or None
+        Level of the readings before and after, with a 95 % interval, as in `Change`. Seasons are removed.
     tick, detected_tick : int
         The same as `at` and `detected_at`, counted from 0.
     """
@@ -55,18 +54,45 @@ class FoundChange(NamedTuple):
     at: Any
     detected_at: Any
     confidence: float
-    before: Level
-    after: Level
+    before: Any
+    after: Any
     tick: int
     detected_tick: int
 
+    @property
+    def delay(self) -> int:
+        """Number of ticks from the change to the alarm."""
+        return self.detected_tick - self.tick
+
     def __str__(self) -> str:
-        sure = "> 99.9" if self.confidence > 0.999 else f"{100.0 * self.confidence:.1f}"
-        later = self.detected_tick - self.tick
-        return (
-            f"{self.at}: {self.before.mean:.4g} -> {self.after.mean:.4g}, {sure} % sure, "
-            f"detected {later} tick{'' if later == 1 else 's'} later"
-        )
+        return self.describe()
+
+    def describe(self, unit: str = "") -> str:
+        """Say what changed.
+
+        Parameters
+        ----------
+        unit : str, default ''
+            Unit of the readings.
+
+        Returns
+        -------
+        str
+            Such as ``7.1 -> 7.9 V at 08:20, 99 % sure, detected 3 ticks later``.
+        """
+        return describe_change(self.before, self.after, str(self.at), self.confidence, self.delay, unit)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the delay as JSON can represent them.
+
+        Returns
+        -------
+        dict
+            Labels are text; levels are dictionaries with ``mean``, ``low`` and ``high``.
+        """
+        levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
+        labels = {"at": str(self.at), "detected_at": str(self.detected_at), "delay": self.delay}
+        return self._asdict() | labels | levels
 
 
 class Detection:
@@ -100,25 +126,24 @@ class Detection:
     def __init__(self, series: GivenSeries, trace: Trace, detector: AutoDetector | Detector, unit: str = "") -> None:
         self.detector, self.trace = detector, trace
         self.name, self.labels, self.unit = series.name, series.labels, unit
-        found = trace.changes
-        levels = levels_around(self._without_seasons(series.x), [change.changed_at for change in found])
         self.changes = [
             FoundChange(
                 self._label(change.changed_at),
                 self._label(change.tick),
                 change.confidence,
-                *around,
+                change.before,
+                change.after,
                 change.changed_at,
                 change.tick,
             )
-            for change, around in zip(found, levels, strict=True)
+            for change in trace.changes
         ]
 
     def __len__(self) -> int:
         return len(self.changes)
 
     def __repr__(self) -> str:
-        lines = [self._headline(), *(f"  {change}" for change in self.changes[:_SHOWN])]
+        lines = [self._headline(), *(f"  {change.describe(self.unit)}" for change in self.changes[:_SHOWN])]
         if len(self.changes) > _SHOWN:
             lines.append(f"  and {len(self.changes) - _SHOWN} more")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
@@ -126,7 +151,7 @@ class Detection:
     def _repr_html_(self) -> str:
         heads = ("at", "before", "after", "confidence", "detected at")
         rows = [
-            (str(c.at), str(c.before), str(c.after), f"{c.confidence:.3f}", str(c.detected_at))
+            (str(c.at), show_levels(c.before), show_levels(c.after), f"{c.confidence:.3f}", str(c.detected_at))
             for c in self.changes[:_SHOWN]
         ]
         table = "".join(
@@ -221,15 +246,6 @@ class Detection:
     def _label(self, tick: int) -> Any:
         return tick if self.labels is None else self.labels[tick]
 
-    def _without_seasons(self, x: Array) -> Array:
-        """Subtract the seasons that the automatic detector found, where readings are not transformed."""
-        structure = self.detector.structure if isinstance(self.detector, AutoDetector) else None
-        if structure is None or structure.transform != "none":
-            return x
-        for season in structure.seasons:
-            x = x - structure.unit * season.at(np.arange(x.size))
-        return x
-
 
 def detect(
     data: Any,
@@ -289,13 +305,14 @@ def detect(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> result = detect(np.concatenate([rng.normal(5, 1, 200), rng.normal(9, 1, 100)]))
     >>> result
     1 change in 300 readings
-      200: 4.926 -> 8.839, 99.6 % sure, detected 1 tick later
+      4.9 -> 8.8 at 200, 99.6 % sure, detected 1 tick later
     >>> print(result.changes[0].after)
-    8.839 (8.687 to 8.991)
+    8.84 (8.66 to 9.02)
     >>> result.detector.update(9.2).alarm
     False
     """

@@ -12,6 +12,7 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability, whole
 from .log_hazard import LogHazard
+from .regimes import LevelRule, levels_around, stacked_readings
 from .run import run_each
 from .trace import Trace
 
@@ -40,12 +41,18 @@ class Changepoint(NamedTuple):
         Last tick of the credible interval.
     probability : float
         P(at least one regime begins between the halfway points to the neighbouring changes).
+    before : Level, tuple of Level or None
+        Level of the readings since the change before, as in `Change`.
+    after : Level, tuple of Level or None
+        Level of the readings up to the change after.
     """
 
     at: int
     low: int
     high: int
     probability: float
+    before: Any = None
+    after: Any = None
 
 
 class Hindsight:
@@ -83,8 +90,9 @@ class Hindsight:
     --------
     >>> from mfbocd import Gaussian
     >>> back = hindsight(Detector(Gaussian(0, 9, 1), hazard=0.02), [0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
-    >>> back.changepoints()
-    [Changepoint(at=4, low=4, high=4, probability=0.99...)]
+    >>> (found,) = back.changepoints()
+    >>> found.at, found.low, found.high, round(found.probability, 3), str(found.before), str(found.after)
+    (4, 4, 4, 0.999, '0.03 (-0.33 to 0.38)', '4.07 (3.75 to 4.39)')
     >>> back.smoothed.round(3)[3:6], back.lagged(1).round(3)[3:6]
     (array([0.011, 0.993, 0.006]), array([0.026, 0.986, 0.006]))
     >>> back.exact
@@ -101,6 +109,9 @@ class Hindsight:
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
         self._missing = detector._no_reading
         self._hazard = LogHazard(detector.hazard)
+        self._rule = LevelRule.of(detector.model, detector.fidelities)
+        self._index: dict[str | None, int] = {f.name: j for j, f in enumerate(detector.fidelities)} | {None: -1}
+        self._readings: list[tuple[Any, int]] = []  # reading and fidelity of every tick
         # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
         # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
         self._stats: Array = np.empty((self._model.columns, 0))
@@ -139,6 +150,7 @@ class Hindsight:
         """
         if step.tick != len(self):
             raise ValueError(f"step must be that of tick {len(self)}, not of tick {step.tick}")
+        self._readings.append((step.x, self._index[step.fidelity]))
         if step.x is None or step.fidelity is None:
             self._add(self._missing, 0.0)
         else:
@@ -313,7 +325,9 @@ class Hindsight:
             right = low + int(np.searchsorted(below, (1.0 - tail) * below[-1]))
             some = 1.0 - self.none(low, high)
             out.append(Changepoint(change, min(left, change), min(max(right, change), high), some))
-        return out
+        x, choice = stacked_readings(self._readings)
+        levels = levels_around(x, found, self._rule, choice)
+        return [one._replace(before=b, after=a) for one, (b, a) in zip(out, levels, strict=True)]
 
     def none(self, low: int, high: int) -> float:
         """Return P(no regime begins at any of the ticks low..high | the whole stream).

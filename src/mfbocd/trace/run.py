@@ -15,6 +15,7 @@ from ..detector.lock import using
 from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
 from .recorder import Recorder
+from .regimes import LevelRule
 from .trace import Change, Trace, costs_of
 
 __all__ = ["Change", "Trace", "run"]
@@ -116,6 +117,7 @@ def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.in
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
+        level_rule=LevelRule.of(detector.model, detector.fidelities),
         **report_fields(report[:, :, 0].T.copy()),
     )
 

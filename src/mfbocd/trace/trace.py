@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +15,8 @@ from ..belief.filter import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..policy.fidelity import Fidelity
+from .levels import describe_change, levels_to_json
+from .regimes import LevelRule, levels_around
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +27,7 @@ Ticks = NDArray[np.int64]
 
 
 class Change(NamedTuple):
-    """One alarm of a trace.
+    """One alarm of a trace: what changed, when, and when it was noticed.
 
     Attributes
     ----------
@@ -34,11 +37,65 @@ class Change(NamedTuple):
         Tick at which the new regime most probably began.
     confidence : float
         P(a new regime began within the alarm's window), in [0, 1].
+    before : Level, tuple of Level or None
+        Level of the readings since the change before, with a 95 % interval (`mfbocd.trace.regimes`). One for each
+        number of a reading that has several, or for each category (their shares); None if nothing was read.
+    after : Level, tuple of Level or None
+        Level of the readings from `changed_at` up to the next change.
+
+    Examples
+    --------
+    >>> from mfbocd import Gaussian, run
+    >>> (change,) = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1, 5.8]).changes
+    >>> print(change)
+    0.0 -> 6.0 at tick 3, 99.8 % sure, detected at once
+    >>> print(change.after)
+    5.97 (5.62 to 6.31)
     """
 
     tick: int
     changed_at: int
     confidence: float
+    before: Any = None
+    after: Any = None
+
+    @property
+    def delay(self) -> int:
+        """Number of ticks from the change to the alarm."""
+        return self.tick - self.changed_at
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, unit: str = "", at: str | None = None) -> str:
+        """Say what changed.
+
+        Parameters
+        ----------
+        unit : str, default ''
+            Unit of the readings.
+        at : str, optional
+            When it changed; the tick by default.
+
+        Returns
+        -------
+        str
+            Such as ``7.1 -> 7.9 V at 08:20, 99 % sure, detected 3 ticks later``.
+        """
+        return describe_change(
+            self.before, self.after, at or f"tick {self.changed_at}", self.confidence, self.delay, unit
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the delay as JSON can represent them.
+
+        Returns
+        -------
+        dict
+            Levels are dictionaries with ``mean``, ``low`` and ``high``; an infinite end is None.
+        """
+        levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
+        return self._asdict() | {"delay": self.delay} | levels
 
 
 @dataclass(frozen=True)
@@ -124,6 +181,10 @@ class Trace:
     surprise : Surprise or None
         If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
         where nothing was read. The tails have the shape of `x`.
+    season : numpy.ndarray or None
+        What of each reading the automatic detector takes for its season, (T,); None if there is none.
+    level_rule : LevelRule or None
+        How the levels of `changes` follow from the readings; None weights all readings equally.
     """
 
     choice: NDArray[np.int64]
@@ -142,6 +203,8 @@ class Trace:
     detail: Detail | None = None
     outlier: Array | None = None
     surprise: Surprise | None = None
+    season: Array | None = None
+    level_rule: LevelRule | None = None
 
     @classmethod
     def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
@@ -187,8 +250,12 @@ class Trace:
                 raise ValueError(
                     f"step {step.tick}: fidelity must be one of {', '.join(names)}, not {step.fidelity!r}"
                 )
+        if isinstance(fidelities, Detector):
+            fields.setdefault("level_rule", LevelRule.of(fidelities.model, fidelities.fidelities))
         if all(isinstance(f, Fidelity) for f in given):
-            fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
+            known = [f for f in given if isinstance(f, Fidelity)]
+            fields.setdefault("costs", costs_of(known))
+            fields.setdefault("level_rule", LevelRule(tuple(f.zeta for f in known)))
         index[None] = -1
         if any(s.outlier is not None for s in steps):
             fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
@@ -216,12 +283,17 @@ class Trace:
         """Total cost of the readings."""
         return float(self.cost.sum())
 
-    @property
+    @cached_property
     def changes(self) -> list[Change]:
-        """The alarms, in order of their ticks."""
+        """The alarms, in order of their ticks, with the levels before and after."""
+        rows = np.flatnonzero(self.alarm).tolist()
+        places = [int(self.changed_at[t]) for t in rows]
+        rule = self.level_rule or LevelRule((1.0,) * max(len(self.fidelities), 1))
+        x = self.x if self.season is None else self.x - self.season
+        around = levels_around(x, [at - self.first for at in places], rule, self.choice)
         return [
-            Change(self.first + int(t), int(self.changed_at[t]), float(self.confidence[t]))
-            for t in np.flatnonzero(self.alarm)
+            Change(self.first + t, at, float(self.confidence[t]), *levels)
+            for t, at, levels in zip(rows, places, around, strict=True)
         ]
 
     def number(self, j: int) -> Self:
@@ -255,7 +327,8 @@ class Trace:
         tails = self.surprise
         if tails is not None:
             tails = tails._replace(log_lower=tails.log_lower[:, j], log_upper=tails.log_upper[:, j])
-        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails)
+        rule = self.level_rule and replace(self.level_rule, categories=0)
+        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails, level_rule=rule)
 
     def plot(self, **options: Any) -> Figure:
         """Draw the standard figure (extra ``plot``).
@@ -312,7 +385,7 @@ class Trace:
 
         names = np.array([*self.fidelities, None], dtype=object)  # -1, nothing read, selects the last
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise")
+        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise", "season", "level_rule")
         each = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in other}
         if self.surprise is not None:
             each |= self.surprise._asdict()

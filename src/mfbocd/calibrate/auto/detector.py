@@ -18,13 +18,14 @@ from ...detector.step import Step, report_fields, seed_of
 from ...inputs.arguments import positive, probability, whole
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
+from ...trace.regimes import LevelRule
 from ...trace.trace import Trace
 from .pattern import Pattern
 from .posterior import FIRST, HAZARD, AutoPosterior
 from .repeats import counted, repeats_itself
 from .rows import Member, Report, Rows, agreed
 from .saved import read, write
-from .season import Array
+from .season import Array, Ticks
 from .selection import History, candidates, refreshed, replay
 from .structure import Flags, Structure
 from .surprise import surprise_of
@@ -34,6 +35,7 @@ _LATER = 2.0  # the same, once the history is full
 _AGAIN = 4  # times that the structure is reconsidered before an alarm, until it is chosen again anyway
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
+_LINES = LevelRule((1.0,), line=True)
 
 
 class AutoDetector(AutoPosterior):
@@ -118,6 +120,7 @@ class AutoDetector(AutoPosterior):
             raise TypeError(f"surprise must be True or False, not {surprise!r}")
         self.surprise = surprise
         self.fidelities = _FULL
+        self.level_rule = _LINES  # how the levels of changes follow from the readings
         self.changes: list[tuple[int, int]] = []
         self.ticks = 0
         self._x = np.empty(0)  # the last readings, at most `history`
@@ -253,8 +256,33 @@ class AutoDetector(AutoPosterior):
             first=first,
             costs=(1.0,),
             surprise=Surprise(*tails) if self.surprise else None,
+            season=self._season(x, first),
+            level_rule=self.level_rule,
             **rows._asdict(),
         )
+
+    def without_seasons(self, x: Array, tick: Ticks) -> Array:
+        """Return readings without the seasons found so far.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        tick : ndarray of int
+            Their ticks.
+
+        Returns
+        -------
+        ndarray
+            The readings themselves if no season was found.
+        """
+        return x if self.structure is None else self.structure.without_seasons(x, tick)
+
+    def _season(self, x: Array, first: int) -> Array | None:
+        """Return what of the readings is season; None if no season was found."""
+        if self.structure is None or not self.structure.seasons:
+            return None
+        return x - self.without_seasons(x, np.arange(first, first + x.size))
 
     def _surprise(self, x: float) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
@@ -402,11 +430,13 @@ class AutoDetector(AutoPosterior):
         for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
             detector, trace = replay(candidate.structure, history, self._make)
             report = None
-            if trace.changes:
-                last = trace.changes[-1]
-                report = Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
+            fired = np.flatnonzero(trace.alarm).tolist()  # not `changes`: their levels take longer
+            if fired:
+                t = fired[-1]
+                changed_at, confidence = int(trace.changed_at[t]), float(trace.confidence[t])
+                report = Report(t + self._origin, changed_at + self._origin, confidence)
             if not self._members:
-                self._pattern = Pattern.of(self._x, len(trace.changes), self._origin)
+                self._pattern = Pattern.of(self._x, len(fired), self._origin)
             self._members.append(Member(candidate.structure, share, detector, report))
         rows.mean[-1] = self.mean
         rows.run_length[-1] = self._members[0].detector.map_run_length or 0
