@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from .common import CONFIG, DATA, FILE, format_option, handle_errors, probabilit
 if TYPE_CHECKING:
     from ..io.config import Config
     from ..io.tables import Chunk, Table
+    from ..report.assets import Script
     from .output import Time
     from .tasks import Task
 
@@ -59,6 +61,13 @@ COMPILING = "Compiling kernels, once per installation (10 to 30 s) ..."
 @click.option("--out", type=FILE, help="Write the steps to this file instead of stdout.")
 @click.option("--plot", type=FILE, help="Write a plot: .png, .svg or .pdf. Needs the extra `plot`.")
 @click.option("--report", type=FILE, help="Write a self-contained HTML report. Needs the extra `report`.")
+@click.option(
+    "--shared-script",
+    is_flag=True,
+    help="With --report: keep the script of the figures (5 MB) in a file next to the report, once for all reports of "
+    "the folder, instead of a compressed copy (2 MB) in each.",
+)
+@click.option("--unit", help="Unit of the readings, for the summary, plots and reports.")
 @quiet_option
 def detect(
     data: str,
@@ -74,6 +83,8 @@ def detect(
     out: Path | None,
     plot: Path | None,
     report: Path | None,
+    shared_script: bool,
+    unit: str | None,
     quiet: bool,
 ) -> None:
     """Detect changes in a table or a pipe.
@@ -102,8 +113,10 @@ def detect(
         with ExitStack() as stack:
             table = stack.enter_context(open_table(data, format))
             task, chunks = _prepare(table, data, path, column, time, model, hazard, period, surprise, quiet)
+            if unit is not None:
+                task.data = replace(task.data, unit=unit)
             file = stack.enter_context(out.open("w", encoding="utf-8")) if out else sys.stdout
-            _run(table, chunks, task, file, alarms, plot, report, quiet)
+            _run(table, chunks, task, file, alarms, plot, report, "shared" if shared_script else "inline", quiet)
 
 
 def _prepare(
@@ -265,6 +278,7 @@ def _run(
     alarms: bool,
     plot: Path | None,
     report: Path | None,
+    script: Script,
     quiet: bool,
 ) -> None:
     from ..io.warm import watched
@@ -278,6 +292,7 @@ def _run(
         detector,
         timed=bool(data.time),
         advice=task.advice,
+        unit=data.unit,
         cost_unit=data.cost_unit,
         reach=task.reach,
         alarms=alarms,
@@ -305,7 +320,7 @@ def _run(
         for remark in task.remarks():
             status(remark)
     if recorder is not None and recorder.ticks:
-        _plot(task, recorder, times, table.name, plot, report, quiet)
+        _plot(task, recorder, times, table.name, plot, report, script, quiet)
     if interrupted:
         raise click.exceptions.Exit(130)
 
@@ -336,7 +351,14 @@ def _check_outputs(plot: Path | None, report: Path | None) -> None:
 
 
 def _plot(
-    task: Task, recorder: Any, times: list[Time], name: str, plot: Path | None, report: Path | None, quiet: bool
+    task: Task,
+    recorder: Any,
+    times: list[Time],
+    name: str,
+    plot: Path | None,
+    report: Path | None,
+    script: Script,
+    quiet: bool,
 ) -> None:
     from ..calibrate.draft.series import times_of
 
@@ -357,5 +379,5 @@ def _plot(
     if report is not None:
         from ..report import write
 
-        write(report, trace, title=f"Changes in {name}", config_text=task.describe(), **shared)
+        write(report, trace, title=f"Changes in {name}", config_text=task.describe(), script=script, **shared)
         status(f"Wrote {report}.", quiet=quiet)

@@ -75,8 +75,15 @@ def drive(
 
         config = Config.load(path)
         detector = _load_or_create(config, state, quiet)
-        tips, unit = advice(config.model), config.data.cost_unit
-        writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
+        writer = StepWriter(
+            sys.stdout,
+            detector,
+            timed=False,
+            advice=advice(config.model),
+            unit=config.data.unit,
+            cost_unit=config.data.cost_unit,
+            alarms=alarms,
+        )
         failure: SensorError | None = None
         signalled = 0
         written = True

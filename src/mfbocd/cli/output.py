@@ -6,10 +6,11 @@ import json
 import math
 from collections import deque
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from ..trace.levels import Levels, levels_to_json
-from ..trace.regimes import LevelTracker
+from ..inputs.times import Times
+from ..trace.levels import Levels, describe_change, levels_to_json
+from ..trace.regimes import NEAREST, LevelTracker
 
 if TYPE_CHECKING:
     from ..calibrate.auto import AutoDetector
@@ -22,6 +23,22 @@ MAX_LISTED = 20
 """Changes listed in the summary."""
 SUSPICIOUS_SPACING = 25
 """With fewer ticks per change than this, most changes are probably noise or drift: the summary suggests a remedy."""
+
+
+class _Change(NamedTuple):
+    """One change of the summary."""
+
+    step: Step
+    time: Time
+    levels: tuple[Levels, Levels]
+
+    def describe(self, unit: str) -> str:
+        """Say what changed, and when in the words of the input."""
+        at, step = f"tick {self.step.changed_at}", self.step
+        if self.time is not None:
+            at = Times.of([self.time]).describe(0)
+        delay = step.tick - (step.changed_at or 0)
+        return describe_change(*self.levels, at, step.confidence or 0.0, delay, unit)
 
 
 class StepWriter:
@@ -37,6 +54,8 @@ class StepWriter:
         Whether every step has a timestamp, even if it is null.
     advice : str
         What the summary suggests if there are suspiciously many changes.
+    unit : str, default ""
+        Unit of the readings.
     cost_unit : str, default ""
         Unit of the costs.
     reach : int, optional
@@ -54,23 +73,26 @@ class StepWriter:
         *,
         timed: bool,
         advice: str,
+        unit: str = "",
         cost_unit: str = "",
         reach: int | None = None,
         alarms: bool = False,
         live: bool = True,
     ) -> None:
         self.timed, self.alarms, self.live = timed, alarms, live
-        self._out, self._detector, self._advice, self._cost_unit = out, detector, advice, cost_unit
+        self._out, self._detector, self._advice = out, detector, advice
+        self._unit, self._cost_unit = unit, cost_unit
         self._surprise = bool(getattr(detector, "surprise", False))
         self._encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
         self._first, self._spent = detector.ticks, detector.spent
         self._levels = LevelTracker.of(detector, self._times.maxlen or 1)
-        self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm
+        self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm, when it fired
+        self._settles = -1  # tick at which enough readings for the level after the last change have been made
         self._readings = {f.name: 0 for f in detector.fidelities}
         self._missing = 0
-        self._changes: list[str] = []
+        self._changes: list[_Change] = []
         self._count = 0
 
     def write(self, step: Step, time: Time = None) -> None:
@@ -81,11 +103,15 @@ class StepWriter:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
         if step.alarm:
-            self._count += 1
             assert step.changed_at is not None
+            self._settle(step.changed_at)
+            self._count += 1
             self._around = self._levels.around(step.changed_at)
+            self._settles = step.changed_at + NEAREST
             if self._count <= MAX_LISTED:
-                self._changes.append(self._describe(step, time))
+                self._changes.append(_Change(step, self._change_time(step), self._around))
+        elif step.tick + 1 == self._settles:
+            self._settle()
         if step.alarm or not self.alarms:
             self._out.write(self._line(step, time))
             if self.live:
@@ -128,12 +154,12 @@ class StepWriter:
             return None
         return self._times[-1 - (step.tick - step.changed_at)]
 
-    def _describe(self, step: Step, time: Time) -> str:
-        began = self._change_time(step)
-        changed = f"tick {step.changed_at}" + (f" ({began})" if began is not None else "")
-        detected = f"tick {step.tick}" + (f" ({time})" if time is not None else "")
-        confidence = min(step.confidence or 0.0, 0.999)  # never print 100 %, which rounding would do
-        return f"  at {changed}, detected at {detected}, confidence {100 * confidence:.1f} %"
+    def _settle(self, until: int | None = None) -> None:
+        """Compute the level after the last listed change again, from the readings since its alarm as well."""
+        if self._settles >= 0 and self._count <= MAX_LISTED:
+            last = self._changes[-1]
+            self._changes[-1] = last._replace(levels=(last.levels[0], self._levels.after(until)))
+        self._settles = -1
 
     def summary(self) -> str:
         """Return the changes found and the costs, as text."""
@@ -142,7 +168,8 @@ class StepWriter:
         if ticks == 0:
             return "No ticks."
         lines = [f"{_count(ticks, 'tick')}, {_count(self._count, 'change')} found" + (":" if self._count else ".")]
-        lines += self._changes
+        self._settle()
+        lines += (f"  {change.describe(self._unit)}" for change in self._changes)
         if self._count > MAX_LISTED:
             lines.append(f"  ... and {self._count - MAX_LISTED} more")
         if self._count > 3 and ticks < SUSPICIOUS_SPACING * self._count:

@@ -30,14 +30,11 @@ _FIRST = 10  # rows of a file that are printed before the kernels are needed, an
 class Task(Protocol):
     """A detector, and the column of timestamps and the units of its data."""
 
+    data: Data
+
     @property
     def detector(self) -> Detector | AutoDetector:
         """The detector."""
-        ...
-
-    @property
-    def data(self) -> Data:
-        """Column of timestamps and units."""
         ...
 
     @property

@@ -45,7 +45,9 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th { position: sticky; top: 0; background: var(--paper); }
 td:first-child { overflow-wrap: break-word; }
-.found td { white-space: nowrap; }
+.found td { white-space: nowrap; vertical-align: top; }
+td small { display: block; color: var(--soft); }
+ul { margin: 0 0 .75rem; padding-left: 1.2rem; overflow-wrap: anywhere; }
 a { color: var(--blue); }
 .download { display: inline-block; margin: 12px 0 2px; }
 details summary { cursor: pointer; font-weight: 600; }
@@ -89,7 +91,7 @@ SCRIPT = (
     f"\n(() => {{\n  const DARK = {json.dumps(DARK)};"
     + """
   const CONFIG = {responsive: true, displaylogo: false, doubleClick: "reset",
-    modeBarButtonsToRemove: ["select2d", "lasso2d"]};
+    modeBarButtonsToRemove: ["select2d", "lasso2d", "sendChartToCloud"]};
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   const figures = Array.from(document.querySelectorAll("script[data-figure]"), packed =>
     ({plot: document.getElementById(packed.dataset.figure), packed}));

@@ -11,16 +11,19 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
+from ..trace.levels import Level, Levels, arrow, show_levels
 from ..trace.plots.panels import format_amount
 from ..trace.plots.timeline import Timeline
+from ..trace.regimes import CONFIDENCE
 from ..trace.trace import Trace
 from . import figures
 from .assets import packed
 from .summary import Costs, Found, costs, found, to_csv
 
+SENTENCES = 5  # changes that are also described in words
 DATA = "The readings, and the prediction made before each of them."
 CHANGES = "The probability that something changed recently. An alarm is raised when it exceeds the threshold."
-RUN_LENGTH = "Time since the last change, with its probability (dark: likely). A drop to 0 is a change."
+RUN_LENGTH = "Time since the last change, with its probability as a shade. A drop to 0 is a change."
 SPEND = "The accumulated cost of the readings."
 GAINS = "The expected gain of a reading at each fidelity: an expensive one is chosen where it is worth its cost."
 
@@ -108,28 +111,43 @@ class StreamReport:
             lines.append("The times are not sorted or cannot be read: the figures show ticks.")
         elif timeline.times is not None and timeline.times.warning:
             lines.append(escape(timeline.times.warning))
+        if alarms and (moved := arrow(alarms[-1].change.before, alarms[-1].change.after, self.unit)):
+            at = timeline.labels([alarms[-1].change.changed_at])[0]
+            cards.insert(1, (escape(moved), f"last change, at {at}"))
         shown = "".join(f'<div class="card"><b>{value}</b><span>{escape(word)}</span></div>' for value, word in cards)
-        return f'<p class="lead">{" ".join(lines)}</p>\n<div class="cards">{shown}</div>'
+        return f'<p class="lead">{" ".join(lines)}</p>\n{self.sentences(alarms)}\n<div class="cards">{shown}</div>'
+
+    def sentences(self, alarms: list[Found]) -> str:
+        """Return the first changes in words."""
+        shown = [
+            alarm.change.describe(self.unit, self.timeline.descriptions([alarm.change.changed_at])[0])
+            for alarm in alarms[:SENTENCES]
+        ]
+        if len(alarms) > SENTENCES:
+            shown.append(f"and {len(alarms) - SENTENCES:,} more, in the table below")
+        return f"<ul>{''.join(f'<li>{escape(text)}</li>' for text in shown)}</ul>" if shown else ""
 
     def changes(self, alarms: list[Found]) -> str:
         """Return the table of the changes, and the same for download."""
-        trace, timeline = self.trace, self.timeline
-        heads = ["changed at", "probability", "alarm at", "ticks later"]
-        level = None if trace.detail is None else trace.detail.level
-        if level is not None:
-            heads.insert(2, f"{level:.0%} interval")
-        rows = []
-        for alarm in alarms:
-            began, fired = timeline.descriptions([alarm.changed_at, alarm.tick])
-            cells = [began, _confidence(alarm.confidence), fired, f"{alarm.tick - alarm.changed_at:,}"]
-            if level is not None and alarm.began is not None:
-                cells.insert(2, _between(*timeline.descriptions(alarm.began)))
-            rows.append(cells)
-        if not rows:
+        if not alarms:
             return ""
+        timeline = self.timeline
+        level = None if self.trace.detail is None else self.trace.detail.level
+        heads = ["changed at", _of("before", self.unit), _of("after", self.unit), "probability", "detected"]
+        rows = []
+        for change, began in alarms:
+            place = [*_split(timeline.descriptions([change.changed_at])[0])]
+            if level is not None and began is not None and began[0] < began[1]:
+                place.append(f"{level:.0%} between {' and '.join(timeline.labels(began))}")
+            fired = timeline.labels([change.tick])[0]
+            later = f"{change.delay:,} tick{'' if change.delay == 1 else 's'} later" if change.delay else "at once"
+            rows.append(
+                [place, _level(change.before), _level(change.after), [_confidence(change.confidence)], [later, fired]]
+            )
         link = f"data:text/csv;charset=utf-8,{quote(to_csv(alarms, timeline))}"
-        note = "The probability that there was a change"
-        note += "." if level is None else f"; if there was one, it lies in the interval with probability {level:.0%}."
+        note = f"Levels are means of the readings, with {CONFIDENCE:.0%} intervals."
+        note += " The probability that there was a change"
+        note += "." if level is None else f"; if there was one, it lies between the given times with {level:.0%}."
         return (
             f'<section class="found"><h2>Changes</h2><p class="note">{note}</p>{_table(heads, rows)}'
             f'<a class="download" download="alarms.csv" href="{link}">Download the alarms (CSV)</a></section>'
@@ -156,11 +174,14 @@ def _confidence(confidence: float) -> str:
     return ">\N{NO-BREAK SPACE}99.9%" if confidence > 0.999 else f"{confidence:.1%}"
 
 
-def _between(low: str, high: str) -> str:
-    if low == high:
-        return low
-    day, _, timeline = high.partition(" ")
-    return f"{low} to {timeline if timeline and low.startswith(day) else high}"
+def _split(text: str) -> list[str]:
+    """Split "a (b)" into both parts, the second for a line of smaller print."""
+    main, _, rest = text.partition(" (")
+    return [main, rest.removesuffix(")")] if rest else [text]
+
+
+def _level(levels: Levels) -> list[str]:
+    return _split(str(levels)) if isinstance(levels, Level) else [show_levels(levels)]
 
 
 def _readings(trace: Trace, cost_unit: str) -> str:
@@ -174,10 +195,16 @@ def _readings(trace: Trace, cost_unit: str) -> str:
     return f"<section><h2>Readings by fidelity</h2>{_table(heads, rows)}</section>"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str | list[str]]]) -> str:
+    """Return a table; the further texts of a cell are lines of smaller print."""
     top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
     return f'<div class="wide"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(cell: str | list[str]) -> str:
+    main, *more = [cell] if isinstance(cell, str) else cell
+    return f"<td>{escape(main)}{''.join(f' <small>{escape(text)}</small>' for text in more)}</td>"
 
 
 def _config(text: str) -> str:

@@ -19,6 +19,7 @@ from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
 from ..policy.fidelity import Fidelity
+from .regimes import LevelRule
 from .trace import Detail, Trace
 
 Array = NDArray[np.float64]
@@ -50,6 +51,15 @@ class SingleFidelity(Protocol):
     @property
     def run_length(self) -> RunLength:
         """The run-length posterior."""
+        ...
+
+    @property
+    def level_rule(self) -> LevelRule:
+        """How levels follow from the readings."""
+        ...
+
+    def without_seasons(self, x: Array, tick: NDArray[np.int64]) -> Array:
+        """Return readings without their seasons: the readings themselves if there are none."""
         ...
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:
@@ -178,11 +188,17 @@ class Recorder:
         """
         if self._steps or not self._parts:
             self._pack()
-        return replace(_joined(self._parts), detail=self._detail(), **fields)
+        trace = _joined(self._parts)
+        if not isinstance(self.detector, Detector):
+            plain = self.detector.without_seasons(trace.x, np.arange(trace.first, trace.first + len(trace)))
+            fields = {"season": None if plain is trace.x else trace.x - plain} | fields
+        return replace(trace, detail=self._detail(), **fields)
 
     def _pack(self) -> None:
-        known = self.detector if isinstance(self.detector, Detector) else self.detector.fidelities
-        self._parts.append(Trace.of(self._steps, known))
+        detector = self.detector
+        known = detector if isinstance(detector, Detector) else detector.fidelities
+        own = {} if isinstance(detector, Detector) else {"level_rule": detector.level_rule}
+        self._parts.append(Trace.of(self._steps, known, **own))
         self._steps = []
 
     def _change_interval(self, step: Step) -> tuple[int, int]:
