@@ -120,7 +120,18 @@ def handle_errors() -> Iterator[None]:
             raise click.UsageError(str(error)) from None
         if isinstance(error, OSError) and error.filename is not None:
             raise click.ClickException(f"{error.filename}: {error.strerror}") from None
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(f"{error}{_hint(str(error))}") from None
+
+
+def _hint(error: str) -> str:
+    """Return the options that help with an error of a table."""
+    if error.endswith(" is not UTF-8 text"):
+        return ". Name its encoding: --encoding latin-1"
+    if error.endswith((" is not a number", " is not a finite number")) or " of its " in error:
+        return ". --na names cells that mean a missing reading; --on-bad skip skips what is not a number"
+    if error.endswith("set decimal"):
+        return ": --decimal , or --decimal ."
+    return ""
 
 
 def check_new(paths: Iterable[Path | None], *, force: bool) -> None:

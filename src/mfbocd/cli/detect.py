@@ -21,6 +21,7 @@ from .common import (
     open_input,
     probability,
     quiet_option,
+    status,
 )
 
 if TYPE_CHECKING:
@@ -137,6 +138,11 @@ def detect(
         outputs = Outputs(format, alarms, out, plot, report, script, force, quiet)
         check_outputs(outputs, data)
         request = Request(data, path, columns, time, model, hazard, period, sort, surprise, quiet)
+        if data == "-" and format == "text":
+            status(
+                "Reading standard input. Changes are printed when they are found; --json prints all steps.",
+                quiet=quiet,
+            )
         with ExitStack() as stack:
             table = stack.enter_context(open_input(data, **reading))
             tasks, chunks = prepare(table, request)

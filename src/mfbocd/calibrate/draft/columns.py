@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...inputs.times import Times
 from ...io.tables import Chunk, number
+from ...io.tables.cells import shortened
 
 Array = NDArray[np.float64]
 
@@ -111,7 +112,7 @@ def classify_columns(chunks: Iterable[Chunk], columns: Sequence[str], *, time: s
         if time is not None:
             del readings[time]
             reasons[time] = "it increases by equal steps"
-    reasons |= {name: "its cells are not numbers" for name in texts if name != time}
+    reasons |= {name: _not_numbers(cells[name], last) for name in texts if name != time}
     return TableColumns(rows, readings, time, reasons)
 
 
@@ -130,6 +131,15 @@ def _numbers(cells: Sequence[Any], chunk: Chunk | None) -> tuple[Array, int, int
             values[i] = value
             given += 1
     return values, bad, given
+
+
+def _not_numbers(cells: Sequence[Any], chunk: Chunk | None) -> str:
+    """Say how many cells are not numbers, with an example if only some are."""
+    _, bad, given = _numbers(cells, chunk)
+    if bad == given:
+        return "its cells are not numbers"
+    example = next(cell for cell in cells if _numbers([cell], chunk)[1])
+    return f"{bad} of its {given} cells are not numbers, such as {shortened(example)}"
 
 
 def _is_time(name: str, values: Array, is_text: bool) -> bool:

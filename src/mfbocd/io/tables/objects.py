@@ -26,6 +26,8 @@ class JsonTable(TextTable):
         self.columns = tuple(first[1])
         if not self.columns:
             raise TableError(f"{self.where} {first[0]}: the object has no keys")
+        if all(isinstance(cell, (list, dict)) for cell in first[1].values()):
+            raise TableError(f"{self.name} contains columns or nested objects; {_EXPECTED}")
         return chain([first], rows)
 
     def _objects(self) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -183,10 +183,14 @@ class CsvTable(TextTable):
         if all(self._is_number(field) for field in fields):
             return " ", lines
         # A name such as "air temperature" has a space as well: the next line decides.
-        second = next((line for line in lines if line.strip()), "")
-        row = second.split()
+        ahead: list[str] = []
+        for line in lines:
+            ahead.append(line)
+            if line.strip():
+                break
+        row = ahead[-1].split() if ahead else []
         spaces = len(row) == len(fields) and any(self._is_number(field) for field in row)
-        return " " if spaces else none, chain([second] if second else [], lines)
+        return " " if spaces else none, chain(ahead, lines)
 
     def _is_number(self, cell: str) -> bool:
         try:
@@ -228,7 +232,8 @@ class CsvTable(TextTable):
             if len(row) > width and not any(row[width:]):
                 del row[width:]  # delimiters at the end
             if len(row) != width:
-                self._skip(f"line {line}: expected {width} fields as in the first line, not {len(row)}")
+                fields = f"{width} field{'' if width == 1 else 's'}"
+                self._skip(f"line {line}: expected {fields} as in the first line, not {len(row)}")
                 continue
             yield line, row
 
