@@ -45,7 +45,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th { position: sticky; top: 0; background: var(--paper); }
 td:first-child { overflow-wrap: break-word; }
-.found td { white-space: nowrap; vertical-align: top; }
+.found td, .found th { white-space: nowrap; vertical-align: top; }
 td small { display: block; color: var(--soft); }
 ul { margin: 0 0 .75rem; padding-left: 1.2rem; overflow-wrap: anywhere; }
 a { color: var(--blue); }
