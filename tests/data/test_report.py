@@ -201,7 +201,7 @@ def test_a_trace_without_detail_has_the_available_figures() -> None:
     plain = traced(detail=False)
     html = page(plain)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "spend"]
-    assert "interval" not in words(html)
+    assert "% between " not in words(html)
     one = mf.run(mf.Detector(MODEL, missing="skip"), [0.0, np.nan, 1.0], detail=True)
     html = page(one)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "run-length"]
@@ -348,10 +348,10 @@ def test_dark_mode_and_a_shared_script(tmp_path: Path, visit: Callable[..., Visi
     light = page.evaluate(colours)
     assert light == ["rgb(245, 246, 248)", "rgb(29, 36, 48)", "rgb(255, 255, 255)", "#222222"]
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.getElementById('data')._fullLayout.font.color == '#e4e8ee'")
+    page.wait_for_selector("html[data-scheme=dark]")
     assert page.evaluate(colours) == ["rgb(18, 21, 26)", "rgb(228, 232, 238)", "rgb(27, 32, 41)", "#e4e8ee"]
     page.emulate_media(color_scheme="light")
-    page.wait_for_function("document.getElementById('data')._fullLayout.font.color == '#222222'")
+    page.wait_for_selector("html[data-scheme=light]")
     assert page.evaluate(colours) == light
     assert seen.said == []
 

@@ -110,12 +110,13 @@ SCRIPT = (
     document.head.append(script);
   }
 
-  function draw(dark) {
+  async function draw(dark) {
     const colour = (key, value) => dark && key !== "name" && key !== "text" && DARK[value] || value;
-    return Promise.all(figures.map(({plot, text}) => {
+    await Promise.all(figures.map(({plot, text}) => {
       const {data, layout} = JSON.parse(text, colour);
       return Plotly.react(plot, data, {...layout, uirevision: "kept"}, CONFIG);
     }));
+    document.documentElement.dataset.scheme = dark ? "dark" : "light";
   }
 
   let busy = false;
