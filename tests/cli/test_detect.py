@@ -194,8 +194,13 @@ def test_a_pipe_needs_few_rows_to_find_the_column(folder: Path) -> None:
     assert [(step["time"], step["x"]) for step in found[:3]] == [("0", 0), ("1", 2), ("2", 4)]
     assert len(found) == 40
     done = mfbocd("detect", "-", cwd=folder, stdin="a,b\n" + "1,2\n5,3\n2,9\n" * 20)
-    assert "standard input has several columns of numbers: a, b." in done.stderr
-    assert done.returncode == 2
+    assert "standard input has 2 columns of numbers: a, b. Each is analysed as its own stream" in done.stderr
+    assert [(step["column"], step["tick"], step["x"]) for step in steps(done)[:4]] == [
+        ("a", 0, 1.0),
+        ("b", 0, 2.0),
+        ("a", 1, 5.0),
+        ("b", 1, 3.0),
+    ]
 
 
 def test_warnings_are_printed(folder: Path) -> None:
@@ -359,18 +364,20 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
 
 def test_usage_errors_exit_2(folder: Path) -> None:
     (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
+    (folder / "wide.csv").write_text(
+        ",".join(f"c{j}" for j in range(30))
+        + "\n"
+        + "\n".join(",".join(str(i * j % 7) for j in range(30)) for i in range(9))
+    )
     cases = [
-        (
-            ("walk.csv",),
-            "walk.csv has several columns of numbers: imu, gps. Select one with --column, or run `mfbocd init",
-        ),
+        (("wide.csv",), "wide.csv has 30 columns of numbers: c0, c1, c2, c3, c4, ... Select up to 20 with --column."),
         (("nosuch.csv",), "'nosuch.csv' does not exist"),
         ((".",), "is a directory"),
         (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise_var'?)"),
         (("walk.csv", "-c", "mf.toml", "--hazard", "2"), "hazard must lie in (0, 1), not 2.0"),
         (("one.txt", "--hazard", "1/0"), "'1/0' is neither a number nor a fraction such as 1/500"),
         (("one.txt", "--hazard", "often"), "'often' is neither a number nor a fraction such as 1/500"),
-        (("one.txt", "--model", "gausian"), "'gausian' is none of autoregressive"),
+        (("one.txt", "--model", "gausian"), "vector_autoregressive (did you mean 'gaussian'?)"),
         (("walk.csv", "-c", "mf.toml", "--model", "gaussian"), "--model selects a family without a configuration"),
         (("walk.csv", "-c", "mf.toml", "--column", "imu"), "--column needs a single fidelity"),
         (("one.txt", "--plot", "no/where.png"), "the folder of 'no/where.png' does not exist"),
@@ -451,10 +458,10 @@ def test_plot_and_report_of_the_automatic_detector(folder: Path) -> None:
 
 def test_a_report_covers_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["walk.csv", "-c", "mf.toml"], ["one.txt"]):
-        mfbocd("detect", *arguments, "--report", "whole.html", cwd=folder)
+        mfbocd("detect", *arguments, "--report", "whole.html", "--force", cwd=folder)
         with monkeypatch.context() as patch:
             patch.setattr(recorder, "PACKED", 150)  # in several parts
-            done = mfbocd("detect", *arguments, "--report", "parts.html", cwd=folder)
+            done = mfbocd("detect", *arguments, "--report", "parts.html", "--force", cwd=folder)
         assert done.returncode == 0, done.stderr
         page = (folder / "parts.html").read_text()
         assert "in 400 ticks" in page
@@ -479,7 +486,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
 
 
 def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
-    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 8)
+    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 11)  # more than one chunk
     command = [*COMMAND, "detect", "long.txt"]
     output = on_a_terminal(command, folder)
     assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", output)
@@ -520,7 +527,7 @@ def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
         else:
             pq.write_table(pa.table({"x": x}), path, row_group_size=20_000)
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl"],
+            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl", "--force"],
             cwd=folder,
             capture_output=True,
             text=True,

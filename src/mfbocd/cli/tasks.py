@@ -12,9 +12,8 @@ from ..belief.filter import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
 from ..detector.detector import Detector
 from ..detector.step import Step
-from ..inputs.times import Times
 from ..io.config import Config, Data
-from ..io.tables import Chunk, TableError, number
+from ..io.tables import Chunk, TableError
 from ..policy import Budget, Fidelity
 from .output import advice
 
@@ -35,6 +34,11 @@ class Task(Protocol):
     @property
     def detector(self) -> Detector | AutoDetector:
         """The detector."""
+        ...
+
+    @property
+    def column(self) -> str:
+        """The column of readings; empty if there are several."""
         ...
 
     @property
@@ -70,6 +74,7 @@ class Configured:
 
     def __init__(self, config: Config, surprise: bool = False) -> None:
         self.config, self.data = config, config.data
+        self.column = config.fidelities[0].column if len(config.fidelities) == 1 else ""
         self.detector = config.detector(missing="skip")  # checked in `advance`, where the line is known
         self.detector.surprise = surprise
         self.advice = advice(config.model)
@@ -99,7 +104,7 @@ class Configured:
             fidelity = detector.choose().name
             column = columns[fidelity]
             x = None if column is None else chunk.number(i, column)
-            if x is None and column is not None and config.missing == "raise":
+            if x is None and column is not None and config.missing == "raise" and chunk.skipped is None:
                 raise TableError(
                     f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
                 )
@@ -134,8 +139,6 @@ class Automatic:
         self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period, surprise=surprise)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
-        self._sorted = True
-        self._last: list[Time] = []  # the last timestamp
         self._explained = (-1, "")  # tick, and the explanation then
 
     def describe(self) -> str:
@@ -144,12 +147,7 @@ class Automatic:
 
     def remarks(self) -> list[str]:
         """Return what the series was taken to be, and warnings."""
-        found = self.detector.warnings()
-        if not self._sorted:
-            found.append(
-                f"The timestamps in column {self.data.time!r} are not sorted: rows were used in their order."
-            )
-        return [self._explain(), *(f"Warning: {text}" for text in found)]
+        return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
 
     def _explain(self) -> str:
         """Return the explanation, which takes long: the readings are replayed for it several times."""
@@ -163,10 +161,6 @@ class Automatic:
         x, bad = _readings(chunk, self.column)
         stamps = self.data.time
         times: list[Time] = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
-        if stamps and self._sorted and times:
-            read = Times.of([*self._last, *times])
-            self._sorted = read.at is None or read.increasing
-            self._last = times[-1:]
         start = 0
         while start < len(x):
             end = min(start + self._piece(recorder), len(x))
@@ -224,7 +218,8 @@ def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None
     """Return the readings up to the first cell that is not a number, NaN where missing, and that cell's error."""
     cells = chunk.cells[column]
     try:
-        if chunk.decimal == "." and not any("_" in cell for cell in cells):
+        plain = chunk.decimal != "," and not chunk.missing.numbers
+        if plain and not any("_" in cell for cell in cells):
             x = list(map(float, cells))  # much faster than cell by cell, and the same for plain numbers
             if all(-_LARGEST <= value <= _LARGEST for value in x):
                 return x, None
@@ -233,9 +228,9 @@ def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None
     x = []
     for i in range(len(chunk)):
         try:
-            value = number(cells[i], chunk.decimal)
-        except ValueError as error:
-            return x, TableError(f"{chunk.where(i, column)}: {error}")
+            value = chunk.number(i, column)
+        except TableError as error:
+            return x, error
         x.append(float("nan") if value is None else value)
     return x, None
 
