@@ -72,23 +72,23 @@ def test_steps_equal_the_library(folder: Path, stream: mf.simulate.Stream) -> No
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
     found = steps(done)
     timed = [*FIELDS[:1], "time", *FIELDS[1:9], "changed_at_time", "confidence"]
-    assert [list(step) for step in found] == [timed] * 400
+    assert [list(step) for step in found] == [
+        [*timed, *(["before", "after"] if step["alarm"] else [])] for step in found
+    ]
     assert [step["x"] for step in found] == trace.x.tolist()
     assert [step["mean"] for step in found] == trace.mean.tolist()
     assert [step["p_change"] for step in found] == trace.p_change.tolist()
     assert [step["fidelity"] for step in found] == [trace.fidelities[j] for j in trace.choice]
     assert [step["time"] for step in found] == [f"T{t}" for t in range(400)]
     alarms = [step for step in found if step["alarm"]]
-    assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == trace.changes
+    assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == [c[:3] for c in trace.changes]
+    assert [a["before"] for a in alarms] == [c.to_dict()["before"] for c in trace.changes]
     assert [a["changed_at_time"] for a in alarms] == [f"T{c.changed_at}" for c in trace.changes]
     assert len(alarms) >= 2
     # the summary gives the same numbers
     assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
-    first = trace.changes[0]
-    assert (
-        f"at tick {first.changed_at} (T{first.changed_at}), detected at tick {first.tick} (T{first.tick})"
-        in done.stderr
-    )
+    for change in trace.changes:  # the levels after are those of all readings, not only those up to the alarm
+        assert f"\n  {change.describe(at=f'T{change.changed_at}')}\n" in done.stderr
     imu = int((trace.choice == 0).sum())
     assert f"Readings: imu {imu}, gps {400 - imu}. Spent {detector.spent:g} mJ, " in done.stderr
     assert "gps at every tick would have cost 16000 mJ" in done.stderr

@@ -45,7 +45,7 @@ th:first-child, td:first-child { text-align: left; padding-left: 0; }
 th { color: var(--soft); font-weight: 600; vertical-align: bottom; }
 th { position: sticky; top: 0; background: var(--paper); }
 td:first-child { overflow-wrap: break-word; }
-.found td { white-space: nowrap; vertical-align: top; }
+.found td, .found th { white-space: nowrap; vertical-align: top; }
 td small { display: block; color: var(--soft); }
 ul { margin: 0 0 .75rem; padding-left: 1.2rem; overflow-wrap: anywhere; }
 a { color: var(--blue); }
@@ -110,12 +110,13 @@ SCRIPT = (
     document.head.append(script);
   }
 
-  function draw(dark) {
+  async function draw(dark) {
     const colour = (key, value) => dark && key !== "name" && key !== "text" && DARK[value] || value;
-    return Promise.all(figures.map(({plot, text}) => {
+    await Promise.all(figures.map(({plot, text}) => {
       const {data, layout} = JSON.parse(text, colour);
       return Plotly.react(plot, data, {...layout, uirevision: "kept"}, CONFIG);
     }));
+    document.documentElement.dataset.scheme = dark ? "dark" : "light";
   }
 
   let busy = false;

@@ -146,7 +146,7 @@ class StreamReport:
             )
         link = f"data:text/csv;charset=utf-8,{quote(to_csv(alarms, timeline))}"
         note = f"Levels are means of the readings, with {CONFIDENCE:.0%} intervals."
-        note += " The probability that there was a change"
+        note += " The probability is that of any change"
         note += "." if level is None else f"; if there was one, it lies between the given times with {level:.0%}."
         return (
             f'<section class="found"><h2>Changes</h2><p class="note">{note}</p>{_table(heads, rows)}'
