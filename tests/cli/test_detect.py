@@ -371,7 +371,7 @@ def test_usage_errors_exit_2(folder: Path) -> None:
         + "\n".join(",".join(str(i * j % 7) for j in range(30)) for i in range(9))
     )
     cases = [
-        (("wide.csv",), "wide.csv has 30 columns of numbers: c0, c1, c2, c3, c4, ... Select up to 20 with --column."),
+        (("wide.csv",), "wide.csv has 30 columns of numbers: c0, c1, c2, c3, c4, ... Select some with --column."),
         (("nosuch.csv",), "'nosuch.csv' does not exist"),
         ((".",), "is a directory"),
         (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise_var'?)"),
