@@ -165,4 +165,4 @@ def _form(scale: float, size: float) -> str:
     if not (0.0 < scale < math.inf and abs(size) < 1e15):
         return ".6g"
     places = 1 - math.floor(math.log10(scale))
-    return ".4g" if places > 8 else f".{max(places, 0)}f"
+    return ".4g" if places > 8 else f"z.{max(places, 0)}f"  # z: no minus sign before 0.0
