@@ -10,9 +10,12 @@ from scipy import stats
 
 import mfbocd as mf
 from mfbocd.cli.output import StepWriter
+from mfbocd.cli.tasks import steps_of
+from mfbocd.trace import Change
+from mfbocd.trace.intervals import student_quantile
 from mfbocd.trace.levels import Level, arrow, describe_change, show_levels
-from mfbocd.trace.regimes import NEAREST, LevelRule, LevelTracker, levels_around, student_quantile
-from mfbocd.trace.trace import Change
+from mfbocd.trace.recorder import Recorder
+from mfbocd.trace.regimes import NEAREST, LevelRule, LevelTracker, levels_around
 
 TWO = [mf.Fidelity("cheap", 0.25, 1), mf.Fidelity("good", 1.0, 10)]
 X = np.array([1.0, 1.5, 0.7, 1.1, 0.4, 1.9, 6.2, 5.1, 6.9])
@@ -257,6 +260,9 @@ def test_levels_are_without_a_season_that_multiplies() -> None:
     (change,) = [c for c in trace.changes if abs(c.changed_at - 300) < 5]
     assert change.before.high - change.before.low < 2.0  # with the season: some 4
     assert change.after.mean / change.before.mean == pytest.approx(3.0, rel=0.15)
+    recorder = Recorder(detector)
+    recorder.steps = steps_of(trace, "full")
+    assert recorder.trace().changes == trace.changes
 
 
 def test_words() -> None:

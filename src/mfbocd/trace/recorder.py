@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
-from ..policy.fidelity import Fidelity
+from .regimes import OwnRule
 from .trace import Detail, Trace
 
 Array = NDArray[np.float64]
@@ -26,13 +27,8 @@ BINS = 256  # run-length bins
 BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bins are widened
 
 
-class SingleFidelity(Protocol):
+class SingleFidelity(OwnRule, Protocol):
     """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
-
-    @property
-    def fidelities(self) -> tuple[Fidelity, ...]:
-        """The fidelity."""
-        ...
 
     @property
     def changes(self) -> list[tuple[int, int]]:
@@ -166,8 +162,11 @@ class Recorder:
         Trace
             The steps, with `detail`.
         """
-        known = self.detector if isinstance(self.detector, Detector) else self.detector.fidelities
-        return Trace.of(self.steps, known, detail=self._detail(), **fields)
+        if isinstance(self.detector, Detector):
+            return Trace.of(self.steps, self.detector, detail=self._detail(), **fields)
+        trace = Trace.of(self.steps, self.detector.fidelities, detail=self._detail(), **fields)
+        plain = self.detector.without_seasons(trace.x, trace.first + np.arange(len(trace)))
+        return replace(trace, season=trace.x - plain, level_rule=self.detector.level_rule)
 
     def _change_interval(self, step: Step) -> tuple[int, int]:
         """Return the equal-tailed interval of when an alarm's regime began, among the run lengths it counts."""
