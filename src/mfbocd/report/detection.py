@@ -344,5 +344,4 @@ def _family(name: str, x: Array) -> Model:
     kind = snake(name.strip())
     if kind not in kinds:
         raise ValueError(f"model must be one of {', '.join(sorted(kinds))}, not {name!r}")
-    given = dict(guess_family(kind, x[:_LOOK]).model)
-    return kinds[given.pop("kind")](**given)
+    return guess_family(kind, x[:_LOOK]).model

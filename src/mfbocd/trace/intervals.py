@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .levels import Level
 
 Array = NDArray[np.float64]
-Support = Literal["binary", "count", "number"]
+Support = Literal["binary", "share", "count", "number"]
 
 _FAR = 6.0  # robust standard deviations beyond which a reading is moved to that distance
 _MOST = 0.95  # largest autocorrelation that is taken into account
@@ -42,7 +42,7 @@ def fit_level(
         Noise of the regime before.
     line : bool
         Whether the regime may be a line.
-    support : {"binary", "count", "number"}
+    support : {"binary", "share", "count", "number"}
         What readings can be.
     confidence : float
         Probability of the interval.
@@ -76,10 +76,14 @@ def fit_level(
     if support == "binary":
         low, high = _wilson(mean * unit, size, confidence)
         return Level(mean * unit, low, high), noise
-    if not math.isfinite(s2):
-        return Level(mean * unit, -math.inf, math.inf), noise
-    error = math.sqrt(s2 / size) * student_quantile(0.5 + 0.5 * confidence, max(k + degrees * f, 1.0))
+    error = math.inf
+    if math.isfinite(s2):
+        error = math.sqrt(s2 / size) * student_quantile(0.5 + 0.5 * confidence, max(k + degrees * f, 1.0))
     low, high = (mean - error) * unit, (mean + error) * unit
+    if support == "share":
+        mean = min(max(mean * unit, 0.0), 1.0)
+        wide = _wilson(mean, size, confidence)  # the corrected labels may be all equal
+        return Level(mean, max(min(low, wide[0]), 0.0), min(max(high, wide[1]), 1.0)), noise
     if support == "count":
         low = max(low, 0.0)
         if not x.any():

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..detector.detector import Detector
 from ..detector.step import Step
-from ..models import Categorical, Model, RobustTrend, Trend
+from ..models import Categorical, Confusion, Model, RobustTrend, Trend
 from ..policy.fidelity import Fidelity
 from .intervals import Noise, Support, fit_level
 from .levels import Level, Levels
@@ -41,17 +41,45 @@ class LevelRule:
     ----------
     weights : tuple of float
         Weight of a reading at each fidelity: zeta. If zeta only names a likelihood (`Model.ordered` is False), the
-        readings of the best fidelity count alone, since the others have a different mean.
+        readings of the best fidelity count alone, since the others have a different mean; but see `rates`.
     line : bool
         Whether regimes may be lines. A slope that differs from 0 by 3 standard errors is then used, and the level is
         the value of the line at the tick of the change.
     categories : int
         Number of categories, if readings are indices of categories; else 0. The levels are then their shares.
+    rates : tuple of tuple
+        For the labels of a `Confusion`, P(label 1 | truth 0) = q0 and P(label 1 | truth 1) = q1 at each fidelity;
+        else empty. A label x then counts as (x - q0) / (q1 - q0) with weight (q1 - q0)^2, which is unbiased for the
+        rate of true ones (Rogan and Gladen 1978).
     """
 
     weights: tuple[float, ...]
     line: bool = False
     categories: int = 0
+    rates: tuple[tuple[float, float], ...] = ()
+
+    def corrected(self, x: Array, choice: Ticks, support: Support) -> tuple[Array, Support]:
+        """Return readings whose mean is the level, and what they can be.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        choice : ndarray of int
+            Index of the fidelity of each reading; -1 where nothing was read.
+        support : {"binary", "count", "number"}
+            What the readings can be.
+
+        Returns
+        -------
+        tuple
+            The readings as they are, or corrected labels and ``"share"``.
+        """
+        if not self.rates or support != "binary":
+            return x, support
+        low, high = np.array([*self.rates, (0.0, 1.0)])[choice].T
+        apart = high - low
+        return np.where(apart == 0.0, np.nan, (x - low) / np.where(apart == 0.0, 1.0, apart)), "share"
 
     def weights_of(self, choice: Ticks) -> Array:
         """Return the weight of each reading.
@@ -85,6 +113,10 @@ class LevelRule:
             The rule.
         """
         zetas = [f.zeta for f in fidelities]
+        if isinstance(model, Confusion):
+            known = [model.matrices.get(zeta, np.eye(2)) for zeta in zetas]
+            rates = tuple((float(matrix[0, 1]), float(matrix[1, 1])) for matrix in known)
+            return cls(tuple((q1 - q0) ** 2 for q0, q1 in rates), rates=rates)
         if not model.ordered:
             zetas = [float(zeta == max(zetas)) for zeta in zetas]
         families = list(_families(model))
@@ -128,7 +160,8 @@ class Regimes:
 
     with Student's t for k + (n - 1) f degrees and r the lag-1 autocorrelation if it is positive, averaged with that
     of the regime before in the same way. If all readings are 0 or 1 it is Wilson's interval for W f readings. For
-    counts the lower end is at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson
+    corrected labels (`LevelRule.rates`) it also covers Wilson's and lies within 0 and 1. For counts the lower end is
+    at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson
     distribution. Where the readings follow a season that the model does not know, the interval is wide, since their
     variation counts as noise.
     """
@@ -146,7 +179,7 @@ class Regimes:
             Readings of the stream, NaN where missing; shape (T,) or (T, d).
         weight : ndarray
             Their weights, (T,).
-        support : {"binary", "count", "number"}
+        support : {"binary", "share", "count", "number"}
             What readings of the stream can be.
         rows : tuple of int
             First row of the regime before, that of the change, and the one after the regime's last.
@@ -246,8 +279,9 @@ def levels_around(
     """
     if not changes:
         return []
-    weight = rule.weights_of(np.zeros(len(x), dtype=np.int64) if choice is None else choice)
-    support = support_of(x)
+    choice = np.zeros(len(x), dtype=np.int64) if choice is None else choice
+    x, support = rule.corrected(x, choice, support_of(x))
+    weight = rule.weights_of(choice)
     regimes = Regimes(rule)
     edges = [0, *(min(max(at, 0), len(x)) for at in changes), len(x)]
     return [
@@ -362,10 +396,11 @@ class LevelTracker:
         """
         first = self._next - len(self._rows)
         x, choice = stacked_readings(self._rows)
-        support = support_of(x)
+        rule = self._regimes.rule
+        x, support = rule.corrected(x, choice, support_of(x))
         if self._adjusted is not None:
             x = self._adjusted(x, np.arange(first, self._next))
-        weight = self._regimes.rule.weights_of(choice)
+        weight = rule.weights_of(choice)
         edges = [min(max(tick - first, 0), len(x)) for tick in (self._begin, changed_at, self._next)]
         self._begin = changed_at
         return self._regimes.around(x, weight, support, (edges[0], edges[1], edges[2]))
