@@ -212,10 +212,10 @@ def test_plot_and_report(tmp_path: Path) -> None:
 
 
 def test_times() -> None:
-    assert times_of(["1", "2.5"]) == [1.0, 2.5]
-    assert times_of([3, 1]) is None
-    assert times_of(["a", "b"]) is None
-    assert times_of([1.0, None]) is None
+    numbers = times_of(["1", "2.5"])
+    assert numbers is not None
+    assert numbers.at is not None
+    assert numbers.at.tolist() == [1.0, 2.5]
     assert times_of(None) is None
     assert read_series(pd.Series([1, None], index=["a", "b"])).labels == ["a", "b"]
 

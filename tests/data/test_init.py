@@ -20,6 +20,8 @@ from ..cli.program import mfbocd
 
 pytestmark = pytest.mark.slow
 
+FIDELITIES = ["--fidelity", "imu", "--fidelity", "gps"]
+
 Columns = dict[str, list[str]]
 
 
@@ -235,7 +237,7 @@ def test_the_example_runs_unchanged(tmp_path: Path) -> None:
 def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     data = walk()
     csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | data)
-    done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    done = mfbocd("init", "--from", "walk.csv", *FIDELITIES, "--out", "mf.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "Wrote mf.toml. Edit the costs, then run: mfbocd detect walk.csv -c mf.toml" in done.stderr
     config = Config.load(tmp_path / "mf.toml")
@@ -246,7 +248,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     trace = mf.run(config.detector(), np.stack([data["imu"], data["gps"]], axis=1))
     assert len(trace.changes) > 5
     assert f"1000 ticks, {len(trace.changes)} changes found:" in done.stderr
-    again = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    again = mfbocd("init", "--from", "walk.csv", *FIDELITIES, "--out", "mf.toml", cwd=tmp_path)
     assert again.returncode == 2
     assert "mf.toml already exists; use --force to overwrite it" in again.stderr
     assert mfbocd("init", "--out", "mf.toml", "--force", cwd=tmp_path).returncode == 0
@@ -268,10 +270,36 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert mfbocd("calibrate", "walk.csv", "-c", "mf.toml", "--out", "new.toml", cwd=tmp_path).returncode == 2
 
 
+def test_several_columns_are_fidelities_only_on_request(tmp_path: Path) -> None:
+    csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | walk())
+    done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "walk.csv has several columns of numbers: imu, gps. Select one with --column." in done.stderr
+    assert "--fidelity imu --fidelity gps" in done.stderr
+    assert not (tmp_path / "mf.toml").exists()
+    for options, names in (
+        (["--column", "imu"], ["imu"]),
+        (["--fidelity", "imu", "--fidelity", "gps"], ["imu", "gps"]),
+        (["--best", "gps"], ["imu", "gps"]),
+        (["--fidelity", "imu", "--best", "gps"], ["imu", "gps"]),
+    ):
+        done = mfbocd("init", "--from", "walk.csv", *options, "--out", "mf.toml", "--force", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert [f.name for f in Config.load(tmp_path / "mf.toml").fidelities] == names
+    for options, message in (
+        (["--column", "imu", "--best", "gps"], "--column is for one fidelity"),
+        (["--column", "lidar"], "no column 'lidar'"),
+        (["--fidelity", "at"], "column 'at' has no numbers"),
+    ):
+        done = mfbocd("init", "--from", "walk.csv", *options, cwd=tmp_path)
+        assert done.returncode in (1, 2)
+        assert message in done.stderr
+
+
 def test_init_and_calibrate_print_only_toml(tmp_path: Path) -> None:
     csv(tmp_path / "walk.csv", dict(walk()))
     text = (tmp_path / "walk.csv").read_text()
-    done = mfbocd("init", "--from", "-", cwd=tmp_path, stdin=text)
+    done = mfbocd("init", "--from", "-", *FIDELITIES, cwd=tmp_path, stdin=text)
     assert done.returncode == 0, done.stderr
     (tmp_path / "mf.toml").write_text(done.stdout)
     assert len(Config.load(tmp_path / "mf.toml").fidelities) == 2

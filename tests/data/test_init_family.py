@@ -261,7 +261,7 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     assert "  kind = poisson: as specified\n" in done.stderr
     rate = guess_family("poisson", x[:200]).spec["rate"]
     assert f"  rate = {rate:.4g}: number of readings that the prior is worth\n" in done.stderr
-    assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr
+    assert "400 ticks, 1 change found:\n  2.0 -> 11.9 at tick 200, > 99.9 % sure, detected at once\n" in done.stderr
     written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
     assert written.stderr == "Wrote mf.toml. Run: mfbocd detect calls.csv -c mf.toml\n"
     again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])

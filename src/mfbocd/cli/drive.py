@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import CONFIG, FILE, handle_errors, quiet_option, status
+from .common import CONFIG, FILE, compiling, handle_errors, json_option, quiet_option, status
 
 if TYPE_CHECKING:
     from ..detector.detector import Detector
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     help="Seconds to wait for a response.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Stop after this number of ticks.")
+@json_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @quiet_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -42,6 +43,7 @@ def drive(
     save_every: int,
     timeout: float,
     ticks: int | None,
+    json: bool,
     alarms: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -57,7 +59,8 @@ def drive(
                 {"x": null}     no reading; the cost is still paid
                 {"end": true}   no more readings; exiting with code 0 means the same
 
-    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr.
+    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr. On a
+    terminal, without --json, it prints the changes when they are found, and the summary.
 
     If the program fails, times out or sends an invalid response, the state is saved and the exit code is 1. After
     SIGINT or SIGTERM the state is saved and the exit code is 130 or 143. A request without a response is repeated by
@@ -69,19 +72,28 @@ def drive(
     """
     with handle_errors():
         from ..io.config import Config
-        from .output import StepWriter, advice
+        from .output import StepFormat, StepWriter, advice, on_terminal
         from .sensor import Interrupted, SensorError, SensorProcess
         from .state import save
 
         config = Config.load(path)
         detector = _load_or_create(config, state, quiet)
-        tips, unit = advice(config.model), config.data.cost_unit
-        writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
+        format: StepFormat = "text" if on_terminal() and not json else "jsonl"
+        writer = StepWriter(
+            sys.stdout,
+            detector,
+            timed=False,
+            advice=advice(config.model),
+            unit=config.data.unit,
+            cost_unit=config.data.cost_unit,
+            alarms=alarms,
+            format=format,
+        )
         failure: SensorError | None = None
         signalled = 0
         written = True
         try:
-            with SensorProcess(command, timeout) as sensor:
+            with compiling(quiet=quiet), SensorProcess(command, timeout) as sensor:
                 _loop(sensor, config, detector, writer, state, save_every, ticks)
         except SensorError as error:
             failure = error
@@ -98,7 +110,8 @@ def drive(
             raise click.ClickException(f"{failure}{'' if str(failure).endswith('?') else '.'}{saved}")
         if signalled:
             status(f"Stopped.{saved}", quiet=quiet)
-        status(writer.summary(), quiet=quiet)
+        if format == "text" or not quiet:
+            click.echo(writer.summary(), err=format != "text")
         if signalled:
             raise click.exceptions.Exit(128 + signalled)
 

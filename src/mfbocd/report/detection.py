@@ -161,8 +161,10 @@ class Detection:
     def warnings(self) -> list[str]:
         """What may make the result unreliable; empty if there is nothing to say."""
         found = self.detector.warnings() if isinstance(self.detector, AutoDetector) else []
-        if self.labels is not None and times_of(self.labels) is None and not is_sorted(self.labels):
+        if self.labels is not None and not is_sorted(self.labels):
             found.append("The labels are not sorted: the readings were used in the order given.")
+        if (times := times_of(self.labels)) is not None and times.warning:
+            found.append(times.warning)
         return found
 
     def explain(self) -> str:
@@ -192,8 +194,7 @@ class Detection:
         matplotlib.figure.Figure
             The figure, not yet shown or saved.
         """
-        time = times_of(self.labels)
-        given = {"time": time, "unit": self.unit, "xlabel": "tick" if time is None else "time"}
+        given = {"time": times_of(self.labels), "unit": self.unit}
         return self._detailed().plot(**(given | options))
 
     def report(self, path: str | Path, **options: Any) -> Path:

@@ -191,9 +191,27 @@ class Regimes:
         """
         begin, at, end = rows
         before = np.arange(max(begin, at - NEAREST), at)
-        after = np.arange(at, min(end, at + NEAREST))
         left = self._of(x[before], weight[before], (before - at).astype(float), support, keep=True)
-        return left, self._of(x[after], weight[after], (after - at).astype(float), support, keep=False)
+        return left, self.after(x, weight, support, (at, end))
+
+    def after(self, x: Array, weight: Array, support: Support, rows: tuple[int, int]) -> Levels:
+        """Return the level after a change whose level before was computed last.
+
+        Parameters
+        ----------
+        x, weight, support
+            As in `around`.
+        rows : tuple of int
+            Row of the change, and the one after the regime's last.
+
+        Returns
+        -------
+        Level, tuple or None
+            The level after.
+        """
+        at, end = rows
+        after = np.arange(at, min(end, at + NEAREST))
+        return self._of(x[after], weight[after], (after - at).astype(float), support, keep=False)
 
     def _of(self, x: Array, weight: Array, tick: Array, support: Support, *, keep: bool) -> Levels:
         """Return the level of a regime; `keep` makes its noise the prior of the next."""
@@ -394,13 +412,34 @@ class LevelTracker:
         tuple
             The level before, since the change reported before it, and the level since.
         """
-        first = self._next - len(self._rows)
+        readings = self._readings()
+        begin, at, end = (self._row(tick) for tick in (self._begin, changed_at, self._next))
+        self._begin = changed_at
+        return self._regimes.around(*readings, (begin, at, end))
+
+    def after(self, until: int | None = None) -> Levels:
+        """Return the level after the last change that `around` was asked for, from all readings since then.
+
+        Parameters
+        ----------
+        until : int, optional
+            First tick that does not count, such as that of the next change; by default all readings count.
+
+        Returns
+        -------
+        Level, tuple or None
+            The level, as in `Trace.changes`, if no more than 2000 readings and `reach` ticks have passed since.
+        """
+        end = self._next if until is None else min(until, self._next)
+        return self._regimes.after(*self._readings(), (self._row(self._begin), self._row(end)))
+
+    def _row(self, tick: int) -> int:
+        return min(max(tick - (self._next - len(self._rows)), 0), len(self._rows))
+
+    def _readings(self) -> tuple[Array, Array, Support]:
         x, choice = stacked_readings(self._rows)
         rule = self._regimes.rule
         x, support = rule.corrected(x, choice, support_of(x))
         if self._adjusted is not None:
-            x = self._adjusted(x, np.arange(first, self._next))
-        weight = rule.weights_of(choice)
-        edges = [min(max(tick - first, 0), len(x)) for tick in (self._begin, changed_at, self._next)]
-        self._begin = changed_at
-        return self._regimes.around(x, weight, support, (edges[0], edges[1], edges[2]))
+            x = self._adjusted(x, np.arange(self._next - len(self._rows), self._next))
+        return x, rule.weights_of(choice), support

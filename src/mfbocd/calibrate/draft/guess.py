@@ -61,7 +61,7 @@ def template() -> tuple[Config, dict[str, str]]:
     )
     return config, _GENERAL | {
         "": "An example to edit: a cheap, noisy sensor and an expensive, precise one.\n"
-        "`mfbocd init --from data.csv` estimates all of this from a table with one column per fidelity.",
+        "`mfbocd init --from data.csv --fidelity imu --fidelity gps` estimates all of this from columns of a table.",
         "model": 'The distribution of readings: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" '
         "for counts, and others.",
         "model.mean": "The level of a regime lies around `mean`, with variance `var`;",
