@@ -21,7 +21,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from mfbocd.io.tables import TableError, open_table
+from mfbocd.io.tables import TableError, objects, open_table
 
 from ..parts import PATIENCE
 
@@ -158,13 +158,14 @@ def test_odd_tables(
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress, bz2.compress, None])
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "numbers.json"])
 def test_compressed_text(name: str, compress: Any, tmp_path: Path) -> None:
     objects = [{"x": i / 8} for i in range(20_000)]  # an array of several blocks
     text = {
         "a.csv": "x\n" + "".join(f"{i / 8}\n" for i in range(20_000)),
         "a.jsonl": "".join(json.dumps(one) + "\n" for one in objects),
         "a.json": json.dumps(objects),
+        "numbers.json": json.dumps([one["x"] for one in objects]),
     }[name].encode()
     path = tmp_path / "nameless"
     if compress is None:
@@ -174,6 +175,16 @@ def test_compressed_text(name: str, compress: Any, tmp_path: Path) -> None:
     else:
         path.write_bytes(compress(text))
     assert [row[1] for row in rows(path, "x")] == [i / 8 for i in range(20_000)]
+
+
+def test_an_array_may_be_split_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    values = [1.5, -2e30, 3e-05, 12, None, 7.125, 0.1]
+    for text in (json.dumps(values), json.dumps(values, indent=2), json.dumps([{"x": value} for value in values])):
+        path.write_text(text)
+        for size in range(1, 40):
+            monkeypatch.setattr(objects, "_BLOCK", size)
+            assert [row[1] for row in rows(path, "x")] == values
 
 
 def test_options_of_reading(tmp_path: Path) -> None:

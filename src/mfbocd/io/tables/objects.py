@@ -94,10 +94,11 @@ class JsonArrayTable(JsonTable):
         while next_character() != "]":
             try:
                 value, end = decoder.raw_decode(text, at)
-                if end == len(text) and not ended:
-                    raise ValueError("a number may continue in the next block")
+                if not ended and len(text) - end < 3 and text[end:].strip() not in (",", "]"):
+                    raise ValueError("a number such as 1.5 or 1e+5 may continue in the next block")
             except (ValueError, RecursionError):
-                if not ended and more():
+                if not ended:
+                    more()
                     continue
                 raise TableError(f"item {count + 1}: not JSON: {shortened(text[at : at + 60])}") from None
             count, at = count + 1, end
