@@ -350,7 +350,7 @@ def test_times_may_be_numbers(trace: mf.Trace) -> None:
     assert points(picture.axes[0], "predicted mean")[0][-1] == 0.5 * TICKS
     large = trace.plot(time=123_456_789 + np.arange(TICKS))  # too small for Unix seconds of our time
     FigureCanvasAgg(large).draw()
-    assert all(text.get_text().startswith("123456") for text in large.axes[-1].get_xticklabels()[1:-1])
+    assert all(text.get_text().startswith("12345") for text in large.axes[-1].get_xticklabels())
 
 
 @pytest.mark.parametrize(
