@@ -264,7 +264,7 @@ def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["gaussian_unknown", "GaussianUnknown"])
 def test_a_family_can_be_selected(name: str, folder: Path, stream: mf.simulate.Stream) -> None:
     x = stream.table[:, 1]
-    model = guess_family("gaussian_unknown", x[:200]).model
+    model = guess_family("gaussian_unknown", x[:200]).spec
     trace = mf.run(Config.parse({"model": model, "hazard": 0.01}).detector(), x)
     done = mfbocd("detect", "one.txt", "--model", name, "--hazard", "1/100", cwd=folder)
     assert [step["mean"] for step in steps(done)] == trace.mean.tolist()

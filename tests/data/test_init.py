@@ -10,7 +10,7 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.calibrate import CalibrationError
-from mfbocd.calibrate.draft import GuessError, classify_columns, guess_config, guess_model, template
+from mfbocd.calibrate.draft import GuessError, classify_columns, guess_config, guess_with_reasons, template
 from mfbocd.calibrate.noise import noise_of
 from mfbocd.calibrate.recalibrate import recalibrate
 from mfbocd.io.config import Config
@@ -60,18 +60,31 @@ def test_noise_of_nearly_constant_readings() -> None:
 
 
 def test_the_model_follows_the_data() -> None:
-    assert guess_model([0, 1, np.nan, 1]).model == {"kind": "bernoulli", "alpha": 1.0, "beta": 1.0}
+    assert guess_with_reasons([0, 1, np.nan, 1]).spec == {"kind": "bernoulli", "alpha": 1.0, "beta": 1.0}
     x = walk()["gps"]
-    guess = guess_model(x)
-    assert guess.model["mean"] == np.median(x)
-    assert guess.model["var"] == pytest.approx(np.var(x))
+    guess = guess_with_reasons(x)
+    assert guess.spec["mean"] == np.median(x)
+    assert guess.spec["var"] == pytest.approx(np.var(x))
     assert set(guess.reasons) == {"kind", "mean", "var", "noise_var"}
-    calm = guess_model(x[:100])  # one regime: others may be further off than its variation
-    assert calm.model["var"] == pytest.approx(9 * calm.model["noise_var"])
-    moved = guess_model(1000 * x + 5).model
-    assert moved["noise_var"] == pytest.approx(1e6 * guess.model["noise_var"], rel=1e-9)
-    assert moved["var"] == pytest.approx(1e6 * guess.model["var"], rel=1e-9)
-    assert moved["mean"] == pytest.approx(1000 * guess.model["mean"] + 5, rel=1e-12)
+    calm = guess_with_reasons(x[:100])  # one regime: others may be further off than its variation
+    assert calm.spec["var"] == pytest.approx(9 * calm.spec["noise_var"])
+    moved = guess_with_reasons(1000 * x + 5).spec
+    assert moved["noise_var"] == pytest.approx(1e6 * guess.spec["noise_var"], rel=1e-9)
+    assert moved["var"] == pytest.approx(1e6 * guess.spec["var"], rel=1e-9)
+    assert moved["mean"] == pytest.approx(1000 * guess.spec["mean"] + 5, rel=1e-12)
+
+
+def test_the_guess_is_a_model() -> None:
+    assert isinstance(mf.calibrate.guess_model([0, 1, np.nan, 1]), mf.Bernoulli)
+    x = walk()["gps"]
+    guess = guess_with_reasons(x)
+    model = mf.calibrate.guess_model(x)
+    assert model.spec() == guess.model.spec()
+    assert isinstance(model, mf.Gaussian)
+    assert (model.mean, model.var, model.noise_var) == tuple(guess.spec[n] for n in ("mean", "var", "noise_var"))
+    mf.Detector(model).update(float(x[0]))
+    with pytest.raises(ValueError, match="at least one reading"):
+        mf.calibrate.guess_model([])
 
 
 def test_which_columns_are_readings() -> None:

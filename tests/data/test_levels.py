@@ -10,9 +10,12 @@ from scipy import stats
 
 import mfbocd as mf
 from mfbocd.cli.output import StepWriter
+from mfbocd.cli.tasks import steps_of
+from mfbocd.trace import Change
+from mfbocd.trace.intervals import student_quantile
 from mfbocd.trace.levels import Level, arrow, describe_change, show_levels
-from mfbocd.trace.regimes import NEAREST, LevelRule, LevelTracker, levels_around, student_quantile
-from mfbocd.trace.trace import Change
+from mfbocd.trace.recorder import Recorder
+from mfbocd.trace.regimes import NEAREST, LevelRule, LevelTracker, levels_around
 
 TWO = [mf.Fidelity("cheap", 0.25, 1), mf.Fidelity("good", 1.0, 10)]
 X = np.array([1.0, 1.5, 0.7, 1.1, 0.4, 1.9, 6.2, 5.1, 6.9])
@@ -186,8 +189,39 @@ def test_several_numbers_and_categories() -> None:
 
 
 def test_a_likelihood_that_zeta_only_names_uses_the_best_readings() -> None:
-    model = mf.Confusion({0.3: [[0.5, 0.5], [0.2, 0.8]]})
+    model = mf.Grid([0.2, 0.8], {z: lambda x, p: np.where(x > 0, p, 1 - p) for z in (0.3, 1.0)}, [0.0, 1.0])
     assert LevelRule.of(model, [mf.Fidelity("judge", 1.0, 10), mf.Fidelity("cheap", 0.3, 1)]).weights == (1.0, 0.0)
+
+
+def test_labels_are_corrected_for_the_confusion_matrix() -> None:
+    model = mf.Confusion({0.3: [[0.75, 0.25], [0.25, 0.75]]})
+    fidelities = [mf.Fidelity("sleep", 0.0, 0), mf.Fidelity("cheap", 0.3, 1), mf.Fidelity("judge", 1.0, 10)]
+    rule = LevelRule.of(model, fidelities)
+    assert rule.weights[1:] == (0.25, 1.0)
+    x = np.array([1.0, 1, 0, 1, 1, 0, 1, 1] + [0.0] * 4)
+    ((before, after),) = levels_around(x, [8], rule, np.array([1] * 8 + [2] * 4))
+    assert isinstance(before, Level)
+    assert isinstance(after, Level)
+    assert before.mean == pytest.approx((6 / 8 - 0.25) / 0.5)  # Rogan and Gladen
+    assert 0.0 <= before.low < before.mean <= before.high <= 1.0
+    assert after.mean == after.low == 0.0
+    assert after.high >= stats.binomtest(0, 4).proportion_ci(method="wilson").high - 1e-12
+    tracker = LevelTracker([f.name for f in fidelities], rule)
+    detector = mf.Detector(model, fidelities)
+    for i, label in enumerate(x):
+        tracker.add(detector.update(label, "cheap" if i < 8 else "judge"))
+    assert tracker.around(8) == (before, after)
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(400):
+        true = rng.random(200) < 0.1
+        choice = np.where(np.arange(200) % 10, 1, 2)
+        ((level, _),) = levels_around(
+            np.where(choice == 2, true, true ^ (rng.random(200) < 0.25)).astype(float), [200], rule, choice
+        )
+        assert isinstance(level, Level)
+        hits += level.low <= 0.1 <= level.high
+    assert 0.92 < hits / 400 < 0.995
 
 
 def test_changes_of_a_trace_in_parts() -> None:
@@ -257,6 +291,9 @@ def test_levels_are_without_a_season_that_multiplies() -> None:
     (change,) = [c for c in trace.changes if abs(c.changed_at - 300) < 5]
     assert change.before.high - change.before.low < 2.0  # with the season: some 4
     assert change.after.mean / change.before.mean == pytest.approx(3.0, rel=0.15)
+    recorder = Recorder(detector)
+    recorder.after_ticks(steps_of(trace, "full"))
+    assert recorder.trace().changes == trace.changes
 
 
 def test_words() -> None:

@@ -161,7 +161,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     ),
     "Confusion": (
         lambda: mf.Confusion({0.5: [[0.9, 0.1], [0.2, 0.8]]}),
-        "matrices alpha beta theta likelihood support atoms points confusion discrete",
+        "matrices alpha beta theta likelihood support atoms points confusion discrete from_labels",
     ),
     "ExponentialFamily": (
         lambda: mf.ExponentialFamily(

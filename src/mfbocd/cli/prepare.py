@@ -228,7 +228,7 @@ def _estimate(
     configs = []
     for name in names:
         guess = guess_family(kind, classify_columns(head, [name]).readings[name][:LOOK])
-        given: dict[str, Any] = {"model": guess.model, "fidelity": [{"name": name, "zeta": 1.0, "cost": 1.0}]}
+        given: dict[str, Any] = {"model": guess.spec, "fidelity": [{"name": name, "zeta": 1.0, "cost": 1.0}]}
         if stamps is not None:
             given["data"] = {"time": stamps}
         if hazard is not None:
@@ -237,7 +237,7 @@ def _estimate(
             f"Model {kind} for column {name!r}, its prior from the first {min(count, LOOK)} readings:", quiet=quiet
         )
         for key, reason in guess.reasons.items():
-            value = guess.model[key]
+            value = guess.spec[key]
             status(f"  {key} = {format(value, '.4g') if isinstance(value, float) else value}: {reason}", quiet=quiet)
         configs.append(Config.parse(given))
     return configs, chain(head, rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,12 +13,14 @@ from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
 from ..calibrate.intervals import period_in
 from ..detector.detector import Detector
+from ..inputs.display import SHOWN, count_text
 from ..io.config import model_kinds
 from ..io.config.kinds import snake
 from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity
-from ..trace.levels import describe_change, levels_to_json, show_levels
+from ..trace.change import changes_html
+from ..trace.levels import describe_change, levels_to_json
 from ..trace.recorder import Recorder
 from ..trace.regimes import Array
 from ..trace.run import run
@@ -31,7 +33,6 @@ _HAZARD = 1 / 250
 _LOOK = 2000  # readings that the prior of a family is estimated from
 _DETAILED = 20_000  # ticks up to which the posterior is recorded for plots
 _REPLAYED = 5_000  # the same for the automatic detector
-_SHOWN = 10  # changes in a printed detection
 
 
 class FoundChange(NamedTuple):
@@ -67,6 +68,9 @@ class FoundChange(NamedTuple):
     def __str__(self) -> str:
         return self.describe()
 
+    def __repr__(self) -> str:
+        return f"<FoundChange: {self}>"
+
     def describe(self, unit: str = "") -> str:
         """Say what changed.
 
@@ -88,10 +92,10 @@ class FoundChange(NamedTuple):
         Returns
         -------
         dict
-            Labels are text; levels are dictionaries with ``mean``, ``low`` and ``high``.
+            Labels are numbers or text; levels are dictionaries with ``mean``, ``low`` and ``high``.
         """
         levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
-        labels = {"at": str(self.at), "detected_at": str(self.detected_at), "delay": self.delay}
+        labels = {"at": _plain(self.at), "detected_at": _plain(self.detected_at), "delay": self.delay}
         return self._asdict() | labels | levels
 
 
@@ -143,24 +147,15 @@ class Detection:
         return len(self.changes)
 
     def __repr__(self) -> str:
-        lines = [self._headline(), *(f"  {change.describe(self.unit)}" for change in self.changes[:_SHOWN])]
-        if len(self.changes) > _SHOWN:
-            lines.append(f"  and {len(self.changes) - _SHOWN} more")
+        lines = [self._headline(), *(f"  {change.describe(self.unit)}" for change in self.changes[:SHOWN])]
+        if len(self.changes) > SHOWN:
+            lines.append(f"  and {len(self.changes) - SHOWN} more")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
     def _repr_html_(self) -> str:
-        heads = ("at", "before", "after", "confidence", "detected at")
-        rows = [
-            (str(c.at), show_levels(c.before), show_levels(c.after), f"{c.confidence:.3f}", str(c.detected_at))
-            for c in self.changes[:_SHOWN]
-        ]
-        table = "".join(
-            "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-            for tag, cells in [("th", heads), *(("td", row) for row in rows)]
-        )
-        more = f"<p>and {len(self.changes) - _SHOWN} more</p>" if len(self.changes) > _SHOWN else ""
-        notes = "".join(f"<p>Warning: {escape(text)}</p>" for text in self.warnings)
-        return f"<p>{escape(self._headline())}</p>" + (f"<table>{table}</table>" if rows else "") + more + notes
+        changes = [(str(c.at), str(c.detected_at), c) for c in self.changes]
+        notes = [f"Warning: {text}" for text in self.warnings]
+        return changes_html(self._headline(), changes, notes, self.unit)
 
     @property
     def warnings(self) -> list[str]:
@@ -232,16 +227,16 @@ class Detection:
         done = self.detector
         if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
             again = AutoDetector(done.hazard, done.alarm, period=done.period, history=done.history, seed=done.seed)
+            again.fidelities = done.fidelities
             recorder = Recorder(again, ticks=len(self.trace))
             for x in self.trace.x.tolist():
                 recorder.after_tick(again.update(x))
-            self.trace = recorder.trace()
+            self.trace = replace(self.trace, detail=recorder.trace().detail)
         return self.trace
 
     def _headline(self) -> str:
-        count, n = len(self.changes), len(self.trace)
-        what = f"{count or 'no'} change{'' if count == 1 else 's'}"
-        return f"{what} in {n:,} readings{' of ' + self.name if self.name else ''}"
+        of = f" of {self.name}" if self.name else ""
+        return f"{count_text(len(self.changes), 'change')} in {count_text(len(self.trace), 'reading')}{of}"
 
     def _label(self, tick: int) -> Any:
         return tick if self.labels is None else self.labels[tick]
@@ -323,6 +318,7 @@ def detect(
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
         automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)
+        automatic.fidelities = (Fidelity(name, 1.0, 1.0),)  # plots and reports name the column
         return Detection(series, automatic.run(series.x), automatic, unit)
     if period is not None:
         raise ValueError("period is for the automatic detector: with a model, use Seasonal")
@@ -338,11 +334,15 @@ def detect(
     return Detection(series, run(detector, series.x, detail=series.x.size <= _DETAILED), detector, unit)
 
 
+def _plain(label: Any) -> Any:
+    """Return a label as JSON can represent it."""
+    return label if isinstance(label, (int, float)) else str(label)
+
+
 def _family(name: str, x: Array) -> Model:
     """Return a model of the family with that name, with a prior estimated from the first readings."""
     kinds = model_kinds()
     kind = snake(name.strip())
     if kind not in kinds:
         raise ValueError(f"model must be one of {', '.join(sorted(kinds))}, not {name!r}")
-    given = dict(guess_family(kind, x[:_LOOK]).model)
-    return kinds[given.pop("kind")](**given)
+    return guess_family(kind, x[:_LOOK]).model

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..trace.change import Change
 from ..trace.levels import Level, Levels
 from ..trace.plots.queries import most_expensive
 from ..trace.plots.timeline import Timeline
-from ..trace.trace import Change, Trace
+from ..trace.trace import Trace
 
 
 @dataclass(frozen=True)

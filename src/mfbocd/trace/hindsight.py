@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability, whole
+from .change import Changepoint
 from .log_hazard import LogHazard
 from .regimes import LevelRule, levels_around, stacked_readings
 from .run import run_each
@@ -26,33 +27,6 @@ CELLS = LIVE * LIVE // 2
 FEWEST = 256
 """Hypotheses that a stream of any length follows at least by default."""
 NEGLIGIBLE = 46.0  # nats: hypotheses below 1e-20 of a tick's sum are left out of sums, but still followed
-
-
-class Changepoint(NamedTuple):
-    """A change of the most probable segmentation.
-
-    Attributes
-    ----------
-    at : int
-        First tick of the new regime.
-    low : int
-        First tick of the credible interval of the change, within the halfway points to its neighbours.
-    high : int
-        Last tick of the credible interval.
-    probability : float
-        P(at least one regime begins between the halfway points to the neighbouring changes).
-    before : Level, tuple of Level or None
-        Level of the readings since the change before, as in `Change`.
-    after : Level, tuple of Level or None
-        Level of the readings up to the change after.
-    """
-
-    at: int
-    low: int
-    high: int
-    probability: float
-    before: Any = None
-    after: Any = None
 
 
 class Hindsight:
@@ -90,9 +64,8 @@ class Hindsight:
     --------
     >>> from mfbocd import Gaussian
     >>> back = hindsight(Detector(Gaussian(0, 9, 1), hazard=0.02), [0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
-    >>> (found,) = back.changepoints()
-    >>> found.at, found.low, found.high, round(found.probability, 3), str(found.before), str(found.after)
-    (4, 4, 4, 0.999, '0.03 (-0.33 to 0.38)', '4.07 (3.75 to 4.39)')
+    >>> back.changepoints()
+    [<Changepoint: 0.0 -> 4.1 at tick 4 (4 to 4), > 99.9 % sure>]
     >>> back.smoothed.round(3)[3:6], back.lagged(1).round(3)[3:6]
     (array([0.011, 0.993, 0.006]), array([0.026, 0.986, 0.006]))
     >>> back.exact

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ..inputs.display import percent_text
+
 
 class Level(NamedTuple):
     """The level of one regime: the mean of its readings.
@@ -144,9 +146,8 @@ def describe_change(before: Levels, after: Levels, at: str, confidence: float, d
     '7.10 -> 7.90 V at 08:20, 99 % sure, detected 3 ticks later'
     """
     what = arrow(before, after, unit) or "change"
-    sure = "> 99.9" if confidence > 0.999 else f"{100.0 * confidence:.1f}".removesuffix(".0")
     later = f"{delay} tick{'' if delay == 1 else 's'} later" if delay else "at once"
-    return f"{what} at {at}, {sure} % sure, detected {later}"
+    return f"{what} at {at}, {percent_text(confidence)} sure, detected {later}"
 
 
 def _pair(before: Level | None, after: Level | None) -> tuple[str, str]:
@@ -165,4 +166,4 @@ def _form(scale: float, size: float) -> str:
     if not (0.0 < scale < math.inf and abs(size) < 1e15):
         return ".6g"
     places = 1 - math.floor(math.log10(scale))
-    return ".4g" if places > 8 else f".{max(places, 0)}f"
+    return ".4g" if places > 8 else f"z.{max(places, 0)}f"  # z: no minus sign before 0.0

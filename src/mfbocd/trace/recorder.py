@@ -18,8 +18,7 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
-from ..policy.fidelity import Fidelity
-from .regimes import LevelRule
+from .regimes import OwnRule
 from .trace import Detail, Trace
 
 Array = NDArray[np.float64]
@@ -30,13 +29,8 @@ PACKED = 4096  # steps that are kept as objects, which take several times the me
 BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bins are widened
 
 
-class SingleFidelity(Protocol):
+class SingleFidelity(OwnRule, Protocol):
     """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
-
-    @property
-    def fidelities(self) -> tuple[Fidelity, ...]:
-        """The fidelity."""
-        ...
 
     @property
     def changes(self) -> list[tuple[int, int]]:
@@ -51,15 +45,6 @@ class SingleFidelity(Protocol):
     @property
     def run_length(self) -> RunLength:
         """The run-length posterior."""
-        ...
-
-    @property
-    def level_rule(self) -> LevelRule:
-        """How levels follow from the readings."""
-        ...
-
-    def without_seasons(self, x: Array, tick: NDArray[np.int64]) -> Array:
-        """Return readings without their seasons: the readings themselves if there are none."""
         ...
 
     def interval(self, level: float = 0.9) -> tuple[float, float]:

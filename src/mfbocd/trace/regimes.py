@@ -12,31 +12,25 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..detector.detector import Detector
 from ..detector.step import Step
-from ..models import Categorical, Model, RobustTrend, Trend
+from ..models import Categorical, Confusion, Model, RobustTrend, Trend
 from ..policy.fidelity import Fidelity
+from .intervals import Noise, Support, fit_level
 from .levels import Level, Levels
 
 Array = NDArray[np.float64]
 Ticks = NDArray[np.int64]
-Support = Literal["binary", "count", "number"]
 
 CONFIDENCE = 0.95
 """Probability of the intervals."""
 NEAREST = 2000
 """Readings of a regime that its level is computed from: at most so many, those nearest to the change."""
-_FAR = 6.0  # robust standard deviations beyond which a reading is moved to that distance
-_MOST = 0.95  # largest autocorrelation that is taken into account
-_PRIOR = 4.0  # readings that the noise of the regime before counts as
-_SLOPE = 3.0  # standard errors from which a slope counts, in models that have lines
-_LINE = 6  # fewest readings of a line
 
 
 @dataclass(frozen=True)
@@ -47,17 +41,45 @@ class LevelRule:
     ----------
     weights : tuple of float
         Weight of a reading at each fidelity: zeta. If zeta only names a likelihood (`Model.ordered` is False), the
-        readings of the best fidelity count alone, since the others have a different mean.
+        readings of the best fidelity count alone, since the others have a different mean; but see `rates`.
     line : bool
         Whether regimes may be lines. A slope that differs from 0 by 3 standard errors is then used, and the level is
         the value of the line at the tick of the change.
     categories : int
         Number of categories, if readings are indices of categories; else 0. The levels are then their shares.
+    rates : tuple of tuple
+        For the labels of a `Confusion`, P(label 1 | truth 0) = q0 and P(label 1 | truth 1) = q1 at each fidelity;
+        else empty. A label x then counts as (x - q0) / (q1 - q0) with weight (q1 - q0)^2, which is unbiased for the
+        rate of true ones (Rogan and Gladen 1978).
     """
 
     weights: tuple[float, ...]
     line: bool = False
     categories: int = 0
+    rates: tuple[tuple[float, float], ...] = ()
+
+    def corrected(self, x: Array, choice: Ticks, support: Support) -> tuple[Array, Support]:
+        """Return readings whose mean is the level, and what they can be.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        choice : ndarray of int
+            Index of the fidelity of each reading; -1 where nothing was read.
+        support : {"binary", "count", "number"}
+            What the readings can be.
+
+        Returns
+        -------
+        tuple
+            The readings as they are, or corrected labels and ``"share"``.
+        """
+        if not self.rates or support != "binary":
+            return x, support
+        low, high = np.array([*self.rates, (0.0, 1.0)])[choice].T
+        apart = high - low
+        return np.where(apart == 0.0, np.nan, (x - low) / np.where(apart == 0.0, 1.0, apart)), "share"
 
     def weights_of(self, choice: Ticks) -> Array:
         """Return the weight of each reading.
@@ -91,6 +113,10 @@ class LevelRule:
             The rule.
         """
         zetas = [f.zeta for f in fidelities]
+        if isinstance(model, Confusion):
+            known = [model.matrices.get(zeta, np.eye(2)) for zeta in zetas]
+            rates = tuple((float(matrix[0, 1]), float(matrix[1, 1])) for matrix in known)
+            return cls(tuple((q1 - q0) ** 2 for q0, q1 in rates), rates=rates)
         if not model.ordered:
             zetas = [float(zeta == max(zetas)) for zeta in zetas]
         families = list(_families(model))
@@ -108,14 +134,6 @@ def _families(model: Model) -> Iterator[Model]:
     inner = getattr(model, "model", None)
     for part in [*getattr(model, "parts", ()), *([inner] if isinstance(inner, Model) else [])]:
         yield from _families(part)
-
-
-class _Noise(NamedTuple):
-    """Standard deviation of a full reading, lag-1 autocorrelation, and degrees of freedom of the estimates."""
-
-    sd: float
-    correlation: float
-    degrees: float
 
 
 class Regimes:
@@ -142,14 +160,15 @@ class Regimes:
 
     with Student's t for k + (n - 1) f degrees and r the lag-1 autocorrelation if it is positive, averaged with that
     of the regime before in the same way. If all readings are 0 or 1 it is Wilson's interval for W f readings. For
-    counts the lower end is at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson
+    corrected labels (`LevelRule.rates`) it also covers Wilson's and lies within 0 and 1. For counts the lower end is
+    at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson
     distribution. Where the readings follow a season that the model does not know, the interval is wide, since their
     variation counts as noise.
     """
 
     def __init__(self, rule: LevelRule, confidence: float = CONFIDENCE) -> None:
         self.rule, self.confidence = rule, confidence
-        self._noise: dict[int, _Noise] = {}
+        self._noise: dict[int, Noise] = {}
 
     def around(self, x: Array, weight: Array, support: Support, rows: tuple[int, int, int]) -> tuple[Levels, Levels]:
         """Return the levels before and after a change.
@@ -160,7 +179,7 @@ class Regimes:
             Readings of the stream, NaN where missing; shape (T,) or (T, d).
         weight : ndarray
             Their weights, (T,).
-        support : {"binary", "count", "number"}
+        support : {"binary", "share", "count", "number"}
             What readings of the stream can be.
         rows : tuple of int
             First row of the regime before, that of the change, and the one after the regime's last.
@@ -208,78 +227,12 @@ class Regimes:
         seen = np.isfinite(x) & (weight > 0.0)
         if not seen.any():
             return None
-        level, noise = _fit(
+        level, noise = fit_level(
             x[seen], weight[seen], tick[seen], self._noise.get(j), self.rule.line, support, self.confidence
         )
         if keep:
             self._noise[j] = noise
         return level
-
-
-def _fit(
-    x: Array, w: Array, t: Array, prior: _Noise | None, line: bool, support: Support, confidence: float
-) -> tuple[Level, _Noise]:
-    unit = float(np.abs(x).max()) or 1.0  # no overflow
-    y = x / unit
-    known = prior or _Noise(0.0, 0.0, 0.0)
-    k = min(_PRIOR, known.degrees)
-    flat = _fitted(y, w, np.ones((1, y.size)), support)
-    value, gram, rest, parameters = *flat, 1
-    n = y.size
-    if line and support != "binary" and n >= _LINE:
-        sloped = _fitted(y, w, np.array([np.ones(n), t / max(float(np.abs(t).max()), 1.0)]), support)
-        r = _correlation(sloped[2])
-        s2 = float(sloped[2] @ sloped[2]) / (n - 2) * (1.0 + r) / (1.0 - r)
-        if sloped[0][1] ** 2 > _SLOPE**2 * s2 * sloped[1][1, 1]:
-            value, gram, rest, parameters = *sloped, 2
-    s0 = min(known.sd / unit, 1e150) ** 2
-    degrees = n - parameters
-    power = float(rest @ rest)
-    s2 = (k * s0 + power) / (k + degrees) if k + degrees > 0.0 else math.inf
-    r = (k * known.correlation + n * _correlation(rest)) / (k + n)
-    f = (1.0 - r) / (1.0 + r)
-    noise = _Noise(math.sqrt(s2) * unit if math.isfinite(s2) else 0.0, r, k + degrees)
-    mean, size = float(value[0]), f / float(gram[0, 0])
-    if support == "binary":
-        low, high = _wilson(mean * unit, size, confidence)
-        return Level(mean * unit, low, high), noise
-    if not math.isfinite(s2):
-        return Level(mean * unit, -math.inf, math.inf), noise
-    error = math.sqrt(s2 / size) * student_quantile(0.5 + 0.5 * confidence, max(k + degrees * f, 1.0))
-    low, high = (mean - error) * unit, (mean + error) * unit
-    if support == "count":
-        low = max(low, 0.0)
-        if not x.any():
-            high = max(high, -math.log(0.5 - 0.5 * confidence) / size)
-    return Level(mean * unit, low, high), noise
-
-
-def _fitted(y: Array, w: Array, u: Array, support: Support) -> tuple[Array, Array, Array]:
-    """Return coefficients by weighted least squares, the inverse of sum w u u^T, and the residuals times sqrt(w)."""
-    root = np.sqrt(w)
-    gram = np.linalg.inv((u * w) @ u.T).astype(np.float64)
-    if support == "number":
-        # about the median, or about the line through all readings
-        centre = np.full(y.size, float(np.median(y))) if len(u) == 1 else gram @ ((u * w) @ y) @ u
-        rest = root * (y - centre)
-        far = _FAR * 1.4826 * float(np.median(np.abs(rest)))
-        if far > 0.0:
-            y = centre + np.clip(rest, -far, far) / root
-    value = gram @ ((u * w) @ y)
-    return value, gram, root * (y - value @ u)
-
-
-def _correlation(rest: Array) -> float:
-    power = float(rest @ rest)
-    return min(max(float(rest[1:] @ rest[:-1]) / power, 0.0), _MOST) if power > 0.0 else 0.0
-
-
-def _wilson(p: float, size: float, confidence: float) -> tuple[float, float]:
-    z = NormalDist().inv_cdf(0.5 + 0.5 * confidence)
-    q = z * z / size
-    middle = (p + 0.5 * q) / (1.0 + q)
-    half = math.sqrt(q * p * (1.0 - p) + 0.25 * q * q) / (1.0 + q)
-    return max(min(middle - half, p), 0.0), min(max(middle + half, p), 1.0)
 
 
 def support_of(x: Array) -> Support:
@@ -344,8 +297,9 @@ def levels_around(
     """
     if not changes:
         return []
-    weight = rule.weights_of(np.zeros(len(x), dtype=np.int64) if choice is None else choice)
-    support = support_of(x)
+    choice = np.zeros(len(x), dtype=np.int64) if choice is None else choice
+    x, support = rule.corrected(x, choice, support_of(x))
+    weight = rule.weights_of(choice)
     regimes = Regimes(rule)
     edges = [0, *(min(max(at, 0), len(x)) for at in changes), len(x)]
     return [
@@ -484,56 +438,8 @@ class LevelTracker:
 
     def _readings(self) -> tuple[Array, Array, Support]:
         x, choice = stacked_readings(self._rows)
-        support = support_of(x)
+        rule = self._regimes.rule
+        x, support = rule.corrected(x, choice, support_of(x))
         if self._adjusted is not None:
             x = self._adjusted(x, np.arange(self._next - len(self._rows), self._next))
-        return x, self._regimes.rule.weights_of(choice), support
-
-
-def student_quantile(p: float, degrees: float) -> float:
-    """Return a quantile of Student's t, by algorithm 396 of Hill (1970).
-
-    Parameters
-    ----------
-    p : float
-        The probability, in (0, 1).
-    degrees : float
-        Degrees of freedom, at least 1.
-
-    Returns
-    -------
-    float
-        The quantile, to 0.01 % from 2 degrees on; exact for 1, and at most 5 % too far out in between.
-
-    Examples
-    --------
-    >>> round(student_quantile(0.975, 10), 3), round(student_quantile(0.975, 2), 3)
-    (2.228, 4.303)
-    """
-    if p < 0.5:
-        return -student_quantile(1.0 - p, degrees)
-    n, tails = degrees, 2.0 * (1.0 - p)
-    if n == 1.0:
-        return math.tan(0.5 * math.pi * (1.0 - tails))
-    if n == 2.0:
-        return math.sqrt(max(2.0 / (tails * (2.0 - tails)) - 2.0, 0.0))
-    if n > 1e6:
-        return NormalDist().inv_cdf(p)
-    a = 1.0 / (n - 0.5)
-    b = 48.0 / a**2
-    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
-    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(0.5 * a * math.pi) * n
-    y = (d * tails) ** (2.0 / n)
-    if y > 0.05 + a:
-        x = NormalDist().inv_cdf(0.5 * tails)
-        y = x * x
-        if n < 5.0:
-            c += 0.3 * (n - 4.5) * (x + 0.6)
-        c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c
-        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
-        y = math.expm1(a * y * y)
-    else:
-        y = 1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0) + 0.5 / (n + 4.0)
-        base = (d * tails) ** (2.0 / n)
-        y = (y * base - 1.0) * (n + 1.0) / (n + 2.0) + 1.0 / base
-    return math.sqrt(n * y)
+        return x, rule.weights_of(choice), support

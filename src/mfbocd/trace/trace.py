@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ..belief.filter import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
+from ..inputs.display import count_text
 from ..policy.fidelity import Fidelity
-from .levels import describe_change, levels_to_json
+from .change import Change, changes_html
 from .regimes import LevelRule, levels_around
 
 if TYPE_CHECKING:
@@ -24,78 +25,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Ticks = NDArray[np.int64]
-
-
-class Change(NamedTuple):
-    """One alarm of a trace: what changed, when, and when it was noticed.
-
-    Attributes
-    ----------
-    tick : int
-        Tick at which the alarm fired.
-    changed_at : int
-        Tick at which the new regime most probably began.
-    confidence : float
-        P(a new regime began within the alarm's window), in [0, 1].
-    before : Level, tuple of Level or None
-        Level of the readings since the change before, with a 95 % interval (`mfbocd.trace.regimes`). One for each
-        number of a reading that has several, or for each category (their shares); None if nothing was read.
-    after : Level, tuple of Level or None
-        Level of the readings from `changed_at` up to the next change.
-
-    Examples
-    --------
-    >>> from mfbocd import Gaussian, run
-    >>> (change,) = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1, 5.8]).changes
-    >>> print(change)
-    0.0 -> 6.0 at tick 3, 99.8 % sure, detected at once
-    >>> print(change.after)
-    5.97 (5.62 to 6.31)
-    """
-
-    tick: int
-    changed_at: int
-    confidence: float
-    before: Any = None
-    after: Any = None
-
-    @property
-    def delay(self) -> int:
-        """Number of ticks from the change to the alarm."""
-        return self.tick - self.changed_at
-
-    def __str__(self) -> str:
-        return self.describe()
-
-    def describe(self, unit: str = "", at: str | None = None) -> str:
-        """Say what changed.
-
-        Parameters
-        ----------
-        unit : str, default ''
-            Unit of the readings.
-        at : str, optional
-            When it changed; the tick by default.
-
-        Returns
-        -------
-        str
-            Such as ``7.1 -> 7.9 V at 08:20, 99 % sure, detected 3 ticks later``.
-        """
-        return describe_change(
-            self.before, self.after, at or f"tick {self.changed_at}", self.confidence, self.delay, unit
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields and the delay as JSON can represent them.
-
-        Returns
-        -------
-        dict
-            Levels are dictionaries with ``mean``, ``low`` and ``high``; an infinite end is None.
-        """
-        levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
-        return self._asdict() | {"delay": self.delay} | levels
 
 
 @dataclass(frozen=True)
@@ -142,7 +71,7 @@ class Detail:
     weight: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """The steps of a stream, as arrays of length T.
 
@@ -277,6 +206,18 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.choice)
+
+    def __repr__(self) -> str:
+        return f"<{self._title()}>"
+
+    def _repr_html_(self) -> str:
+        return changes_html(self._title(), [(f"tick {c.changed_at}", f"tick {c.tick}", c) for c in self.changes])
+
+    def _title(self) -> str:
+        ticks, changes = count_text(len(self), "tick"), count_text(int(self.alarm.sum()), "change")
+        counts = np.bincount(self.choice[self.choice >= 0], minlength=len(self.fidelities)).tolist()
+        read = ", ".join(f"{name} {n:,} times" for name, n in zip(self.fidelities, counts, strict=True))
+        return f"Trace of {ticks}: {changes}, spent {self.spent:g}" + (f" ({read})" if len(counts) > 1 else "")
 
     @property
     def spent(self) -> float:

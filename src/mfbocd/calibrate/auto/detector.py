@@ -16,6 +16,7 @@ from ...detector.detector import Detector
 from ...detector.lock import alone
 from ...detector.step import Step, report_fields, seed_of
 from ...inputs.arguments import positive, probability, whole
+from ...inputs.display import count_text, html_facts
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.regimes import LevelRule
@@ -137,7 +138,20 @@ class AutoDetector(AutoPosterior):
         self._pattern: Pattern | None = None  # reports changes instead of the members
 
     def __repr__(self) -> str:
-        return f"<AutoDetector: {self.ticks} ticks, {len(self.changes)} changes>"
+        return f"<AutoDetector: {count_text(self.ticks, 'tick')}, {count_text(len(self.changes), 'change')}>"
+
+    def _repr_html_(self) -> str:
+        known = self.structure
+        facts: dict[str, object] = {
+            "hazard": self.hazard,
+            "alarm": repr(self.alarm),
+            "changes": count_text(len(self.changes), "change"),
+            "last change": f"tick {self.changes[-1][1]}" if self.changes else None,
+        }
+        if known is not None:
+            facts["structure"] = known.kind if known.transform == "none" else f"{known.transform} of the readings"
+            facts["seasons"] = ", ".join(f"{season.period:.4g} ticks" for season in known.seasons) or None
+        return html_facts(f"AutoDetector: {count_text(self.ticks, 'tick')}", facts.items())
 
     @alone
     def to_bytes(self) -> bytes:
@@ -206,7 +220,7 @@ class AutoDetector(AutoPosterior):
         if math.isinf(value):
             raise ValueError(f"x must be finite, not {x!r}")
         surprise = self._surprise(value) if self.surprise else None
-        step = self._advance(np.array([value])).step(0, self.ticks - 1, value)
+        step = self._advance(np.array([value])).step(0, self.ticks - 1, value, self.fidelities[0].name)
         return step if surprise is None else step._replace(surprise=surprise)
 
     @alone
@@ -252,7 +266,7 @@ class AutoDetector(AutoPosterior):
             choice=np.where(np.isnan(x), -1, 0),
             x=x,
             cost=np.ones(x.size),
-            fidelities=("full",),
+            fidelities=(self.fidelities[0].name,),
             first=first,
             costs=(1.0,),
             surprise=Surprise(*tails) if self.surprise else None,
