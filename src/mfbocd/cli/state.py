@@ -6,19 +6,22 @@ import glob
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..detector.detector import Detector
     from ..io.config import Config
 
+MAX_HEAD = 1 << 20
+"""Maximum length of the first line, in bytes."""
 _KIND = "mfbocd-drive"
-_VERSION = 1
+_VERSION = 2
 
 
 def save(path: Path, detector: Detector, config: Config) -> None:
     """Write a temporary file, sync it and rename it, so that a crash leaves either the old or the new state."""
     head = {"kind": _KIND, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
+    head["settings"] = config.to_dict()  # for those who read the file without the configuration
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with temporary.open("wb") as file:
@@ -48,27 +51,70 @@ def _remove_leftovers(path: Path) -> None:
             continue
 
 
-def load(path: Path, config: Config) -> Detector:
-    """Load a detector; raises ValueError if the file is not a state or belongs to another configuration."""
+class Saved(NamedTuple):
+    """The contents of a state file."""
+
+    digest: str
+    """Fingerprint of the configuration (`Config.digest`)."""
+    settings: dict[str, Any] | None
+    """The configuration as plain values; None in files of version 1."""
+    version: int
+    detector: Detector
+
+
+def read(path: Path) -> Saved:
+    """Read a state file; raises ValueError if it is none."""
     from ..detector.detector import Detector
 
-    _remove_leftovers(path)
     first, _, rest = path.read_bytes().partition(b"\n")
-    try:
-        head = json.loads(first)
-        is_state = head["kind"] == _KIND
-    except (ValueError, TypeError, KeyError):
-        is_state = False
-    if not is_state:
+    head = _head(first)
+    if head is None:
         raise ValueError(f"{path} is not a state file of `mfbocd drive`")
-    if head["version"] != _VERSION:
-        raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads version {_VERSION}")
-    if head["config"] != config.digest():
-        raise ValueError(
-            f"{path} was saved with another configuration, and its {head['ticks']} ticks are only valid with the "
-            "same model, fidelities, hazard, policy, alarm and seed. Use that configuration, or another --state file."
-        )
+    if head["version"] not in (1, _VERSION):
+        raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads up to version {_VERSION}")
     try:
-        return Detector.from_bytes(rest)
-    except ValueError as error:
+        return Saved(head["config"], head.get("settings"), head["version"], Detector.from_bytes(rest))
+    except (ValueError, KeyError) as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def is_state(path: str) -> bool:
+    """Return whether a path is a state file, of whatever version."""
+    try:
+        with open(path, "rb") as file:
+            return _head(file.readline(MAX_HEAD)) is not None
+    except (OSError, ValueError):  # a name may contain characters that no path has
+        return False
+
+
+def _head(line: bytes) -> dict[str, Any] | None:
+    try:
+        head = json.loads(line)
+        return head if head["kind"] == _KIND else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def load(path: Path, config: Config) -> Detector:
+    """Load a detector; raises ValueError if the file is not a state or belongs to another configuration.
+
+    Costs may have changed: the detector goes on with those of the configuration.
+    """
+    _remove_leftovers(path)
+    saved = read(path)
+    detector = saved.detector
+    if saved.digest != config.digest(costs=saved.version == 1):
+        raise ValueError(
+            f"{path} was saved with another configuration{_difference(saved.settings, config)}, and its "
+            f"{detector.ticks} ticks are only valid with the same model, fidelities, hazard, policy, alarm and seed "
+            "(costs may differ). Use that configuration, or another --state file."
+        )
+    fidelities = config.detector(missing="skip").fidelities
+    return detector if detector.fidelities == fidelities else detector.with_fidelities(fidelities)
+
+
+def _difference(before: dict[str, Any] | None, config: Config) -> str:
+    """Return the first keys that differ, as a remark."""
+    now = config.to_dict()
+    names = [] if before is None else [k for k in {**before, **now} if k != "data" and before.get(k) != now.get(k)]
+    return f" (another {', '.join(names)})" if names else ""

@@ -305,9 +305,9 @@ class Fleet(StreamSet):
         """
         selected = self._ready(streams)
         rows = selected.rows
-        values = readings_of(self, x, rows)
-        quoted = self._quoted(raws, len(rows))
         choice = choices_of(self, fidelity, rows)
+        values = readings_of(self, x, rows, choice)
+        quoted = self._quoted(raws, len(rows))
         return self._advance(selected, values, choice, self._paid(quoted, choice))
 
     @alone

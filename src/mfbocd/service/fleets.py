@@ -82,7 +82,7 @@ class StreamFleet:
         self.model = self._fleet.model
         self.names = tuple(f.name for f in fidelities)
         self.costs = {f.name: f.cost_of() for f in fidelities}
-        self.zetas = {f.name: f.zeta for f in fidelities}
+        self.fidelities = {f.name: f for f in fidelities}
         self._index = {name: j for j, name in enumerate(self.names)}
         self._missing = np.nan if self.model.dimension == 1 else [np.nan] * self.model.dimension
 
@@ -126,7 +126,7 @@ class StreamFleet:
         streams : sequence of str
             Ids, all different.
         x : sequence
-            Their readings, as `mfbocd.detector.step.reading` returns them.
+            Their readings, as `mfbocd.detector.step.checked_raw` returns them.
         fidelities : sequence of str
             Names of the fidelities that were read.
         prices : sequence of float or None
