@@ -406,10 +406,12 @@ def test_a_checkpoint_and_a_saved_detector_continue_at_other_costs() -> None:
         assert [row.problem for row in results] == [None] * 10
         costs = {row.step.cost for row in results if row.step is not None}
         assert costs == {0.5, 40.0}
-    with pytest.raises(ValueError, match="another config: .* must not change, costs may"):
+    with pytest.raises(ValueError, match=r"another config: .* must not change, costs may"):
         Worker(job_of(changed(config, zeta=0.2))).process("s0", [InputRow(30, (0.0, 0.0))], saved)
     with pytest.raises(ValueError, match="another fidelities than the config"):
-        Worker(job_of(changed(config, offset=1))).process("s0", [InputRow(30, (0.0, 0.0))], config.detector().to_bytes())
+        Worker(job_of(changed(config, offset=1))).process(
+            "s0", [InputRow(30, (0.0, 0.0))], config.detector().to_bytes()
+        )
 
 
 def test_a_checkpoint_of_an_earlier_version_counted_costs() -> None:

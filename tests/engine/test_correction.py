@@ -111,7 +111,9 @@ def test_a_number_that_the_model_cannot_have_after_the_correction_is_refused() -
     counter = mf.Fidelity("counter", 1, 1, offset=10.0, scale=2.0)
     detector = mf.Detector(mf.Poisson(1, 1), counter)
     assert detector.update(16).x == 3.0
-    with pytest.raises(ValueError, match=r"x = 3\.5 is outside .* it was read as 17, before the correction of 'counter'"):
+    with pytest.raises(
+        ValueError, match=r"x = 3\.5 is outside .* it was read as 17, before the correction of 'counter'"
+    ):
         detector.update(17)
     with pytest.raises(ValueError, match="row 0"):
         mf.run(detector, [17])

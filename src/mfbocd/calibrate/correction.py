@@ -137,7 +137,7 @@ def _middle(values: Array) -> tuple[float, float]:
 
 
 def _scale(x: Array, y: Array) -> tuple[float, float]:
-    """Return the instrumental estimate of the slope of y on x, and its standard error; (1, inf) if x hardly varies."""
+    """Return the instrumental estimate of the slope of y on x and its standard error; (1, inf) if x hardly varies."""
     z = 0.5 * (x[:-2] + x[2:])
     x, y = x[1:-1], y[1:-1]
     slope = _slope(z, x, y)

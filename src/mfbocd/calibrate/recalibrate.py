@@ -310,13 +310,14 @@ def _price(
     streams = min(max(len(table) // stream_length, 1), STREAMS)
     tables = [table[i * (len(table) // streams) :][: len(table) // streams] for i in range(streams)]
     before = dict(config.policy or {"kind": "budget", "share": 0.35})
-    options = {"alarm": template.alarm, "prune": template.pruning}
+    options: dict[str, Any] = {"alarm": template.alarm, "prune": template.pruning}
     key = "policy"
     if before["kind"] == "budget":
         name, amount = ("per_tick", float(f"{wanted:.6g}")) if "per_tick" in before else ("share", share)
         after = {k: v for k, v in before.items() if k != "reads"} | {name: amount}
         key = f"policy.{name}" if name in (config.policy or {}) else key
         policy: Policy = Budget(**{k: v for k, v in after.items() if k != "kind"})
+        options["share_policy"] = False  # each stream has the whole budget
         spend = average_spend(policy, template.model, template.fidelities, template.hazard, tables, **options)
     else:
         find = weights_for if before["kind"] == "information_rate" else price_for

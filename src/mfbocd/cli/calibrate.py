@@ -22,8 +22,8 @@ MAX_ROWS = 100_000
 @click.option(
     "--budget",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Also set the average spend, as a fraction of the way from the cheapest fidelity (0) to the most expensive one "
-    "(1). A budget gets this amount; any other policy gets the price or weight that spends it on the held-out rows.",
+    help="Also set the average spend, as a fraction of the way from the cheapest fidelity (0) to the most expensive "
+    "one (1). A budget gets this amount, another policy the price or weight that spends it on the held-out rows.",
 )
 @format_option
 @click.option("--out", type=FILE, help="Write the new configuration to this file instead of stdout.")
@@ -33,8 +33,8 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
 
     DATA has one column per fidelity, read at the same ticks. A pair of fidelities is compared on the rows that have
     both readings: a sensor that reads too high, or in another unit than the best one, gets an offset and a scale. At
-    most the first 100,000 rows are used. The new configuration is written to stdout, a table of the changes to stderr.
-    Comments and layout of the configuration stay; each new value has its reason above it.
+    most the first 100,000 rows are used. The new configuration is written to stdout, a table of the changes to
+    stderr. Comments and layout of the configuration stay; each new value has its reason above it.
 
     \b
     Example:

@@ -95,10 +95,29 @@ def _head(line: bytes) -> dict[str, Any] | None:
         return None
 
 
-def load(path: Path, config: Config) -> Detector:
-    """Load a detector; raises ValueError if the file is not a state or belongs to another configuration.
+def describe(path: Path) -> dict[str, Any]:
+    """Return what a state file contains as plain values."""
+    saved = read(path)
+    detector = saved.detector
+    length, weight = detector.run_length
+    alarm = detector.alarm
+    return {
+        "file": str(path),
+        "tick": detector.ticks,
+        "spent": detector.spent,
+        "mean": detector.mean if detector.model.dimension == 1 else list(detector.mean),
+        "run_length": int(length[weight.argmax()]),
+        "p_change": None if alarm is None else detector.p_changed(within=alarm.within),
+        "next": {"fidelity": detector.choose().name},
+        "detector": repr(detector),
+        "config": saved.settings,
+    }
 
-    Costs may have changed: the detector goes on with those of the configuration.
+
+def load(path: Path, config: Config) -> tuple[Detector, str]:
+    """Load a detector, and a remark if costs have changed: the detector continues with those of the configuration.
+
+    Raises ValueError if the file is not a state or belongs to another configuration.
     """
     _remove_leftovers(path)
     saved = read(path)
@@ -110,11 +129,22 @@ def load(path: Path, config: Config) -> Detector:
             "(costs may differ). Use that configuration, or another --state file."
         )
     fidelities = config.detector(missing="skip").fidelities
-    return detector if detector.fidelities == fidelities else detector.with_fidelities(fidelities)
+    if detector.fidelities == fidelities:
+        return detector, ""
+    changed = (
+        f"{new.name} {old.cost_of():g} -> {new.cost_of():g}"
+        for old, new in zip(detector.fidelities, fidelities, strict=True)
+        if old.cost != new.cost
+    )
+    return detector.with_fidelities(fidelities), f"Costs have changed: {', '.join(changed)}."
 
 
 def _difference(before: dict[str, Any] | None, config: Config) -> str:
-    """Return the first keys that differ, as a remark."""
-    now = config.to_dict()
-    names = [] if before is None else [k for k in {**before, **now} if k != "data" and before.get(k) != now.get(k)]
-    return f" (another {', '.join(names)})" if names else ""
+    """Return the keys that differ, as a remark."""
+    from ..io.config import Config, ConfigError
+
+    try:
+        old, new = (one.lasting() for one in (Config.parse(before or {}), config))
+    except ConfigError:  # version 1 has no configuration
+        return ""
+    return f" (another {', '.join(k for k in {**old, **new} if old.get(k) != new.get(k))})"

@@ -201,7 +201,9 @@ def readings(
     values = numbers(given, where)
     if any(f.has_correction for f in fidelities):
         at = np.zeros(len(values), dtype=np.int64) if choice is None else choice
-        offset, scale = (np.array(column)[at] for column in zip(*((f.offset, f.scale) for f in fidelities), strict=True))
+        offset, scale = (
+            np.array(column)[at] for column in zip(*((f.offset, f.scale) for f in fidelities), strict=True)
+        )
         with np.errstate(over="ignore"):  # infinity is refused below, by name
             values = (values - offset) / scale
     for i in np.flatnonzero(~model.possible(values)).tolist():

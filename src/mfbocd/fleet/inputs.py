@@ -15,7 +15,7 @@ from .streams import StreamSet
 
 
 def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices) -> Array:
-    """Return one reading per stream as floats, (m,) or (m, d), corrected for its fidelity; NaN where it is missing."""
+    """Return one corrected reading per stream as floats, (m,) or (m, d), NaN where it is missing."""
     given = cells(x)
     d = fleet.model.dimension
     shape = (len(rows),) if d == 1 else (len(rows), d)

@@ -102,6 +102,11 @@ class StreamFleet:
         """Insert a stream, or replace it, in the state of its row."""
         self._fleet.insert(row.state, row.id, replace=True)
 
+    def choice_of(self, row: StreamRow) -> dict[str, Any]:
+        """The choice of a stream without a group for the next tick; the stream is inserted."""
+        self.insert(row)
+        return self.choices(self._fleet, [row.id], [None])[0]
+
     def remove(self, stream: str) -> None:
         """Remove a stream."""
         self._fleet.remove(stream)

@@ -69,8 +69,8 @@ def template() -> tuple[Config, dict[str, str]]:
         "fidelity[0]": "A way to observe. Its readings are in the column of that name (or set column = ...).",
         "fidelity[0].zeta": "Value of a reading relative to a full one, 0 to 1; for a Gaussian, the noise variance "
         "of the best fidelity divided by its own. `mfbocd calibrate` estimates it.",
-        "fidelity[0].cost": "Cost of a reading, in any unit: joules, milliseconds, euros. A sensor that reads 2 too high\n"
-        "also has offset = 2.0; observe = \"./imu.sh\" is a command that prints a reading, for `mfbocd drive`.",
+        "fidelity[0].cost": "Cost of a reading, in any unit: joules, milliseconds, euros.\nOptional: offset = 2.0 "
+        'for a sensor that reads 2 too high; observe = "./imu.sh", a command that prints a reading (`mfbocd drive`).',
     }
 
 
@@ -108,7 +108,9 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
     }
     draft = draft_model(found.readings[top]) if len(kept) == 1 else None
     guess = _shared(found.readings[top]) if draft is None else draft.guess
-    wrong = {} if binary else {n: e for n, v in kept.items() if n != top and (e := _correction(kept[top], v)).detected}
+    wrong = (
+        {} if binary else {n: e for n, v in kept.items() if n != top and (e := _correction(kept[top], v)).detected}
+    )
     right = {n: (v - wrong[n].offset) / wrong[n].scale if n in wrong else v for n, v in kept.items()}
     zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in right.items()}
     order = sorted(kept, key=lambda n: (n == top, zetas[n][0]))

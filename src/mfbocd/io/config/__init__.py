@@ -381,11 +381,33 @@ class Config:
         >>> config.digest() == Config.parse(config.to_dict() | {"data": {"unit": "m"}}).digest()
         True
         """
+        given = self.lasting(costs=costs)
+        return hashlib.sha256(json.dumps(given, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+    def lasting(self, *, costs: bool = False) -> dict[str, Any]:
+        """Return the keys and values that must not change while a stream runs: what `digest` is computed from.
+
+        Parameters
+        ----------
+        costs : bool
+            Whether costs and columns are among them; False by default.
+
+        Returns
+        -------
+        dict[str, Any]
+            A part of `to_dict`.
+
+        Examples
+        --------
+        >>> fidelity = {"name": "gps", "zeta": 1, "cost": 40, "observe": "./gps.sh"}
+        >>> Config.parse({"model": {"kind": "bernoulli"}, "fidelity": [fidelity]}).lasting()["fidelity"]
+        [{'name': 'gps', 'zeta': 1.0}]
+        """
         given = {k: v for k, v in self.to_dict().items() if k != "data"}
         if self.fidelities:
             leave_out = ("observe",) if costs else ("cost", "column", "observe")
             given["fidelity"] = [{k: v for k, v in row.items() if k not in leave_out} for row in given["fidelity"]]
-        return hashlib.sha256(json.dumps(given, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        return given
 
     def _arguments(self, observers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         model = build("model", model_kinds(), self.model)

@@ -50,7 +50,8 @@ class Scanner:
         self._scan()
 
     def _scan(self) -> None:
-        at, table = 0, ()
+        at = 0
+        table: Path = ()
         while (at := self._skip(_SPACE, at)) < len(self.text):
             line = self.text.rfind("\n", 0, at) + 1
             if self.text[at] == "[":
@@ -165,7 +166,8 @@ def edited(text: str, wanted: Mapping[Path, Any], notes: Mapping[Path, str]) -> 
         _change(found, path, value, notes.get(path, notes.get(path[:-1], "")), changes)
     out = text
     # from the end, so that positions stay valid; what is inserted at one place keeps its order
-    for start, end, _, new in sorted(((*span, i, new) for i, (*span, new) in enumerate(changes)), reverse=True):
+    order = sorted(range(len(changes)), key=lambda i: (*changes[i][:2], i), reverse=True)
+    for start, end, new in (changes[i] for i in order):
         out = out[:start] + new + out[end:]
     after = tomllib.loads(out)
     for path, value in wanted.items():
@@ -183,7 +185,8 @@ def _leaves(before: Any, wanted: Mapping[Path, Any]) -> dict[Path, Any]:
             found |= {(*path, k): value.get(k) for k in {**old, **value} if value.get(k) != old.get(k)}
         elif value != old:
             found[path] = value
-    return found
+    # new tables come last: a key after the heading of another table would be part of that
+    return dict(sorted(found.items(), key=lambda change: isinstance(change[1], Mapping)))
 
 
 def _at(tables: Any, path: Path) -> Any:

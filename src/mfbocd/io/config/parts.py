@@ -27,7 +27,7 @@ class FidelityConfig:
     offset : float
         How much its readings are too high: (x - offset) / scale is used in place of a reading x. 0 by default.
     scale : float
-        How many units of its own are one unit of the model, positive; 1 by default.
+        Units of its readings per unit of the model, positive; 1 by default.
     observe : str
         Shell command that prints one reading, which `mfbocd drive` runs for this fidelity; none by default.
     """
