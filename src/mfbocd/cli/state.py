@@ -124,9 +124,9 @@ def load(path: Path, config: Config) -> tuple[Detector, str]:
     detector = saved.detector
     if saved.digest != config.digest(costs=saved.version == 1):
         raise ValueError(
-            f"{path} was saved with another configuration{_difference(saved.settings, config)}, and its "
-            f"{detector.ticks} ticks are only valid with the same model, fidelities, hazard, policy, alarm and seed "
-            "(costs may differ). Use that configuration, or another --state file."
+            f"{path} was saved with another configuration, and its {detector.ticks} ticks are only valid with the "
+            "same model, fidelities, hazard, policy, alarm and seed (costs may differ)"
+            f"{_difference(saved.settings, config)}. Use that configuration, or another --state file."
         )
     fidelities = config.detector(missing="skip").fidelities
     if detector.fidelities == fidelities:
@@ -147,4 +147,4 @@ def _difference(before: dict[str, Any] | None, config: Config) -> str:
         old, new = (one.lasting() for one in (Config.parse(before or {}), config))
     except ConfigError:  # version 1 has no configuration
         return ""
-    return f" (another {', '.join(k for k in {**old, **new} if old.get(k) != new.get(k))})"
+    return f"; another {', '.join(k for k in {**old, **new} if old.get(k) != new.get(k))} was found"

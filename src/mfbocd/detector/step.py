@@ -171,7 +171,7 @@ def readings(
     given: NDArray[Any],
     missing: Missing,
     where: Callable[[int], str],
-    fidelities: Sequence[Fidelity],
+    fidelities: Sequence[Fidelity] = (),
     choice: NDArray[np.int64] | None = None,
 ) -> Array:
     """Return many readings as floats, NaN if missing: the same as `reading` for each.
@@ -189,9 +189,10 @@ def readings(
     where : callable
         Returns how an error names the i-th reading.
     fidelities : sequence of Fidelity
-        What the readings were read at: one for all, or
+        What the readings were read at, whose corrections are applied: one for all, or several with `choice`. By
+        default nothing is corrected.
     choice : ndarray of int, optional
-        the index of one for each reading.
+        The index of a fidelity for each reading.
 
     Returns
     -------
@@ -209,7 +210,7 @@ def readings(
     for i in np.flatnonzero(~model.possible(values)).tolist():
         x = given[i]
         try:
-            fidelity = fidelities[0 if choice is None else int(choice[i])]
+            fidelity = fidelities[0 if choice is None else int(choice[i])] if fidelities else None
             checked = reading(model, float(x) if isinstance(x, np.floating) else x, missing, fidelity)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where(i)}: {error}") from None

@@ -14,8 +14,8 @@ from ..policy import Choices, Fidelity
 from .streams import StreamSet
 
 
-def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices) -> Array:
-    """Return one corrected reading per stream as floats, (m,) or (m, d), NaN where it is missing."""
+def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices | None) -> Array:
+    """Return one reading per stream as floats, (m,) or (m, d), NaN where it is missing; with `choice` corrected."""
     given = cells(x)
     d = fleet.model.dimension
     shape = (len(rows),) if d == 1 else (len(rows), d)
@@ -25,7 +25,12 @@ def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices) -> Arr
         raise ValueError(f"x must have one reading per stream, shape {shape}, not {given.shape}")
     names, units = fleet._names, fleet._rows
     found = readings(
-        fleet.model, given, fleet.missing, lambda i: f"stream {names.of(int(rows[i]))}", fleet.fidelities, choice
+        fleet.model,
+        given,
+        fleet.missing,
+        lambda i: f"stream {names.of(int(rows[i]))}",
+        () if choice is None else fleet.fidelities,
+        choice,
     )
     if units.has_units:
         with np.errstate(all="ignore"):

@@ -82,7 +82,7 @@ def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
         "hazard": (_hazard(detector), _hazard(like)),
         "pruning": (detector.pruning, like.pruning),
         "alarm": (detector.alarm, like.alarm),
-        "fidelities": (detector.fidelities, like.fidelities) if not same_readings(detector, like) else ((), ()),
+        "fidelities": (detector.fidelities, like.fidelities),
         "missing": (detector.missing, like.missing),
         "on_error": (detector.on_error, like.on_error),
         "shadow": (bool(detector.shadow), False),
@@ -92,16 +92,6 @@ def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
     for field, (given, wanted) in pairs.items():
         if given != wanted:
             raise ValueError(f"the detector has another {field} than the fleet: {given!r}, not {wanted!r}")
-
-
-def same_readings(one: Detector, other: Detector) -> bool:
-    """Return whether two detectors have the same fidelities but for costs that are numbers, which may change."""
-    names = ("name", "zeta", "offset", "scale")
-    first, second = (
-        [(*(getattr(f, name) for name in names), f.cost if callable(f.cost) else None) for f in detector.fidelities]
-        for detector in (one, other)
-    )
-    return first == second
 
 
 def _plain(model: Model) -> bool:

@@ -313,8 +313,7 @@ class StreamSet(OneThread):
         ----------
         detector : Detector or bytes
             It must have the model, fidelities, hazard, pruning, alarm and `missing` of this fleet, and also its
-            policy unless streams share one; in that case what the detector's policy has learned is dropped. Costs may
-            be other numbers: from then on those of the fleet apply.
+            policy unless streams share one; in that case what the detector's policy has learned is dropped.
         name : str, optional
             Name of the stream; by default as in `add`.
         replace : bool, default False

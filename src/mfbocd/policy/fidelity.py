@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -178,3 +178,13 @@ def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity,
 def uncorrected(fidelities: Iterable[Fidelity]) -> tuple[Fidelity, ...]:
     """Return the same fidelities without offset and scale, for readings that are simulated in the model's units."""
     return tuple(replace(f, offset=0.0, scale=1.0) if f.has_correction else f for f in fidelities)
+
+
+def same_readings(one: Sequence[Fidelity], other: Sequence[Fidelity]) -> bool:
+    """Return whether fidelities are the same but for costs, which may change while a stream runs.
+
+    >>> same_readings([Fidelity("gps", zeta=1, cost=40)], [Fidelity("gps", zeta=1, cost=60)])
+    True
+    """
+    first, second = ([(f.name, f.zeta, f.offset, f.scale) for f in fidelities] for fidelities in (one, other))
+    return first == second

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..detector.detector import Detector
 from ..detector.step import Step
 from ..fleet import Fleet
 from ..io.config import Config
 from ..policy.base import largest_nets
+from ..policy.fidelity import same_readings
 from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, StreamRow
 
 Price = float | None
@@ -99,8 +101,14 @@ class StreamFleet:
         return fleet.to_bytes(0), self.choices(fleet, np.zeros(1, dtype=np.int64), [price])[0]
 
     def insert(self, row: StreamRow) -> None:
-        """Insert a stream, or replace it, in the state of its row."""
-        self._fleet.insert(row.state, row.id, replace=True)
+        """Insert a stream, or replace it, in the state of its row, at the costs of the configuration."""
+        try:
+            self._fleet.insert(row.state, row.id, replace=True)
+        except ValueError:
+            detector, wanted = Detector.from_bytes(row.state), self._fleet.fidelities
+            if detector.fidelities == wanted or not same_readings(detector.fidelities, wanted):
+                raise
+            self._fleet.insert(detector.with_fidelities(wanted), row.id, replace=True)
 
     def choice_of(self, row: StreamRow) -> dict[str, Any]:
         """The choice of a stream without a group for the next tick; the stream is inserted."""

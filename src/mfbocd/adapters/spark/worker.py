@@ -18,9 +18,9 @@ from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import restore
 from ...detector.step import Step, checked_raw
-from ...fleet.serialization import same_readings
 from ...io.config import Config
 from ...policy import Net
+from ...policy.fidelity import same_readings
 from .cache import Cache, CacheError
 from .record import Record, pack, unpack
 
@@ -252,7 +252,7 @@ class Worker:
         """Refuse a saved detector with another configuration; only its seed may differ."""
         for field in ("model", "fidelities", "alarm", "pruning", "missing", "on_error", "shadow", "policy", "hazard"):
             mine, theirs = _shown(self.fresh, field), _shown(detector, field)
-            if field == "fidelities" and same_readings(detector, self.fresh):
+            if field == "fidelities" and same_readings(detector.fidelities, self.fresh.fidelities):
                 continue
             if mine != theirs and not (field == "policy" and self._replaced(detector)):
                 raise ValueError(f"the saved detector has another {field} than the config: {theirs}, not {mine}")
