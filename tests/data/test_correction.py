@@ -97,6 +97,9 @@ def test_outliers_and_a_stuck_sensor_do_not_make_a_scale() -> None:
     low[::50] += 400.0
     found = estimate_correction(high, low)
     assert (found.scale, round(found.offset)) == (1.0, 2)
+    high, low = pair(3, 32.0, 1.8, noise=0.5)
+    low[::50] += 400.0
+    assert estimate_correction(high, low).scale == pytest.approx(1.8, abs=0.1)  # nor do they hide one
     stuck = estimate_correction(high, 7.0 + 0.01 * np.random.default_rng(0).normal(size=600))
     assert stuck.scale == 1.0
     flat = estimate_correction(*pair(4, offset=2.0, spread=0.0))
