@@ -221,6 +221,8 @@ def test_state_lists_shows_and_exports_state_files(folder: Path) -> None:
     stream = json.loads(mfbocd("state", "show", "lab-1", "--db", "streams.db", cwd=folder).stdout)
     assert (stream["tick"], stream["spent"], stream["name"]) == (5, shown["spent"], "lab 1")
     assert stream["next"]["fidelity"] == shown["next"]["fidelity"]
+    confused = mfbocd("state", "show", "x", "--db", "lab 1.state", cwd=folder)
+    assert (confused.returncode, "pass it as an argument, without --db" in confused.stderr) == (1, True)
     wrong = mfbocd("state", "ls", "lab.toml", cwd=folder)
     assert (wrong.returncode, "lab.toml is not a state file" in wrong.stderr) == (1, True)
 

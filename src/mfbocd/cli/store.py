@@ -35,6 +35,10 @@ def open_database(db: str, *, create: bool | None = None) -> Iterator[Store]:
     from ..service.errors import MissingDatabaseError, RequestError
     from ..service.store import open_store
 
+    if is_state(db):
+        raise ValueError(
+            f"{db} is a state file of `mfbocd drive`, not a database: pass it as an argument, without --db"
+        )
     try:
         store = open_store(db, create=bool(create))
     except MissingDatabaseError as missing:
