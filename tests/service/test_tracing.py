@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +37,8 @@ class Spans:
 
 
 @pytest.fixture
-def spans() -> Iterator[Spans]:
-    yield Spans()
+def spans() -> Spans:
+    return Spans()
 
 
 def test_a_request_continues_the_trace_of_its_client(tmp_path: Path, spans: Spans) -> None:
