@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
-import secrets
 import sys
 import time
 from contextvars import ContextVar
@@ -15,6 +15,7 @@ from .records import json_text
 FORMATS = ("text", "json")
 ACCESS = "mfbocd.access"
 """Logger of requests."""
+_random = random.Random()  # ids are not secret, and asking the system would release the GIL in every request
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.:/+=-]{1,128}")
 
 
@@ -38,7 +39,7 @@ def request_id(given: bytes | None) -> str:
     """
     if given is not None and _REQUEST_ID.fullmatch(given):
         return given.decode("ascii")
-    return secrets.token_hex(8)
+    return f"{_random.getrandbits(64):016x}"
 
 
 class _Formatter(logging.Formatter):
