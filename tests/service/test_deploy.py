@@ -11,18 +11,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from mfbocd import __version__
 from mfbocd.cli import main
+from mfbocd.service.auth import add_token
 from mfbocd.service.limits import Limits
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.settings import Settings
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.webhook import Webhook
 
-from ..parts import needed
-from .service import CONFIG, free_port, serving
+from ..parts import PATIENCE, needed
+from .service import CONFIG, free_port, serving, until
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +100,49 @@ def test_prometheus_can_parse_the_queries_of_the_dashboard(tmp_path: Path) -> No
     path = tmp_path / "rules.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
     assert f"{len(rules)} rules found" in run(needed("promtool"), "check", "rules", str(path))
+
+
+def test_a_real_prometheus_scrapes_with_a_token_and_evaluates_the_rules(tmp_path: Path) -> None:
+    program, port = needed("prometheus"), free_port()
+    store = SqliteStore(tmp_path / "a.db")
+    (tmp_path / "token").write_text(add_token(store, "prometheus", "read"))
+    config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    (scrape,) = config["scrape_configs"]
+    assert scrape["authorization"]["credentials_file"] == "/tokens/prometheus"
+    scrape["authorization"]["credentials_file"] = str(tmp_path / "token")
+    config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
+    config["rule_files"] = [str(DEPLOY / "prometheus" / "rules.yml")]
+    with serving(lambda: store, tokens=True) as client:
+        scrape["static_configs"][0]["targets"] = [f"127.0.0.1:{client.base_url.port}"]
+        (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+        process = subprocess.Popen(
+            [
+                *(program, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data"),
+                f"--web.listen-address=127.0.0.1:{port}",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as prometheus:
+
+                def query(path: str) -> Any:
+                    try:
+                        answer = prometheus.get(f"/api/v1/{path}")
+                    except httpx.TransportError:  # it starts
+                        return {}
+                    return answer.json()["data"] if answer.status_code == 200 else {}
+
+                until(
+                    lambda: bool(query("query?query=mfbocd_streams==0").get("result")),
+                    lambda: query("targets"),
+                )
+                until(
+                    lambda: {rule["health"] for rule in query("rules")["groups"][0]["rules"]} == {"ok"},
+                    lambda: query("rules"),
+                )
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def test_panels_do_not_overlap() -> None:
