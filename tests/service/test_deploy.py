@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import yaml
 
 from mfbocd import __version__
 from mfbocd.cli import main
-from mfbocd.service.auth import add_token
+from mfbocd.service.auth import add_token, digest
 from mfbocd.service.limits import Limits
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.settings import Settings
+from mfbocd.service.store import open_store
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.webhook import Webhook
 
 from ..parts import PATIENCE, needed
+from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, free_port, serving, until
 
 pytestmark = pytest.mark.slow
@@ -208,6 +211,26 @@ def test_the_compose_file() -> None:
         assert all((DEPLOY / source).is_file() for source in sources if "/" in source), name
     keys = {line.split("=")[0] for line in (DEPLOY / ".env.example").read_text().splitlines()}
     assert keys == set(values)
+
+
+def test_the_setup_of_the_compose_file_creates_tokens_once(
+    postgres: Callable[[], str],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Its script runs here, with an empty database and another folder."""
+    setup = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["setup"]
+    (script,) = setup["command"]
+    db = postgres()
+    env = {"MFBOCD_DB": db, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    for _ in range(2):
+        run(*setup["entrypoint"], script.replace("/tokens", str(tmp_path)), **env)
+    store = open_store(db)
+    assert {token.name: token.scope for token in store.tokens()} == {"prometheus": "read", "operator": "write"}
+    assert {token.hash for token in store.tokens()} == {
+        digest((tmp_path / name).read_text().strip()) for name in ("prometheus", "operator")
+    }
+    store.close()
 
 
 def test_the_entry_point_copies_the_kernels_once(tmp_path: Path) -> None:
