@@ -128,7 +128,10 @@ def test_times_are_shown_as_they_were_written(trace: mf.Trace) -> None:
     names = [f"run {t}" for t in range(240)]
     html = page(trace, time=Times.of(names))
     assert f" run {change.changed_at} " in words(html)
-    assert "the figures show ticks" in words(html)
+    assert "Times such as run 0 cannot be drawn: the figures show ticks." in words(html)
+    back = page(trace, time=Times.of(unix[::-1]))
+    assert "The times are not sorted: the figures show ticks." in words(back)
+    assert f" {unix[-1 - change.changed_at]} 2025-03-01 " in words(back)
     assert figure_of(html, "data")["layout"]["xaxis"]["title"]["text"] == "tick"
 
 
