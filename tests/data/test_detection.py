@@ -118,7 +118,7 @@ def test_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (frame, {}, "several columns: 'a', 'b': select one"),
+        (frame, {}, "several columns of numbers: 'a', 'b': select one"),
         (frame[["c", "c"]].set_axis(["c", "d"], axis=1), {}, "no column of numbers"),
         (None, {}, "a frame or the path of a table, not NoneType"),
         (7, {}, "not int"),

@@ -301,6 +301,7 @@ def test_words() -> None:
     assert arrow(low, high, "V") == "7.10 -> 7.90 V"
     assert arrow(None, high) == "? -> 7.90"
     assert arrow(None, None) == ""
+    assert arrow(Level(-0.001, -0.02, 0.02), Level(2.0, 1.9, 2.1)) == "0.0 -> 2.0"
     assert arrow((low, None), None) == "(7.10, ?) -> (?, ?)"
     assert arrow(None, (low, high)) == "(?, ?) -> (7.10, 7.90)"
     assert arrow(Level(1e20, 1e20, 1e20), Level(2e20, 2e20, 2e20)) == "1e+20 -> 2e+20"

@@ -229,9 +229,10 @@ def _choose_column(data: Any, names: list[Any], time: Any) -> tuple[Any, Any]:
     rows = range(len(next(iter(first.values()), [])))
     found = classify_columns([Chunk("row", rows, first)], list(by_text), time=None if time is None else str(time))
     if len(found.readings) != 1:
-        some = found.readings or by_text
-        many = "several columns" if len(some) > 1 else "no column of numbers, only"
-        raise ValueError(f"data has {many}: {', '.join(map(repr, some))}: select one with column=")
+        if not found.readings:
+            raise ValueError(f"data has no column of numbers, only {', '.join(map(repr, by_text))}")
+        several = ", ".join(map(repr, found.readings))
+        raise ValueError(f"data has several columns of numbers: {several}: select one with column=")
     stamps = None if found.time is None else by_text[found.time]
     return by_text[next(iter(found.readings))], stamps
 
