@@ -138,7 +138,7 @@ def test_a_long_trace_is_counted_in_full_and_drawn_with_its_extremes() -> None:
     assert len(trace.changes) > MOST_SHAPES
     html = page(trace)
     assert f"{len(trace.changes)} changes were found in 24,000 ticks" in words(html)
-    assert "lowest and highest value of every 24 ticks; counts and tables cover every tick" in words(html)
+    assert "the lowest and highest value of every 24 ticks; counts and tables cover every tick" in words(html)
     assert len(alarms_of(html)) == len(trace.changes)
     readings = figure_of(html, "data")["data"][0]
     drawn = [value for value, _ in readings["customdata"]]

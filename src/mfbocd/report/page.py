@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..trace.plots.panels import Times
-from ..trace.plots.thin import bin_width
 from ..trace.plots.timeline import Timeline
 from ..trace.trace import Trace
 from .assets import SCRIPT, SECURITY_POLICY, STYLE, Script, packed_script, shared_name
@@ -175,7 +174,7 @@ def page(
             "<main>",
             f"<h1>{escape(title)}</h1>",
             *inside,
-            _thinned(max(len(one.choice) for one in traces.values())),
+            '<p class="note">Drag in a figure to zoom all figures; double-click to reset.</p>',
             "</main>",
             f"<script>{SCRIPT}</script>",
             "</body>",
@@ -187,13 +186,3 @@ def page(
 
 def _policy(script: Script) -> str:
     return SECURITY_POLICY.format(more=" 'self' file:" if script == "shared" else "")
-
-
-def _thinned(ticks: int) -> str:
-    wide = bin_width(ticks)
-    note = (
-        f"The figures show the lowest and highest value of every {wide:,} ticks; counts and tables cover every tick."
-        if wide > 1
-        else ""
-    )
-    return f'<p class="note">{note} Drag in a figure to zoom all figures; double-click to reset.</p>'

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..trace.levels import Level, Levels, arrow, show_levels
 from ..trace.plots.panels import format_amount
+from ..trace.plots.thin import bin_width
 from ..trace.plots.timeline import Timeline
 from ..trace.regimes import CONFIDENCE
 from ..trace.trace import Trace
@@ -57,7 +58,12 @@ class StreamReport:
         alarms = found(trace)
         paid = costs(trace, budget, all_high)
         drawn = [
-            ("data", "Readings", DATA, figures.data(trace, timeline, self.unit, truth, changes)),
+            (
+                "data",
+                "Readings",
+                f"{DATA}{_thinned(len(trace))}",
+                figures.data(trace, timeline, self.unit, truth, changes),
+            ),
             ("changes", "Probability of a change", CHANGES, figures.changes(trace, timeline, changes)),
         ]
         if trace.detail is not None:
@@ -163,6 +169,13 @@ class StreamReport:
             f'<div id="{name}" class="plotly-graph-div" style="height:{figure.layout.height}px"></div>'
             f'<script type="text/plain" data-figure="{name}">{packed(figure.to_json())}</script></section>'
         )
+
+
+def _thinned(ticks: int) -> str:
+    wide = bin_width(ticks)
+    if wide == 1:
+        return ""
+    return f" Drawn are the lowest and highest value of every {wide:,} ticks; counts and tables cover every tick."
 
 
 def _of(word: str, unit: str) -> str:

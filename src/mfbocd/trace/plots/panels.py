@@ -320,6 +320,8 @@ def _format_axis(axis: Axes, timeline: Timeline, ylabel: str) -> None:
         locator = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    else:
+        axis.ticklabel_format(axis="x", style="plain", useOffset=False)
     if axis.get_yscale() == "linear":
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}".replace("-", "\N{MINUS SIGN}"))
     handles, labels = axis.get_legend_handles_labels()
