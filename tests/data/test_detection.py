@@ -86,6 +86,12 @@ def test_the_index_is_kept(plain: Detection) -> None:
     assert found(mf.detect(frame.set_index("when"), column="volt")) == expected
     assert found(mf.detect(frame, column="volt", time="when")) == expected
     assert found(mf.detect(frame[["volt", "when"]], time="when")) == expected
+    text = frame.assign(site="north", other=["a", "b"] * 35)
+    for given in (frame[["volt", "when"]], text, text.rename(columns={"volt": 7}), text.set_index("when")):
+        assert found(mf.detect(given)) == expected  # one column of numbers, one of times
+    naive = pl.DataFrame({"volt": readings(), "when": HOURS.to_numpy(), "site": ["north"] * 70})
+    for polar in (naive, naive.lazy()):
+        assert found(mf.detect(polar)) == [(HOURS[AT].to_pydatetime(), HOURS[tick].to_pydatetime())]
     lazy = pl.DataFrame({"volt": readings(), "n": np.arange(70) * 10})
     assert found(mf.detect(lazy, column="volt", time="n")) == [(10 * AT, 10 * tick)]
     shifted = mf.detect(pd.Series(readings(), index=range(5, 75)))
@@ -115,7 +121,11 @@ def test_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (frame, {}, "several columns: 'a', 'b', 'c': select one"),
+        (frame, {}, "several columns of numbers: 'a', 'b': select one"),
+        (frame[["c", "c"]].set_axis(["c", "d"], axis=1), {}, "no column of numbers"),
+        (None, {}, "a frame or the path of a table, not NoneType"),
+        (7, {}, "not int"),
+        ({"a": [1.0]}, {}, "not dict"),
         (frame, {"column": "z"}, "no column 'z'"),
         (frame, {"column": "c"}, "must be a number"),
         ([1.0], {"column": "a"}, "single series"),

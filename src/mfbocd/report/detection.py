@@ -270,8 +270,7 @@ def detect(
     column : str, optional
         The column of a frame or table; it may be omitted if there is only one column of readings.
     time : str, optional
-        The column of labels or timestamps. By default the index of a pandas object, or a column of a table that looks
-        like one.
+        The column of labels or timestamps. By default the index of a pandas object, or a column that looks like one.
     model : Model or str, optional
         A model, or the name of a family, such as ``"poisson"``, whose prior is estimated from the first readings. By
         default the structure of the series is estimated while it is read (`AutoDetector`).
