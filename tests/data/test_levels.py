@@ -276,7 +276,9 @@ def test_alarms_in_the_output_of_the_command_have_levels() -> None:
 def test_hindsight_has_levels() -> None:
     x = np.array([0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
     back = mf.hindsight.hindsight(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.02), x)
+    assert repr(back) == "<Hindsight of 7 ticks: exact>"
     (found,) = back.changepoints()
+    assert repr(found) == "<Changepoint: 0.0 -> 4.1 at tick 4 (4 to 4), > 99.9 % sure>"
     assert (found.before, found.after) == levels_around(x, [4])[0]
 
 
@@ -301,6 +303,7 @@ def test_words() -> None:
     assert arrow(low, high, "V") == "7.10 -> 7.90 V"
     assert arrow(None, high) == "? -> 7.90"
     assert arrow(None, None) == ""
+    assert arrow(Level(-0.001, -0.02, 0.02), Level(2.0, 1.9, 2.1)) == "0.0 -> 2.0"
     assert arrow((low, None), None) == "(7.10, ?) -> (?, ?)"
     assert arrow(None, (low, high)) == "(?, ?) -> (7.10, 7.90)"
     assert arrow(Level(1e20, 1e20, 1e20), Level(2e20, 2e20, 2e20)) == "1e+20 -> 2e+20"
