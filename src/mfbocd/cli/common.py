@@ -37,12 +37,12 @@ def probability(text: str) -> float:
         raise click.BadParameter(str(error)) from None
 
 
-def input_options(command: Command) -> Command:
+def input_options(command: Command, more_formats: tuple[str, ...] = ()) -> Command:
     """Add the options of how a table is read; `open_input` takes them."""
     options = (
         click.option(
             "--input-format",
-            type=click.Choice(["csv", "jsonl", "parquet", "arrow"]),
+            type=click.Choice(["csv", "jsonl", "parquet", "arrow", *more_formats]),
             help="Format of the table. Default: from the file name or the first bytes.",
         ),
         click.option(

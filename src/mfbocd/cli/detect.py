@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +56,18 @@ if TYPE_CHECKING:
     help="Ticks per season, if it is known, or hourly, daily, weekly or yearly with timestamps. Default: found in "
     "the readings.",
 )
-@input_options
+@partial(input_options, more_formats=("influx",))
 @json_option
 @click.option(
     "--format",
-    type=click.Choice(["jsonl", "csv"]),
-    help="Print all steps in this format, also on a terminal. Default: from the name of --out, else jsonl.",
+    type=click.Choice(["jsonl", "csv", "influx"]),
+    help="Print all steps in this format, also on a terminal. Default: from the name of --out, else jsonl. influx is "
+    "InfluxDB line protocol; stdin is then line protocol too, unless --input-format names another format.",
+)
+@click.option(
+    "--max-series",
+    type=click.IntRange(1),
+    help="With line protocol: series in memory; the least recently seen one is forgotten first. Default: 1000.",
 )
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @click.option(
@@ -92,6 +99,7 @@ def detect(
     period: str | None,
     json: bool,
     format: Any,
+    max_series: int | None,
     alarms: bool,
     surprise: bool,
     out: Path | None,
@@ -109,7 +117,8 @@ def detect(
     column of numbers needs no configuration: the detector learns from the readings so far whether they are numbers,
     counts or 0/1, their scale, season, autocorrelation and outliers. It never uses later readings, and says at the
     end what it found. Several columns are analysed as separate streams. If they are fidelities of one stream, pass
-    a configuration; at every tick only the column of the chosen fidelity is used.
+    a configuration; at every tick only the column of the chosen fidelity is used. In InfluxDB line protocol (.lp, or
+    --input-format influx) every numeric field of every series is a stream.
 
     On a terminal a summary is printed, and the changes in a pipe as soon as they are found. Otherwise, or with --json
     or --format, one JSON object or CSV row per tick is printed, and the summary on stderr.
@@ -122,23 +131,34 @@ def detect(
       mfbocd detect pumps.csv --column flow --column pressure --report pumps.html
       mfbocd detect walk.csv -c mf.toml --alarms --json
       ./sensor | mfbocd detect - -c mf.toml > steps.jsonl
+      mfbocd detect - --format influx < points.lp > points-with-changes.lp
     """
     with handle_errors():
+        from .influx import MAX_SERIES, detect_lines, format_of, is_line_protocol
         from .output import on_terminal
         from .prepare import Request, prepare
         from .results import Outputs, check_outputs, run
 
-        if json and format == "csv":
-            raise click.UsageError("--json and --format csv exclude each other")
+        if json and format in ("csv", "influx"):
+            raise click.UsageError(f"--json and --format {format} exclude each other")
+        by_line = is_line_protocol(data, format, reading["input_format"])
         if json:
             format = "jsonl"
         elif format is None:
-            by_name = "csv" if out is not None and out.suffix.lower() == ".csv" else "jsonl"
+            by_name = "jsonl" if out is None else format_of(out)
             format = "text" if out is None and on_terminal() else by_name
         script: Script = "shared" if shared_script else "inline"
         outputs = Outputs(format, alarms, out, plot, report, script, force, quiet)
         check_outputs(outputs, data)
         request = Request(data, path, columns, time, model, hazard, period, sort, surprise, quiet)
+        if max_series is not None and not by_line:
+            raise click.UsageError("--max-series is for line protocol")
+        if by_line:
+            refused = {"--time": time, "--sort": sort, "--model": model, "--plot": plot, "--report": report}
+            refused |= {f"--{name}": reading[name] for name in ("na", "decimal", "encoding")}
+            with compiling(quiet=quiet):
+                detect_lines(request, outputs, reading["on_bad"], max_series or MAX_SERIES, unit, refused)
+            return
         if data == "-" and format == "text":
             status(
                 "Reading standard input. Changes are printed when they are found; --json prints all steps.",

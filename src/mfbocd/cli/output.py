@@ -1,4 +1,4 @@
-"""The output of `detect` and `drive`: steps as JSON Lines or CSV, and a summary."""
+"""The output of `detect` and `drive`: steps as JSON Lines, CSV or line protocol, and a summary."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..detector.step import Step
 
 Time = str | int | float | None
-StepFormat = Literal["jsonl", "csv", "text"]
-"""How steps are written: as JSON Lines, as CSV, or, on a terminal, only changes as text."""
+StepFormat = Literal["jsonl", "csv", "influx", "text"]
+"""How steps are written: as JSON Lines, CSV, line protocol, or, on a terminal, only changes as text."""
 
 MAX_LISTED = 20
 """Changes listed in the summary."""
@@ -75,7 +75,7 @@ class StepWriter:
         Write only the steps that raise an alarm.
     live : bool, default True
         Flush after every line; as text, write each change when it is found.
-    format : {"jsonl", "csv", "text"}, default "jsonl"
+    format : {"jsonl", "csv", "influx", "text"}, default "jsonl"
         How steps are written.
     column : str, default ""
         The stream's column, if there are several streams: it is in every line.
@@ -143,7 +143,13 @@ class StepWriter:
                 self._put(step.tick, f"{prefix}{change.describe(self._unit)}\n")
         elif step.alarm or not self.alarms:
             line = self._line(step, time)
-            self._put(step.tick, line if self.format == "jsonl" else self._csv_row(json.loads(line)))
+            if self.format == "csv":
+                line = self._csv_row(json.loads(line))
+            elif self.format == "influx":
+                from .influx import step_point
+
+                line = step_point(json.loads(line), self.column)
+            self._put(step.tick, line)
 
     def _put(self, tick: int, line: str) -> None:
         if self.pending is not None:

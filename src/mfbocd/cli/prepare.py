@@ -87,7 +87,7 @@ def _configured(table: Table, path: Path, request: Request) -> tuple[list[Task],
     given = Config.load(path).to_dict()
     if request.hazard is not None:
         given["hazard"] = request.hazard
-    configs = [Config.parse(one) for one in _assign_columns(given, table, request.columns, request.time)]
+    configs = [Config.parse(one) for one in assign_columns(given, table.columns, request.columns, request.time)]
     wanted = [f.column for config in configs for f in config.fidelities if f.zeta > 0.0]
     stamps = configs[0].data.time
     chunks = table.chunks([*dict.fromkeys([*wanted, *([stamps] if stamps else [])])])
@@ -243,8 +243,8 @@ def _estimate(
     return configs, chain(head, rows)
 
 
-def _assign_columns(
-    given: dict[str, Any], table: Table, columns: Sequence[str], time: str | None
+def assign_columns(
+    given: dict[str, Any], names: Sequence[str], columns: Sequence[str], time: str | None
 ) -> list[dict[str, Any]]:
     """Map the configured fidelities to the columns of this table; one configuration per column if there is one."""
     rows = given.get("fidelity") or [{"name": "full", "zeta": 1.0, "cost": 1.0}]
@@ -256,9 +256,9 @@ def _assign_columns(
         return [given | {"fidelity": [row | assigned.get(row["name"], {}) for row in rows]}]
     if columns:
         return [given | {"fidelity": [rows[0] | {"column": name}]} for name in dict.fromkeys(columns)]
-    others = [name for name in table.columns if name != stamps]
+    others = [name for name in names if name != stamps]
     name = rows[0].get("column", rows[0]["name"])
-    if name not in table.columns and len(others) == 1:
+    if name not in names and len(others) == 1:
         name = others[0]
     return [given | {"fidelity": [rows[0] | {"column": name}]}]
 

@@ -28,7 +28,7 @@ class Outputs:
 
     Attributes
     ----------
-    format : {"jsonl", "csv", "text"}
+    format : {"jsonl", "csv", "influx", "text"}
         How steps are written; as text, only the summary is, and changes of a pipe when they are found.
     alarms : bool
         Write only steps that raise an alarm.
