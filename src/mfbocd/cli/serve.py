@@ -42,6 +42,13 @@ DB = click.option(
     help="Also serve this MQTT broker: mqtt://host[:port], or mqtts://user:password@host[:port] for TLS. Use the "
     "environment variable if the address contains a password.",
 )
+@click.option(
+    "--home-assistant",
+    is_flag=False,
+    flag_value="homeassistant",
+    metavar="[PREFIX]",
+    help="With --mqtt: announce every stream to Home Assistant, under its discovery prefix (default: homeassistant).",
+)
 @click.option("--keep", type=click.IntRange(1), help="Number of steps kept per stream. Default: all.")
 @click.option(
     "--lease",
@@ -98,6 +105,7 @@ def serve(
     host: str,
     port: int,
     mqtt: str | None,
+    home_assistant: str | None,
     keep: int | None,
     lease: float,
     advertise: str | None,
@@ -145,7 +153,9 @@ def serve(
         if mqtt is not None:
             from ..service.mqtt import bridge
 
-            component = bridge(mqtt)
+            component = bridge(mqtt, home_assistant or "")
+        elif home_assistant is not None:
+            raise click.UsageError("--home-assistant needs --mqtt")
         socket = listen(host, port)
         port = socket.getsockname()[1]
         shown = f"http://{f'[{host}]' if ':' in host else host}:{port}"

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from .engine import ChooseCommand, ObserveCommand
 from .errors import OwnedElsewhere, RequestError
+from .home_assistant import OFFLINE, ONLINE, Discovery
 from .records import StreamRow, json_text
 from .schemas import ID, Observation
 from .service import Service
@@ -32,11 +33,13 @@ SCAN_INTERVAL = 2.0
 """Seconds between scans for streams that were created, deleted, or observed by other means than MQTT."""
 sleep = asyncio.sleep
 """Waits between attempts; tests replace it."""
+GOODBYE = 2.0
+"""Seconds for which a service that stops waits for the broker."""
 BATCH = 50
 """Streams whose choices are requested at a time."""
 
 
-def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None]]:
+def bridge(address: str, discovery: str = "") -> Callable[[Service], AbstractAsyncContextManager[None]]:
     """A component of the service that serves its streams over the broker at an address such as ``mqtt://host:1883``.
 
     The choice ``{"tick", "fidelity", "gains", "price"}`` is published on ``mfbocd/<stream>/next`` (retained, QoS 1).
@@ -45,18 +48,22 @@ def bridge(address: str) -> Callable[[Service], AbstractAsyncContextManager[None
 
     If there are several workers, only the owner of a stream publishes for it. A worker that takes over a stream
     publishes its choice again, because an observation sent to the previous owner may be lost.
+
+    With a discovery prefix, streams are also devices of Home Assistant (`Discovery`).
     """
     try:
         import aiomqtt
     except ImportError:
         raise ImportError("MQTT needs aiomqtt: pip install 'mfbocd[mqtt]'") from None
     options = _options(address)
+    if discovery:
+        Discovery(discovery, PREFIX)  # raises now if the prefix is not valid
     if options.pop("tls"):
         options["tls_params"] = aiomqtt.TLSParameters()
 
     @asynccontextmanager
     async def running(service: Service) -> AsyncIterator[None]:
-        task = asyncio.create_task(_Bridge(service, aiomqtt, options).run())
+        task = asyncio.create_task(_Bridge(service, aiomqtt, options, discovery).run())
         try:
             yield
         finally:
@@ -96,8 +103,14 @@ def _options(address: str) -> dict[str, Any]:
 class _Bridge:
     """Keeps a connection to the broker."""
 
-    def __init__(self, service: Service, aiomqtt: Any, options: dict[str, Any]) -> None:
+    def __init__(self, service: Service, aiomqtt: Any, options: dict[str, Any], discovery: str = "") -> None:
         self.service, self.aiomqtt, self.options = service, aiomqtt, options
+        self.discovery: Discovery | None = None
+        if discovery:
+            store = service.store
+            self.discovery = Discovery(discovery, PREFIX, "" if store.lease is None else store.worker)
+            will = aiomqtt.Will(self.discovery.availability, OFFLINE, qos=1, retain=True)
+            self.options = options | {"will": will}
         self._published: dict[str, int] = {}
         """The tick of the last published choice of each stream of this worker; -1 if it must be published (again)."""
         self._created: dict[str, float] = {}
@@ -123,7 +136,7 @@ class _Bridge:
                     self._published = dict.fromkeys(self._published, -1)
                     await client.subscribe(f"{PREFIX}/+/obs", qos=1)
                     self._set_problem("")
-                    async with asyncio.TaskGroup() as tasks:
+                    async with self._available(client), asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._publish_loop(client))
                         tasks.create_task(self._listen(client))
             except* self.aiomqtt.MqttError as errors:
@@ -138,6 +151,22 @@ class _Bridge:
                 wait = RETRY[0]  # it worked for a while
             await sleep(wait)
             wait = min(2.0 * wait, RETRY[1])
+
+    @asynccontextmanager
+    async def _available(self, client: Any) -> AsyncIterator[None]:
+        """Publish that this worker is available, and when it stops that it is not."""
+        if self.discovery is None:
+            yield
+            return
+        self.discovery.refresh()
+        await client.publish(self.discovery.availability, ONLINE, qos=1, retain=True)
+        try:
+            yield
+        except asyncio.CancelledError:  # the broker publishes the will only if the connection is lost
+            with suppress(self.aiomqtt.MqttError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await client.publish(self.discovery.availability, OFFLINE, qos=1, retain=True)
+            raise
 
     def _set_problem(self, problem: str) -> None:
         """Set what /healthz reports about the bridge."""
@@ -185,7 +214,9 @@ class _Bridge:
         except (ValidationError, ValueError, RecursionError) as error:
             expected = {"tick": "a whole number", "fidelity": "a name", "x": "a reading"}
             raise RequestError(422, f"not an observation: {str(error)[:300]}", expected) from None
-        await self.service.run_one(ObserveCommand(stream, body.tick, body.fidelity, body.x))
+        step = await self.service.run_one(ObserveCommand(stream, body.tick, body.fidelity, body.x))
+        if self.discovery is not None:
+            self.discovery.on_step(stream, step)
         return body.tick
 
     async def _publish_loop(self, client: Any) -> None:
@@ -223,16 +254,23 @@ class _Bridge:
                 if not owned[row.id] or self._created.get(row.id) != row.created:
                     self._published.pop(row.id, None)
                     self._pending.pop(row.id, None)
+                    if self.discovery is not None:
+                        self.discovery.forget(row.id)
                 if not owned[row.id]:
                     self._elsewhere.add(row.id)
                     continue
                 self._elsewhere.discard(row.id)
                 self._created[row.id] = row.created
-                if self._published.setdefault(row.id, -1) < row.tick:
+                news = self.discovery is not None and self.discovery.on_row(row)
+                if self._published.setdefault(row.id, -1) < row.tick or news:
                     self._pending[row.id] = None
         for deleted in set(self._published) - existing:
             self._pending.pop(deleted, None)
-            await client.publish(f"{PREFIX}/{deleted}/next", None, qos=1, retain=True)
+            topics = [] if self.discovery is None else self.discovery.removal(deleted)
+            for topic in (*topics, f"{PREFIX}/{deleted}/next"):
+                await client.publish(topic, None, qos=1, retain=True)
+            if self.discovery is not None:
+                self.discovery.forget(deleted)
             # only now: if publishing fails, the retained message must still be removed
             self._published.pop(deleted, None)
         self._elsewhere &= existing
@@ -259,3 +297,5 @@ class _Bridge:
             if self._published.get(stream, -1) < tick:  # otherwise the other task has published it meanwhile
                 self._published[stream] = tick
                 await client.publish(f"{PREFIX}/{stream}/next", choice, qos=1, retain=True)
+            for topic, payload in ({} if self.discovery is None else self.discovery.take(stream)).items():
+                await client.publish(topic, payload, qos=1, retain=True)
