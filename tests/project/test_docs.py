@@ -120,7 +120,8 @@ def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md", "docs/firmware.md"]
+    "page",
+    ["docs/quickstart.md", "README.md", "docs/reference/commands.md", "docs/firmware.md", "docs/connections.md"],
 )
 def test_commands_print_the_output_of_the_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "docs/firmware.md":

@@ -167,6 +167,11 @@ def test_an_alarm_between_two_scans_is_not_lost() -> None:
     messages = found.take("walk")
     assert messages["mfbocd/walk/state"] is None
     assert len(messages) == 5
+    assert found.on_row(row(9, 1, created=2.0))
+    assert state(found) == "ON"
+    assert found.on_row(row(9, 1, created=2.0))  # no step since then
+    assert state(found) == "OFF"
+    assert not found.on_row(row(9, 1, created=2.0))
 
 
 def test_a_damaged_row_does_not_end_the_bridge() -> None:
