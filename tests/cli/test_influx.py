@@ -51,7 +51,7 @@ def test_results_are_added_as_fields_and_nothing_else_changes(tmp_path: Path) ->
     assert [point.fields["temp_tick"] for point in points[1::2]] == list(
         range(80)
     )  # one series, however its tags come
-    assert "160 points of 3 series, 1 changes found." in done.stderr
+    assert "Points: 160. Series: 3. Changes: 1." in done.stderr
 
 
 def test_every_line_is_answered_at_once(tmp_path: Path) -> None:
@@ -89,6 +89,9 @@ def test_memory_is_bounded_by_the_number_of_series(tmp_path: Path) -> None:
     ticks = [Point.parse(line).fields["a_tick"] for line in done.stdout.splitlines()]
     assert ticks == [0, 0, 1, 0, 2, 0]  # 1 was forgotten for 2, the least recently seen
     assert done.stderr.count("more than 2 series") == 1
+    arguments = ["--input-format", "influx", "--format", "csv", "--max-series", "1"]
+    done = mfbocd("detect", "-", *arguments, cwd=tmp_path, stdin=given)
+    assert len(done.stdout.splitlines()) == 7  # the header once
 
 
 def test_fields_are_selected_and_the_other_formats_name_the_series(tmp_path: Path) -> None:
@@ -111,6 +114,24 @@ def test_fields_can_be_fidelities_of_one_stream(tmp_path: Path) -> None:
     points = [Point.parse(line) for line in done.stdout.splitlines()]
     assert {point.fields["mfbocd_fidelity"] for point in points} == {"imu", "gps"}
     assert {point.fields["mfbocd_cost"] for point in points} == {1.0, 40.0}
+
+
+def test_a_configuration_of_one_fidelity_reads_its_field_or_all(tmp_path: Path) -> None:
+    model = '[model]\nkind = "gaussian"\n[[fidelity]]\nname = "full"\nzeta = 1.0\ncost = 1.0\n'
+    (tmp_path / "all.toml").write_text(model)
+    (tmp_path / "one.toml").write_text(model + 'column = "a"\n')
+    for config, columns, names in (
+        ("all.toml", [], ["a", "b"]),
+        ("one.toml", [], ["a"]),
+        ("one.toml", ["--column", "b"], ["b"]),
+    ):
+        arguments = ["detect", "-", "-c", config, "--format", "influx", *columns]
+        done = mfbocd(*arguments, cwd=tmp_path, stdin="m a=1,b=2i\n")
+        fields = Point.parse(done.stdout.strip()).fields
+        assert [name[0] for name in fields if name.endswith("_tick")] == names
+    done = mfbocd("detect", "-", "--column", "c", "--format", "influx", cwd=tmp_path, stdin="m a=1,b=2i\n")
+    assert done.stdout == "m a=1,b=2i\n"
+    assert "no point had a field to analyse" in done.stderr
 
 
 def test_a_table_becomes_line_protocol(tmp_path: Path) -> None:

@@ -91,13 +91,17 @@ def _configured(table: Table, path: Path, request: Request) -> tuple[list[Task],
     wanted = [f.column for config in configs for f in config.fidelities if f.zeta > 0.0]
     stamps = configs[0].data.time
     chunks = table.chunks([*dict.fromkeys([*wanted, *([stamps] if stamps else [])])])
-    if (dimension := configs[0].detector(missing="skip").model.dimension) > 1:
-        kind = configs[0].model["kind"]
-        raise click.UsageError(
-            f"a reading of this {kind} model has {dimension} numbers, and detect reads one column per fidelity; "
-            "`mfbocd drive` accepts lists of numbers"
-        )
+    check_dimension(configs[0])
     return [Configured(config, request.surprise) for config in configs], _sorted(chunks, stamps, request)
+
+
+def check_dimension(config: Config) -> None:
+    """Raise if a reading of the model is not one number."""
+    if (dimension := config.detector(missing="skip").model.dimension) > 1:
+        raise click.UsageError(
+            f"a reading of this {config.model['kind']} model has {dimension} numbers, and detect reads one column "
+            "per fidelity; `mfbocd drive` accepts lists of numbers"
+        )
 
 
 def _sorted(chunks: Iterable[Chunk], stamps: str | None, request: Request) -> Iterable[Chunk]:
