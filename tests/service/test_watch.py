@@ -155,8 +155,9 @@ def test_a_trace_in_three_formats_and_pages(shared: httpx.Client) -> None:
     ).to_pylist()
     rows = list(csv.DictReader(io.StringIO(shared.get("/streams/traced/trace", params={"format": "csv"}).text)))
     for step, row, text in zip(steps, table, rows, strict=True):
-        assert row == {k: v for k, v in step.items() if k != "posterior"}
-        assert float(text["x"]) == step["x"]
+        gains = {f"gain_{name}": gain for name, gain in step["gains"].items()}
+        assert row == {k: v for k, v in step.items() if k not in ("posterior", "gains")} | gains
+        assert (float(text["x"]), float(text["gain_gps"])) == (step["x"], step["gains"]["gps"])
         assert text["alarm"] == str(int(step["alarm"]))
         assert text["changed_at"] == ("" if step["changed_at"] is None else str(step["changed_at"]))
     assert shared.get("/streams/nobody/trace").status_code == 404
