@@ -203,8 +203,8 @@ function drawText(find, shown) {
 /** The budget of a stream, or of its group. */
 function budgetText(row, group) {
   if (group?.budget) {
-    return `; group ${group.name} may spend ${number(group.budget)} per round of ${number(group.streams)} readings ` +
-      `on average, and its price is ${number(group.price)}`;
+    return `; group ${group.name} may spend ${number(group.budget)} per round of ${number(group.streams)} ` +
+      `reading${group.streams === 1 ? "" : "s"} on average, and its price is ${number(group.price)}`;
   }
   return row.budget === null ? "" : `; the budget is ${number(row.budget)} per tick on average`;
 }
