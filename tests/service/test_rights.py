@@ -25,6 +25,7 @@ ANYBODY = {
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
+    ("GET", "/streams/{stream}/changes"),
     *(("GET", "/streams/{stream}/events"), ("GET", "/events"), ("GET", "/groups"), ("GET", "/groups/{group}")),
     *(("POST", "/choose"), ("POST", "/streams/{stream}/choose"), ("GET", "/metrics")),
 }
