@@ -235,8 +235,10 @@ def _share(value: float, count: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--streams", type=int, default=STREAMS, help="streams of each kind (default %(default)s)")
-    streams = parser.parse_args().streams
-    with ProcessPoolExecutor(2) as pool:
+    parser.add_argument("--workers", type=int, default=2, help="processes (default %(default)s)")
+    arguments = parser.parse_args()
+    streams = arguments.streams
+    with ProcessPoolExecutor(arguments.workers) as pool:
         map_ = partial(pool.map, chunksize=5)
         share = float(np.mean([quiet(Band, seed).spent for seed in range(DESIGN, DESIGN + streams)])) / COST
         print(f"The band asks the judge about {100 * share:.1f} % of the items of quiet design streams.\n")

@@ -43,10 +43,11 @@ def test_the_grid_is_bayes_rule_with_jumps() -> None:
     grid = ZetaGrid(0.3, "gaussian", 2.0)
     belief = grid.updated(grid.updated(grid.start(), 1.0, -0.5), 0.2, 3.0)
     zeta = np.array(grid.zeta)
-    p = np.array([0.25, *[0.75 / 40] * 40])
+    share = np.minimum(zeta[1:] / 0.3, 0.3 / zeta[1:])
+    first = p = np.array([0.5, *0.5 * share / share.sum()])
     for difference in (1.5, -2.8):
         variance = 2.0 * (1.0 + 1.0 / zeta)
-        p = (0.997 * p + 0.003 / 41) * np.exp(-(difference**2) / (2 * variance)) / np.sqrt(variance)
+        p = (0.997 * p + 0.003 * first) * np.exp(-(difference**2) / (2 * variance)) / np.sqrt(variance)
         p /= p.sum()
     assert belief == pytest.approx(p.tolist(), rel=1e-12)
     assert grid.value(belief) == pytest.approx(math.exp(p @ np.log(zeta)))

@@ -22,9 +22,10 @@ _RATE = 0.05  # of the correction of a cost by one reading
 class ZetaGrid:
     """The posterior of a zeta that may change, on a grid, from pairs of readings.
 
-        P_n(zeta) ~ ((1 - j) P_{n-1}(zeta) + j / G) p(pair_n | zeta),  j = 0.003
+        P_n(zeta) ~ ((1 - j) P_{n-1}(zeta) + j P_0(zeta)) p(pair_n | zeta),  j = 0.003
 
-    The grid has G values with a constant ratio, and the declared zeta, which begins with a probability of 1/4. The
+    The grid has 40 values with a constant ratio and the declared zeta d. The latter has P_0 = 1/2; the others share
+    the rest in proportion to min(zeta / d, d / zeta), because a declaration is seldom wrong by a large factor. The
     estimate is the geometric mean. The likelihood of a pair is that of `ShadowGuard`. The jumps track a zeta that
     drifts as well as one that changes at once: without a change the estimate averages over some hundred pairs, after
     a large change over those since.
@@ -40,24 +41,26 @@ class ZetaGrid:
 
     Examples
     --------
-    >>> grid = ZetaGrid(0.5, "information", None)
+    >>> grid = ZetaGrid(0.9, "information", None)
     >>> belief = grid.start()
-    >>> for agrees in [1, 0, 1, 0, 1, 1, 0, 1] * 5:
+    >>> for agrees in [1, 1, 1, 0, 1, 1, 1, 1] * 10:  # 7 of 8: (2 * 7 / 8 - 1)^2 = 0.56
     ...     belief = grid.updated(belief, 1.0, float(agrees))
     >>> round(grid.value(belief), 2)
-    0.07
+    0.54
     """
 
     def __init__(self, declared: float, method: GuardMethod, noise_var: float | None) -> None:
         ratio = math.log(_HIGHEST / _LOWEST) / (_POINTS - 1)
         self.zeta = [declared, *(_LOWEST * math.exp(ratio * i) for i in range(_POINTS))]
         self.method, self.noise_var = method, noise_var
+        share = [min(z / declared, declared / z) for z in self.zeta[1:]]
+        self._prior = [0.5, *(0.5 * s / sum(share) for s in share)]
         # P(the two labels agree) of each
         self._agree = [0.5 * (1.0 + math.sqrt(z)) if method == "information" else z for z in self.zeta]
 
     def start(self) -> list[float]:
         """Return the belief before any pair."""
-        return [0.25, *([0.75 / _POINTS] * _POINTS)]
+        return list(self._prior)
 
     def updated(self, belief: list[float], high: float, low: float) -> list[float]:
         """Return the belief after a pair that says something about zeta.
@@ -81,8 +84,10 @@ class ZetaGrid:
         else:
             logs = [math.log(max(q if high == low else 1.0 - q, 1e-300)) for q in self._agree]
         top = max(logs)
-        jump = _JUMP / len(belief)
-        weight = [((1.0 - _JUMP) * b + jump) * math.exp(e - top) for b, e in zip(belief, logs, strict=True)]
+        weight = [
+            ((1.0 - _JUMP) * b + _JUMP * p) * math.exp(e - top)
+            for b, p, e in zip(belief, self._prior, logs, strict=True)
+        ]
         total = sum(weight)
         return [w / total for w in weight]
 
