@@ -29,7 +29,7 @@ from mfbocd.adapters.judge import JudgeMonitor, level_rates
 
 Array = NDArray[np.float64]
 
-STREAMS, CALM = 40, 100  # streams with a change, and quiet streams for each purpose
+STREAMS = 40
 QUIET, BEFORE, AFTER = 600, 200, 400  # items of a quiet stream, before and after a change
 WITHIN = 300
 QUANTILE = 0.2  # of quiet streams with a false alarm
@@ -211,13 +211,12 @@ def changed(make: Callable[[], Way], threshold: float, seed: int) -> dict[str, R
 
 def line(name: str, make: Callable[[], Way], streams: int, map_: Callable[..., Any]) -> str:
     """Return one row of the table."""
-    calm_streams = max(streams, CALM * streams // STREAMS)
-    peaks = [record.peak for record in map_(partial(quiet, make), range(DESIGN, DESIGN + calm_streams))]
+    peaks = [record.peak for record in map_(partial(quiet, make), range(DESIGN, DESIGN + streams))]
     threshold = float(np.quantile(peaks, 1.0 - QUANTILE, method="higher"))
-    calm = list(map_(partial(quiet, make), range(JUDGED, JUDGED + calm_streams)))
+    calm = list(map_(partial(quiet, make), range(JUDGED, JUDGED + streams)))
     false = float(np.mean([record.peak >= threshold for record in calm]))
-    cells = [name, f"{1000 * np.mean([record.spent for record in calm]):.2f}", _share(false, calm_streams)]
-    seeds = range(2 * JUDGED, 2 * JUDGED + streams)
+    cells = [name, f"{1000 * np.mean([record.spent for record in calm]):.2f}", _share(false, streams)]
+    seeds = range(JUDGED + streams, JUDGED + 2 * streams)
     runs = [found for found in map_(partial(changed, make, threshold), seeds) if found is not None]
     for what, scenario in SCENARIOS.items():
         late = np.array([AFTER if run[what].crossed is None else run[what].crossed for run in runs], dtype=float)
@@ -235,7 +234,7 @@ def _share(value: float, count: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--streams", type=int, default=STREAMS, help="streams with a change (default %(default)s)")
+    parser.add_argument("--streams", type=int, default=STREAMS, help="streams of each kind (default %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes (default %(default)s)")
     arguments = parser.parse_args()
     streams = arguments.streams
