@@ -39,7 +39,7 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.demo ## detect the changes of pace in a real run and write a report
-	@$(BIN)/mfbocd demo
+	@$(BIN)/mfbocd demo --force
 
 docs: $(VENV)/.docs ## build the documentation in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -77,6 +77,10 @@ check-minimum: ## the fast tests with the oldest numpy, numba and click that pyp
 $(VENV)/.minimum: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[frame,plot,report,table,serve,postgres,mqtt]" $(MINIMUM)
 	@touch $@
+
+# Several test processes share the cores: threads of a linear algebra library in each of them would only wait for each other.
+test check coverage: export OPENBLAS_NUM_THREADS := 1
+test check coverage: export OMP_NUM_THREADS := 1
 
 test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder

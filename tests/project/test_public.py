@@ -52,7 +52,7 @@ SIGNATURES = {
     "Grid": "theta likelihood support prior atoms points",
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
-    "Fidelity": "name zeta cost observe",
+    "Fidelity": "name zeta cost observe offset scale",
     "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise learn",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "Blocks": "every features floor",
@@ -82,10 +82,10 @@ MEMBERS = {
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
-    "to_bytes from_bytes hazard alarm period history seed surprise fidelities",
+    "to_bytes from_bytes hazard alarm period history seed surprise fidelities without_seasons level_rule",
     "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number outlier surprise",
+    "of plot costs detail fidelities first number outlier surprise season level_rule",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
     "outlier surprise count index",
     "Surprise": "log_density log_lower log_upper count index",
@@ -93,7 +93,7 @@ MEMBERS = {
     "Gains": "count index",
     "RunLength": "length weight count index",
     "Start": "at low high probability count index",
-    "Fidelity": "name zeta cost observe cost_of",
+    "Fidelity": "name zeta cost observe offset scale has_correction cost_of corrected",
     "Hazard": "table setup mean_length weibull from_lengths",
     "Learned": "low high points table setup mean_length weibull from_lengths",
     "Alarm": "within threshold direction before at_least has_options",
@@ -161,7 +161,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     ),
     "Confusion": (
         lambda: mf.Confusion({0.5: [[0.9, 0.1], [0.2, 0.8]]}),
-        "matrices alpha beta theta likelihood support atoms points confusion discrete",
+        "matrices alpha beta theta likelihood support atoms points confusion discrete from_labels",
     ),
     "ExponentialFamily": (
         lambda: mf.ExponentialFamily(

@@ -4,6 +4,7 @@ from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, FleetAlarmFor, alarm_for, fleet_alarm_for
 from .anomaly import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 from .checks import CalibrationError
+from .correction import CorrectionEstimate, estimate_correction
 from .cost import (
     CostEstimate,
     decision_operations,
@@ -13,6 +14,7 @@ from .cost import (
     onnx_operations,
 )
 from .dependence import autocorrelation, effective_power
+from .draft.model import guess_model
 from .evidence import Fitted, fit
 from .intervals import period_of
 from .noise import local_noise
@@ -29,6 +31,7 @@ __all__ = [
     "Anomaly",
     "AnomalyScore",
     "CalibrationError",
+    "CorrectionEstimate",
     "CostEstimate",
     "Fitted",
     "FleetAlarmFor",
@@ -49,10 +52,12 @@ __all__ = [
     "decision_time",
     "declared_cost",
     "effective_power",
+    "estimate_correction",
     "estimate_period",
     "fit",
     "fleet_alarm_for",
     "gaussian_zeta",
+    "guess_model",
     "local_noise",
     "measured_time",
     "onnx_operations",

@@ -16,6 +16,7 @@ from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..inputs.arguments import finite, whole
+from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
@@ -129,6 +130,12 @@ class Detector(Lifecycle):
         self.model = model
         self.fidelities = checked(fidelities)
         model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
+        corrects = next((f for f in self.fidelities if f.has_correction), None)
+        if corrects is not None and model.dimension > 1:
+            raise ValueError(
+                f"Fidelity.offset and Fidelity.scale of {corrects.name!r} need readings of one number, not of the "
+                f"{model.dimension} of {type(model).__name__}"
+            )
         self.hazard = hazard_of(hazard)
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)
@@ -151,7 +158,24 @@ class Detector(Lifecycle):
 
     def __repr__(self) -> str:
         names = ", ".join(f.name for f in self.fidelities)
-        return f"<Detector of {self.model!r} over {names}: {self._tick + 1} ticks, spent {self.spent:g}>"
+        ticks = count_text(self._tick + 1, "tick")
+        return f"<Detector of {self.model!r} over {names}: {ticks}, spent {self.spent:g}>"
+
+    def _repr_html_(self) -> str:
+        ways = "; ".join(
+            f"{f.name} (zeta {f.zeta:g}, cost {'a function' if callable(f.cost) else format(f.cost, 'g')})"
+            for f in self.fidelities
+        )
+        facts = {
+            "model": repr(self.model),
+            "fidelities": ways,
+            "hazard": repr(self.hazard),
+            "policy": repr(self.policy) if len(self.fidelities) > 1 else None,
+            "alarm": repr(self.alarm),
+            "spent": self.spent,
+            "run length": self.map_run_length,
+        }
+        return html_facts(f"Detector: {count_text(self.ticks, 'tick')}", facts.items())
 
     @alone
     def choose(self, raw: Any = None) -> Fidelity:
@@ -226,7 +250,7 @@ class Detector(Lifecycle):
             known = self._by_name.get(fidelity) if type(fidelity) is str else None
             if known is None:
                 known = self._resolve(fidelity, x)
-            value = self._accept(x)
+            value = self._accept(x, known)
             if cost is not None:
                 return self._apply_paid(value, known, cost)
             cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
@@ -329,12 +353,12 @@ class Detector(Lifecycle):
         self._by_name = {f.name: f for f in fidelities}
         self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]
 
-    def _accept(self, x: Any) -> Any:
+    def _accept(self, x: Any, known: Fidelity | None) -> Any:
         """Return a reading as the filter takes it; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
-        if type(x) is float and -math.inf < x < math.inf:
+        if type(x) is float and -math.inf < x < math.inf and (known is None or not known.has_correction):
             return self._checked(x)
-        return reading(self.model, x, self.missing)
+        return reading(self.model, x, self.missing, known)
 
     def _apply(
         self,

@@ -84,7 +84,8 @@ class LateReadings:
         """
         self.catch_up()
         detector = self.detector
-        value, known = detector._accept(x), detector._by_name[fidelity]
+        known = detector._by_name[fidelity]
+        value = detector._accept(x, known)
         if key is not None:
             if self._base is None:
                 self._base, self._first = detector._filter.state.copy(), detector.ticks
@@ -120,8 +121,7 @@ class LateReadings:
         if key not in self._open:
             return False
         if x is not None:
-            value = self.detector._accept(x)
-            self.detector._known(fidelity)
+            value = self.detector._accept(x, self.detector._known(fidelity))
             self._ticks[self._open[key] - self._first] = value, fidelity
         del self._open[key]
         self._stale = True

@@ -43,7 +43,7 @@ def read(detector: Detector, fidelity: Fidelity, raw: Any) -> Any:
         raise TypeError(
             f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
         )
-    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise")
+    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise", fidelity)
 
 
 def observe(detector: Detector, raw: Any) -> Observation:
@@ -93,7 +93,7 @@ def shadow_pair(detector: Detector, raw: Any, value_of: Callable[[Fidelity], Any
     if not quoted:
         return None
     pair = [detector._by_name[name] for name in quoted]
-    found = [(f, reading(detector.model, value_of(f), detector.missing)) for f in pair]
+    found = [(f, reading(detector.model, value_of(f), detector.missing, f)) for f in pair]
     warning = _compare(detector, found)
     fidelity, value = next((one for one in found if one[1] is not None), found[0])
     return Observation(value, fidelity, sum(quoted.values()), (), warning, frozenset(quoted))

@@ -20,6 +20,7 @@ from ..detector.detector import Detector
 from ..detector.lock import alone
 from ..detector.step import Missing, report_fields, seed_of
 from ..inputs.arguments import whole
+from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of
 from ..policy.own import OwnPolicies
@@ -134,6 +135,7 @@ class Fleet(StreamSet):
         self._names = Names(n, names)
         self._added = n  # streams there ever were: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
+        self._corrects = any(f.has_correction for f in self.fidelities)
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._own: OwnPolicies | None = None
         self._shared: SharedBudget | None = None
@@ -160,6 +162,10 @@ class Fleet(StreamSet):
     def __repr__(self) -> str:
         names = ", ".join(self._index)
         return f"<Fleet of {len(self)} x {self.model!r} over {names}: spent {self.spent:g}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"model": repr(self.model), "fidelities": ", ".join(self._index), "spent": self.spent}
+        return html_facts(f"Fleet of {count_text(len(self), 'stream')}", facts.items())
 
     def _renew(self) -> None:
         super()._renew()
@@ -305,9 +311,10 @@ class Fleet(StreamSet):
         """
         selected = self._ready(streams)
         rows = selected.rows
-        values = readings_of(self, x, rows)
+        corrected = choices_of(self, fidelity, rows) if self._corrects else None
+        values = readings_of(self, x, rows, corrected)
         quoted = self._quoted(raws, len(rows))
-        choice = choices_of(self, fidelity, rows)
+        choice = choices_of(self, fidelity, rows) if corrected is None else corrected
         return self._advance(selected, values, choice, self._paid(quoted, choice))
 
     @alone

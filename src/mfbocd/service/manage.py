@@ -143,15 +143,14 @@ def add_stream(
         The stream as returned to clients.
     """
     store = engine.store
-    if store.totals()["streams"] >= max_streams:
+    if store.count_streams() >= max_streams:
         raise RequestError(429, f"there are {max_streams} streams already, which is the limit of this service")
     cached = None
     if group is not None:
         cached = engine.cache.group(group)
-        if (
-            config is not None
-            and parse_config(config).digest() != parse_config(json.loads(cached.row.config)).digest()
-        ):
+        if config is not None and parse_config(config).digest(costs=True) != parse_config(
+            json.loads(cached.row.config)
+        ).digest(costs=True):
             raise RequestError(
                 422, "config differs from the group's: leave it out", {"config": json.loads(cached.row.config)}
             )

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import RequestError, UnavailableError
+from ..errors import MissingDatabaseError, RequestError
 from ..records import Event, GroupRow
 from . import sqlite_events
 from .base import Changes, Loaded, Store
@@ -32,21 +32,25 @@ class SqliteStore(Store):
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SqliteStore(f"{folder}/mfbocd.db")
-    ...     print(store.totals()["streams"])
+    ...     print(store.count_streams())
     ...     store.close()
-    0.0
+    0
     """
 
-    def __init__(self, path: str | Path, *, keep: int | None = None, exclusive: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, *, keep: int | None = None, exclusive: bool = False, create: bool = True
+    ) -> None:
         self.path = Path(path)
         self.keep = keep
+        if not create and not self.path.exists():
+            raise MissingDatabaseError(f"there is no database {self.path}")
         self._lock_file = _lock(self.path) if exclusive else None
-        self._reader_lock = threading.Lock()
+        self._reader_lock, self._writer_lock = threading.Lock(), threading.Lock()
         self._writer = self._reader = None
         self._checkpointer: _Checkpointer | None = None
         try:
             self._writer = self._connect(writer=True)
-            self._upgrade()
+            self._upgrade(create)
             self._reader = self._connect()
             if exclusive:
                 self._checkpointer = _Checkpointer(self._connect())
@@ -68,7 +72,7 @@ class SqliteStore(Store):
             connection.execute("PRAGMA cache_size = -65536")
         return connection
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, create: bool) -> None:
         """Create or migrate the tables."""
         assert self._writer is not None
         self._writer.execute("BEGIN IMMEDIATE")
@@ -79,6 +83,8 @@ class SqliteStore(Store):
                 found = int(self._writer.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
             elif tables:
                 raise ValueError(f"{self.path} has tables that are not mfbocd's: {', '.join(sorted(tables))}")
+            elif not create:
+                raise MissingDatabaseError(f"{self.path} is empty")
             for statement in upgrade_statements(found, "sqlite"):
                 self._writer.execute(statement)
             self._writer.execute("COMMIT")
@@ -88,25 +94,26 @@ class SqliteStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        """A cursor in a transaction, which is synced to disk when the block ends."""
-        try:
-            if self._writer is None:
-                self._writer = self._connect(writer=True)
-            cursor = self._writer.cursor()
-            cursor.execute("BEGIN IMMEDIATE")
-            yield cursor
-            self._writer.execute("COMMIT")
-            if self._checkpointer is not None:
-                self._checkpointer.wake.set()
-        except sqlite3.IntegrityError as error:
-            self._roll_back()
-            raise RequestError(409, f"it exists already, or something else refers to it: {error}") from None
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise UnavailableError(str(error)) from None
-        except BaseException:
-            self._roll_back()
-            raise
+        """A cursor in a transaction, which is synced to disk when the block ends; one at a time."""
+        with self._writer_lock:
+            try:
+                if self._writer is None:
+                    self._writer = self._connect(writer=True)
+                cursor = self._writer.cursor()
+                cursor.execute("BEGIN IMMEDIATE")
+                yield cursor
+                self._writer.execute("COMMIT")
+                if self._checkpointer is not None:
+                    self._checkpointer.wake.set()
+            except sqlite3.IntegrityError as error:
+                self._roll_back()
+                raise RequestError(409, f"it exists already, or something else refers to it: {error}") from None
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise self._unavailable("write", str(error)) from None
+            except BaseException:
+                self._roll_back()
+                raise
 
     def _roll_back(self) -> None:
         """Roll back. A connection that cannot is closed, and replaced at the next transaction."""
@@ -129,7 +136,7 @@ class SqliteStore(Store):
                     self._reader = self._connect()
                 yield self._reader.cursor()
             except sqlite3.Error as error:
-                raise UnavailableError(str(error)) from None
+                raise self._unavailable("read", str(error)) from None
 
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
         newest = sqlite_events.insert(cursor, changes)
@@ -172,9 +179,13 @@ class SqliteStore(Store):
                     loaded.groups[group] = GroupRow(*found)
         return loaded
 
+    def free_bytes(self) -> int:
+        """Free space on the disk of the file."""
+        return shutil.disk_usage(self.path.parent).free
+
     def space_problem(self) -> str:
         """Report a full disk before it is completely full."""
-        free = shutil.disk_usage(self.path.parent).free
+        free = self.free_bytes()
         return f"the disk is full: {free} bytes are free" if free < MIN_FREE_BYTES else ""
 
     def release(self) -> None:
