@@ -12,8 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 import mfbocd as mf
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.calibrate.draft.series import read_series, times_of
+from mfbocd.cli.tasks import steps_of
 from mfbocd.report import Detection
+from mfbocd.trace.recorder import Recorder
 
 Array = NDArray[np.float64]
 AT = 50
@@ -219,6 +222,18 @@ def test_plot_and_report(tmp_path: Path) -> None:
     assert "Changes in volt" in text
     assert "70 readings." in text
     assert "2024-05-03 02:00:00" in text  # HOURS[AT]
+
+
+def test_a_recorded_automatic_detector_has_levels_without_the_season() -> None:
+    t = np.arange(240)
+    x = 5.0 * np.sin(2.0 * np.pi * t / 24.0) + np.random.default_rng(5).normal(0.0, 0.3, 240) + 4.0 * (t >= 180)
+    detector = AutoDetector(period=24)
+    recorder = Recorder(detector)
+    plain = detector.run(x)
+    assert plain.season is not None
+    recorder.after_ticks(steps_of(plain, "full"))
+    assert recorder.trace().changes == plain.changes
+    assert plain.changes
 
 
 def test_times() -> None:
