@@ -81,6 +81,9 @@ def init(
         else:
             with compiling():
                 config, notes = guess_config(_columns(data, column, fidelities, best, time, reading), best)
+        for i, f in enumerate(config.fidelities):
+            if (note := notes.get(f"fidelity[{i}].offset")) is not None:
+                status(f"{f.name}: {note[0].lower()}{note[1:]}")
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)
