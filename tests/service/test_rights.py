@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 ANYBODY = {
     *(("GET", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
-    *(("GET", "/healthz"), ("GET", "/readyz")),
+    *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/livez")),
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),

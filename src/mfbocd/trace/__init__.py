@@ -2,7 +2,7 @@
 
 from .change import Change, Changepoint
 from .levels import Level
-from .regimes import LevelTracker
 from .trace import Detail, Trace
+from .tracker import LevelTracker
 
 __all__ = ["Change", "Changepoint", "Detail", "Level", "LevelTracker", "Trace"]
