@@ -12,9 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 import mfbocd as mf
+from mfbocd.calibrate import draft, recalibrate
 from mfbocd.cli import output
+from mfbocd.cli.common import COMPILING
+from mfbocd.detector.detector import Detector
+from mfbocd.report import demo
 
 from ..parts import PATIENCE
 from .program import COMMAND, WALK, mfbocd
@@ -246,3 +251,31 @@ def test_no_output_is_overwritten_without_force(folder: Path) -> None:
     assert mfbocd(*detect, "--out", os.devnull, cwd=folder).returncode == 0
     twice = mfbocd(*detect, "--out", "same.html", "--report", "same.html", cwd=folder)
     assert (twice.returncode, "is given for two outputs" in twice.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("command", ["init", "calibrate", "demo", "drive"])
+def test_every_command_announces_the_first_compilation(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {
+        "init": ["init", "--from", f"{EXAMPLES}/walk.csv", "--best", "gps"],
+        "calibrate": ["calibrate", f"{EXAMPLES}/walk.csv", "-c", f"{EXAMPLES}/walk.toml"],
+        "demo": ["demo", "--simulated", "--ticks", "50"],
+        "drive": ["drive", "-c", f"{EXAMPLES}/walk.toml", "--ticks", "1", "--", "sh", "-c", "echo '{\"x\": 1}'; cat"],
+    }[command]
+    module, name = {
+        "init": (draft, "guess_config"),
+        "calibrate": (recalibrate, "recalibrate"),
+        "demo": (demo, "run_demo"),
+        "drive": (Detector, "choose"),
+    }[command]
+    mfbocd(*arguments, cwd=folder)  # the kernels themselves are compiled now
+    again = ["--force"] if command == "demo" else []
+    real = getattr(module, name)
+
+    def cold(*given: Any, **more: Any) -> Any:
+        njit(lambda x: x + 1)(1)
+        return real(*given, **more)
+
+    monkeypatch.setattr(module, name, cold)
+    assert mfbocd(*arguments, *again, cwd=folder).stderr.count(COMPILING) == 1

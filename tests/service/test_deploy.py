@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,16 @@ import yaml
 
 from mfbocd import __version__
 from mfbocd.cli import main
-from mfbocd.service.auth import add_token
+from mfbocd.service.auth import add_token, digest
 from mfbocd.service.limits import Limits
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.settings import Settings
+from mfbocd.service.store import open_store
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.webhook import Webhook
 
 from ..parts import PATIENCE, needed
+from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .service import CONFIG, free_port, serving, until
 
 pytestmark = pytest.mark.slow
@@ -195,20 +198,39 @@ def test_the_dockerfile() -> None:
 def test_the_compose_file() -> None:
     compose = needed("docker-compose")
     values = {"POSTGRES_PASSWORD": "a", "GRAFANA_PASSWORD": "b"}
-    found = yaml.safe_load(run(compose, "-f", "compose.yaml", "config", **values))
-    assert set(found["services"]) == {"db", "mosquitto", "setup", "mfbocd", "prometheus", "grafana"}
-    service = found["services"]["mfbocd"]
+    run(compose, "-f", "compose.yaml", "config", **values)  # versions 1 and 2 print different forms of it
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    assert set(services) == {"db", "mosquitto", "setup", "mfbocd", "prometheus", "grafana"}
+    service = services["mfbocd"]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     check_arguments(service["command"])
-    for name, one in found["services"].items():
-        for port in one.get("ports", []):
-            assert str(port).startswith("127.0.0.1:"), name
-        for volume in one.get("volumes", []):
-            source = str(volume).split(":")[0]
-            assert "/" not in source or Path(source).is_file(), volume
+    for name, one in services.items():
+        assert all(port.startswith("127.0.0.1:") for port in one.get("ports", [])), name
+        sources = [volume.split(":")[0] for volume in one.get("volumes", [])]
+        assert all((DEPLOY / source).is_file() for source in sources if "/" in source), name
     keys = {line.split("=")[0] for line in (DEPLOY / ".env.example").read_text().splitlines()}
     assert keys == set(values)
+
+
+def test_the_setup_of_the_compose_file_creates_tokens_once(
+    postgres: Callable[[], str],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Its script runs here, with an empty database and another folder."""
+    setup = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["setup"]
+    (script,) = setup["command"]
+    db = postgres()
+    env = {"MFBOCD_DB": db, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    for _ in range(2):
+        run(*setup["entrypoint"], script.replace("/tokens", str(tmp_path)), **env)
+    store = open_store(db)
+    assert {token.name: token.scope for token in store.tokens()} == {"prometheus": "read", "operator": "write"}
+    assert {token.hash for token in store.tokens()} == {
+        digest((tmp_path / name).read_text().strip()) for name in ("prometheus", "operator")
+    }
+    store.close()
 
 
 def test_the_entry_point_copies_the_kernels_once(tmp_path: Path) -> None:

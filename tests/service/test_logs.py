@@ -106,13 +106,16 @@ def test_the_program_writes_only_json(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mfbocd.cli", "serve", "--db", str(tmp_path / "a.db"), "--port", str(port)]
     options = ["--log-format", "json", "--access-log", "--mqtt", f"mqtt://127.0.0.1:{free_port()}"]
     process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    started = json.loads(process.stderr.readline())
-    while "Serving" not in started["message"]:
+    try:
+        assert process.stderr is not None
         started = json.loads(process.stderr.readline())
-    assert httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
-    process.send_signal(signal.SIGTERM)
-    _, rest = process.communicate(timeout=60)
+        while "Serving" not in started["message"]:
+            started = json.loads(process.stderr.readline())
+        assert httpx.get(f"http://127.0.0.1:{port}/livez").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+    finally:
+        process.kill()
     found = [json.loads(line) for line in rest.splitlines()]
     assert any(one.get("path") == "/livez" and one["status"] == 200 for one in found)
     assert all({"time", "level", "logger", "message"} <= set(one) for one in found)

@@ -14,6 +14,7 @@ from .common import (
     CONFIG,
     DATA,
     FILE,
+    compiling,
     force_option,
     handle_errors,
     input_options,
@@ -143,7 +144,7 @@ def detect(
                 "Reading standard input. Changes are printed when they are found; --json prints all steps.",
                 quiet=quiet,
             )
-        with ExitStack() as stack:
+        with compiling(quiet=quiet), ExitStack() as stack:
             table = stack.enter_context(open_input(data, **reading))
             tasks, chunks = prepare(table, request)
             if unit is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -80,6 +81,9 @@ def init(
         else:
             with compiling():
                 config, notes = guess_config(_columns(data, column, fidelities, best, time, reading), best)
+        for i, f in enumerate(config.fidelities):
+            if (note := notes.get(f"fidelity[{i}].offset")) is not None:
+                status(f"{f.name}: {note[0].lower()}{note[1:]}")
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)
@@ -129,9 +133,9 @@ def _columns(
     if wanted:
         return replace(found, readings={name: found.readings[name] for name in wanted})
     if len(found.readings) > 1 and best is None:
-        names = list(found.readings)
+        options = " ".join(f"--fidelity {quote(name)}" for name in found.readings)
         raise click.UsageError(
-            f"{table.name} has several columns of numbers: {', '.join(names)}. Select one with --column. If they are "
-            f"readings of the same quantity, which cost differently: {' '.join(f'--fidelity {n}' for n in names)}"
+            f"{table.name} has several columns of numbers: {', '.join(found.readings)}. Select one with --column. If "
+            f"they are readings of the same quantity, which cost differently: {options}"
         )
     return found

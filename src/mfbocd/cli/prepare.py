@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -181,14 +182,14 @@ def _find_columns(table: Table, request: Request) -> tuple[list[str], str | None
     if len(names) > MOST_COLUMNS:
         listed = f"{', '.join(names[:5])}, ..."
         raise click.UsageError(
-            f"{table.name} has {len(names)} columns of numbers: {listed} Select up to {MOST_COLUMNS} with --column."
+            f"{table.name} has {len(names)} columns of numbers: {listed} Select some with --column."
         )
     if len(names) > 1:
-        fidelities = " ".join(f"--fidelity {name}" for name in names)
+        fidelities = " ".join(f"--fidelity {quote(name)}" for name in names)
         status(
             f"{table.name} has {len(names)} columns of numbers: {', '.join(names)}. Each is analysed as its own "
             "stream; --column selects some.\n"
-            f"If they are fidelities of one stream: mfbocd init --from {request.data} {fidelities}",
+            f"If they are fidelities of one stream: mfbocd init --from {quote(request.data)} {fidelities}",
             quiet=request.quiet,
         )
     return names, found.time, chain(head, rows)

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from .common import check_new, compiling, skipped_note, status
+from .common import check_new, skipped_note, status
 
 if TYPE_CHECKING:
     from ..io.tables import Chunk, Table
@@ -99,7 +99,7 @@ def run(table: Table, chunks: Iterable[Chunk], tasks: Sequence[Task], outputs: O
     shown = not quiet and (text or file is not sys.stdout or not sys.stdout.isatty())
     file.write(streams[0].writer.header())
     try:
-        with compiling(quiet=quiet), progress(table, shown=shown) as redraw:
+        with progress(table, shown=shown) as redraw:
             for chunk in chunks:
                 order.check(chunk)
                 _record(streams, outputs, table, len(chunk))

@@ -46,7 +46,8 @@ class Serializer:
     """Writes the bytes of detectors that share one configuration; what they have in common is computed once.
 
     The configuration is that of the detector at construction. Make another `Serializer` when its policy is replaced,
-    or when it has shadow guards and they have seen another pair: their evidence counts as configuration.
+    when it has shadow guards and they have seen another pair, or when it has learned a zeta or a cost: all of that
+    counts as configuration.
 
     Parameters
     ----------
@@ -159,6 +160,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         spec = {"kind": type(model).__name__, **model.spec()}
     except TypeError:  # it has functions, which `from_bytes` must be given again
         spec = {"kind": type(model).__name__}
+    corrections = {f.name: [f.offset, f.scale] for f in detector.fidelities if f.has_correction}
     return {
         "model": spec,
         "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
@@ -170,7 +172,10 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
         "columns": int(detector._filter.state[layout.COLUMNS]),
-        **({"surprise": True} if detector.surprise else {}),  # absent by default, as in earlier versions
+        # absent by default, as in earlier versions
+        **({"surprise": True} if detector.surprise else {}),
+        **({"learn": True} if detector.learn else {}),
+        **({"corrections": corrections} if corrections else {}),
     }
 
 
@@ -244,7 +249,8 @@ def _build(
     for name, zeta, cost in facts["fidelities"]:
         if cost is None and name not in costs:
             raise ValueError(f"the cost of {name!r} was a function, which cannot be saved: pass costs=")
-        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
+        correction = facts.get("corrections", {}).get(name, (0.0, 1.0))
+        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name), *correction))
     spec = dict(facts["policy"])
     policy = POLICIES[spec.pop("kind")](**spec)
     policy.shared = True  # it was checked when it was made, maybe for more streams than this one
@@ -259,6 +265,7 @@ def _build(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
         surprise=facts.get("surprise", False),
+        learn=facts.get("learn", False),
     )
     saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
@@ -374,7 +381,7 @@ class Loader:
         like = self._known.get(key)
         if like is None:
             like = self._make(data)
-            if like.shadow:  # the text contains what its guards have learned, which few others share
+            if like.shadow or like.learn:  # the text contains what its guards have learned, which few others share
                 return like
             if len(self._known) >= self._most:
                 self._known.clear()

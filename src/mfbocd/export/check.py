@@ -96,6 +96,8 @@ def _refuse_options(detector: Detector) -> None:
         raise ValueError("on_error='fallback' cannot be exported: the firmware reads the sensors itself")
     if detector.shadow:
         raise ValueError("shadow readings (shadow=) cannot be exported")
+    if detector.learn:
+        raise ValueError("learn=True cannot be exported")
     if detector.surprise:
         raise ValueError("surprise=True cannot be exported")
     if detector.alarm is not None and detector.alarm.has_options:
@@ -111,6 +113,8 @@ def _refuse_range(detector: Detector) -> None:
     for fidelity in detector.fidelities:
         values[f"zeta of {fidelity.name!r}"] = fidelity.zeta
         values[f"cost of {fidelity.name!r}"] = fidelity.cost
+        values[f"offset of {fidelity.name!r}"] = fidelity.offset
+        values[f"scale of {fidelity.name!r}"] = fidelity.scale
     values["hazard"] = float(detector.hazard.table[0])
     for name, value in values.items():
         if isinstance(value, float) and value != 0.0 and not low <= math.fabs(value) <= high:

@@ -47,7 +47,7 @@ class Telemetry:
                 await self.app(scope, receive, request.send)
                 if self.tracing is not None:
                     self.tracing.finish(request.route, request.status, request.id, request.stream)
-        except BaseException:
+        except Exception:
             request.status = request.status or 500  # the server responds with it
             raise
         finally:
