@@ -124,7 +124,7 @@ export async function overview(main, page, signal) {
     streams = found.streams;
     groups = found.groups;
     noted = found.noted;
-    means.forget();
+    means.expire();
     for (const stream of streams.values()) {
       const known = before?.get(stream.id);
       if (known && stream.alarms > known.alarms) page.announce(stream, stream.last_alarm);

@@ -14,15 +14,20 @@ const first = (mean) => (Array.isArray(mean) ? mean[0] : mean) ?? null;
 /** The recent means by stream. `changed` is called when some were read. */
 export function trends(changed, signal) {
   const found = new Map();
+  const stale = new Set(); // shown until they are read again
   let reading = false;
   const read = async (streams) => {
-    const wanted = streams.filter((stream) => stream.tick > 0 && !found.has(stream.id)).map((stream) => stream.id);
+    const wanted = streams.filter((stream) => stream.tick > 0 && (!found.has(stream.id) || stale.has(stream.id)))
+      .map((stream) => stream.id);
     if (reading || wanted.length === 0) return;
     reading = true;
     try {
       const query = wanted.map((id) => `stream=${id}`).join("&");
       const answer = await json(`/recent?limit=${TICKS}&${query}`, signal);
-      for (const id of wanted) found.set(id, answer.streams[id] ?? { ticks: [], mean: [], changes: [] });
+      for (const id of wanted) {
+        found.set(id, answer.streams[id] ?? { ticks: [], mean: [], changes: [] });
+        stale.delete(id);
+      }
       changed();
     } catch {
       // the connection to the events says what is wrong
@@ -32,7 +37,8 @@ export function trends(changed, signal) {
   };
   return {
     get: (id) => found.get(id),
-    forget: () => found.clear(),
+    /** All must be read again: steps may have been missed. */
+    expire: () => [...found.keys()].forEach((id) => stale.add(id)),
     read,
     /** Appends a step. */
     add(step) {

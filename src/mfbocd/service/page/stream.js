@@ -36,7 +36,7 @@ export async function stream(main, page, id, signal) {
   };
   const take = async (row) => {
     shown.choice = { tick: row.tick, ...row.next };
-    shown.group = row.group === null ? null : await json(`/groups/${row.group}`, signal);
+    shown.group = row.group === null ? null : await json(`/groups/${row.group}`, signal).catch(() => null);
   };
   const renew = paced(async () => {
     try {

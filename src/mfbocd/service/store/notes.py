@@ -112,11 +112,11 @@ def last_acknowledged(store: StoreReader, streams: Sequence[str]) -> dict[str, i
     marks = ", ".join("?" * len(streams))
     query = f"SELECT stream, max(tick) FROM notes WHERE acknowledged = 1 AND stream IN ({marks}) GROUP BY stream"
     with store.cursor() as cursor:
-        return {str(stream): int(tick) for stream, tick in cursor.execute(store.sql(query), tuple(streams))}
+        return dict(cursor.execute(store.sql(query), tuple(streams)).fetchall())
 
 
 def last_change(store: StoreReader) -> float | None:
     """When the latest note of any stream was written; None if there is none."""
     with store.cursor() as cursor:
         found = cursor.execute("SELECT max(at) FROM notes").fetchone()[0]
-    return None if found is None else float(found)
+    return found if isinstance(found, float) else None  # a damaged row must not make the list of streams unreadable
