@@ -189,6 +189,7 @@ def test_the_openapi_document_is_complete(shared: httpx.Client) -> None:
     assert set(observation["paths"]) == {
         *("/streams", "/streams/{stream}", "/streams/{stream}/choose", "/streams/{stream}/observe"),
         *("/streams/{stream}/step", "/streams/{stream}/trace", "/streams/{stream}/events"),
+        *("/streams/{stream}/changes", "/streams/{stream}/notes", "/streams/{stream}/notes/{note}", "/recent"),
         *(
             "/choose",
             "/observe",
