@@ -1,4 +1,4 @@
-"""Notebooks: ``python -m docs_tools.notebooks`` executes them, and MkDocs renders them as pages (see `hooks` in mkdocs.yml).
+"""Notebooks: ``python -m docs_tools.notebooks`` executes them, and MkDocs renders them as pages (`hooks`).
 
 They are stored with their output, which the tests compare with that of a new execution.
 """
@@ -112,7 +112,7 @@ def execute(path: Path) -> dict[str, Any]:
     import nbformat
     from nbclient import NotebookClient
 
-    notebook = nbformat.read(path, as_version=4)
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     client = NotebookClient(
         notebook,
         kernel_name="python3",
@@ -120,7 +120,7 @@ def execute(path: Path) -> dict[str, Any]:
         extra_arguments=["--log-level=ERROR"],  # the kernel warns that it listens on the loopback address
     )
     client.execute()
-    done: dict[str, Any] = json.loads(nbformat.writes(notebook))
+    done: dict[str, Any] = json.loads(nbformat.writes(notebook))  # type: ignore[no-untyped-call]
     for cell in done["cells"]:
         cell["metadata"] = {}  # times of execution
         if cell["cell_type"] == "code":
@@ -136,13 +136,13 @@ def _joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for output in outputs:
         last = joined[-1] if joined else {}
         if output["output_type"] == "stream" and output["name"] == last.get("name"):
-            last["text"] = [*last["text"], *output["text"]]
+            joined[-1] = last | {"text": [*last["text"], *output["text"]]}
         else:
             joined.append(output)
     return joined
 
 
-# --- events of MkDocs ------------------------------------------------------------------------------------------------
+# --- events of MkDocs ----------------------------------------------------------------------------------------------
 
 
 def on_files(files: Any, config: Any) -> Any:

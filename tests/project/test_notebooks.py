@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import doctest
 import re
 from pathlib import Path
@@ -43,7 +42,7 @@ def test_output_is_joined_shown_and_linked() -> None:
     assert doctest.testmod(notebooks).failed == 0
     printed = [{"output_type": "stream", "name": "stdout", "text": [text]} for text in ("a\n", "b\n")]
     other = {"output_type": "stream", "name": "stderr", "text": ["c\n"]}
-    joined = notebooks._joined(copy.deepcopy([*printed, other, *printed]))
+    joined = notebooks._joined([*printed, other, *printed])
     assert [output["text"] for output in joined] == [["a\n", "b\n"], ["c\n"], ["a\n", "b\n"]]
     cell = {"cell_type": "code", "source": ["f()"], "outputs": [*joined]}
     picture = {"output_type": "display_data", "data": {"image/png": "iVBORw==", "text/plain": ["<Figure>"]}}

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 _DPI = 96  # resolution on a screen, where a file for print has more
 
+
 class ShownFigure(Figure):
     """A figure that is the output of a notebook cell as a picture; a plain `Figure` would be one line of text."""
 
