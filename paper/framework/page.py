@@ -14,14 +14,15 @@ from .target import Options, Result, Target
 INTRODUCTION = """\
 # The paper, reproduced
 
-Every table and figure of [the paper](https://arxiv.org/abs/2103.14224), by `make paper`. What came out, target by target; each
-section below begins with the same finding and its numbers, and ends with the table of all of them. "Library" is this package, "as
-published" the paper's code, and "published, correct updates" that code without its mistake in updating the means.
+Every table and figure of [the paper](https://arxiv.org/abs/2103.14224), by `make paper`. What came out, target by
+target; each section below begins with the same finding and its numbers, and ends with the table of all of them.
+"Library" is this package, "as published" the paper's code, and "published, correct updates" that code without its
+mistake in updating the means.
 """
 
 NUMBERS = """\
-Brackets hold two standard errors; two numbers agree if they are at most two standard errors of their difference apart. With
-this many comparisons a few are expected to fail by chance."""
+Brackets hold two standard errors; two numbers agree if they are at most two standard errors of their difference
+apart. With this many comparisons a few are expected to fail by chance."""
 
 
 def command(target: Target, options: Options) -> str:
