@@ -53,3 +53,49 @@ def test_a_wrong_output_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     page.write_text("```python\nprint(1)\n```\n")  # output that the page does not show
     with pytest.raises(AssertionError, match=r"Expected nothing\s+Got:\s+1"):
         test_python_blocks_print_the_output_of_the_page(page, monkeypatch)
+
+
+def _words(path: Path) -> str:
+    return " ".join(path.read_text().split())
+
+
+def test_the_savings_on_the_first_pages_are_those_of_the_study() -> None:
+    """The README and the home page repeat numbers of docs/quickest.md, which `make study` writes."""
+    study = (ROOT / "docs" / "quickest.md").read_text()
+    _, _, table = study.partition("## Delay against spend\n")
+    head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.split("\n") if "|" in line]
+    delays = {row[0]: dict(zip(head, (cell.split(" ")[0] for cell in row), strict=True)) for row in rows[:10]}
+
+    def delay(rule: str, spend: str) -> str:
+        return f"{float(delays[rule][spend]):.0f}"
+
+    always = re.search(r"Always high: ([\d.]+)", table)
+    assert always is not None
+    best = f"{float(always[1]):.0f}"
+    ours = re.findall(r"at (\d+)% spend after (\d+) ticks", study)
+    assert [spend for spend, _ in ours] == ["5", "20"]
+    few, more = (ticks for _, ticks in ours)
+    claim = (
+        f"of one standard deviation is found after {more} ticks. The expensive sensor at every tick needs {best}, a "
+        f"random choice for the same money {delay('random', '20%')}"
+    )
+    readme, home = _words(ROOT / "README.md"), _words(ROOT / "docs" / "index.md")
+    assert claim in readme
+    assert claim in home
+    cusum = "CUSUM, both levels known"
+    assert (
+        f"found after {few} ticks at 5 % of the extra cost of the expensive sensor and after {more} ticks at 20 %; a "
+        f"random baseline with the same spend needs {delay('random', '5%')} and {delay('random', '20%')} ticks, a CUSUM "
+        f"that knows both levels {delay(cusum, '5%')} and {delay(cusum, '20%')}, and the expensive sensor at every tick "
+        f"{best}."
+    ) in readme
+
+
+def test_the_cost_below_the_first_figure_is_that_of_the_demo() -> None:
+    demo = _words(ROOT / "docs" / "quickstart.md")
+    spent, alone = re.search(r"Spent (\d+)", demo), re.search(r"alone would have cost (\d+)", demo)
+    assert spent is not None
+    assert alone is not None
+    share = f"at {int(spent[1]) / int(alone[1]):.0%} of the cost of the smoothed pace alone".replace("%", " %")
+    assert share in _words(ROOT / "README.md")
+    assert share in _words(ROOT / "docs" / "index.md")
