@@ -77,6 +77,7 @@ LONGEST = (
     "service/test_page",
     "cli/",
     "project/test_docs",
+    "project/test_pages",
 )
 """The slowest files, slowest first."""
 

@@ -84,7 +84,7 @@ def test_each_change_is_reported_once_in_any_unit(change, offset, unit):
 
 
 def test_stable_stream():
-    assert detected(drift.BOCD(), np.random.default_rng(3).normal(size=3000)) == []
+    assert detected(drift.BOCD(), np.random.default_rng(3).normal(size=2000)) == []
 
 
 def test_constant_stream():

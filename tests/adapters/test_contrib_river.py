@@ -41,12 +41,12 @@ globals().update({name: test for name, test in vars(upstream).items() if name.st
 
 def streams() -> dict[str, np.ndarray[Any, Any]]:
     rng = np.random.default_rng(11)
-    level = np.repeat([0.0, 3.0, 2.0, -1.0], 150)
+    level = np.repeat([0.0, 3.0, 2.0, -1.0], 75)
     return {
-        "level": rng.normal(size=600) + level,
-        "variance": rng.normal(size=600) * np.repeat([1.0, 5.0, 0.3], 200),
-        "heavy": rng.standard_t(2, size=600) + level,
-        "unit": 1e5 + 1e-2 * (rng.normal(size=600) + level),
+        "level": rng.normal(size=300) + level,
+        "variance": rng.normal(size=300) * np.repeat([1.0, 5.0, 0.3], 100),
+        "heavy": rng.standard_t(2, size=300) + level,
+        "unit": 1e5 + 1e-2 * (rng.normal(size=300) + level),
     }
 
 

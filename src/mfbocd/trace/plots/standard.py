@@ -76,6 +76,8 @@ def figure(
     2
     """
     try:
+        import matplotlib  # noqa: F401
+
         from .notebook import ShownFigure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'mfbocd[plot]'") from None
