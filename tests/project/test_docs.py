@@ -104,6 +104,7 @@ def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
 ELSEWHERE = {
     "service.md": "its commands share a service, see above",
     "scale.md": "a cluster; `tests/adapters/test_spark.py` and `tests/paper` run what it describes",
+    "operations.md": "containers and clusters; `tests/service` and `test_deploy.py` check the files in deploy/",
     "peers.md": "benchmarks of hours; `test_accuracy_benchmarks.py` runs short ones",
 }
 """Pages whose commands are not run as they are."""

@@ -82,10 +82,10 @@ MEMBERS = {
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
-    "to_bytes from_bytes hazard alarm period history seed surprise fidelities",
+    "to_bytes from_bytes hazard alarm period history seed surprise fidelities without_seasons level_rule",
     "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number outlier surprise",
+    "of plot costs detail fidelities first number outlier surprise season level_rule",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
     "outlier surprise count index",
     "Surprise": "log_density log_lower log_upper count index",
@@ -161,7 +161,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     ),
     "Confusion": (
         lambda: mf.Confusion({0.5: [[0.9, 0.1], [0.2, 0.8]]}),
-        "matrices alpha beta theta likelihood support atoms points confusion discrete",
+        "matrices alpha beta theta likelihood support atoms points confusion discrete from_labels",
     ),
     "ExponentialFamily": (
         lambda: mf.ExponentialFamily(

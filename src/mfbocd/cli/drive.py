@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import CONFIG, FILE, handle_errors, quiet_option, status
+from .common import CONFIG, FILE, compiling, handle_errors, json_option, quiet_option, status
 
 if TYPE_CHECKING:
     from ..detector.detector import Detector
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     help="Seconds from the start of one tick to the next. Default: the next tick starts at once.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Stop after this number of ticks.")
+@json_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @quiet_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -51,6 +52,7 @@ def drive(
     timeout: float,
     every: float | None,
     ticks: int | None,
+    json: bool,
     alarms: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -71,7 +73,8 @@ def drive(
                 {"x": null}     no reading; the cost is still paid
                 {"end": true}   no more readings; exiting with code 0 means the same
 
-    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr.
+    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr. On a
+    terminal, without --json, it prints the changes when they are found, and the summary.
 
     If a program fails, times out or sends anything else, the state is saved and the exit code is 1. After SIGINT or
     SIGTERM the state is saved and the exit code is 130 or 143. A tick whose request failed is not applied and costs
@@ -84,20 +87,33 @@ def drive(
     """
     with handle_errors():
         from ..io.config import Config
-        from .output import StepWriter, advice
+        from .output import StepFormat, StepWriter, advice, on_terminal
         from .sensor import Interrupted, SensorError, Signals
         from .state import save
 
         config = Config.load(path)
         _check_command(config, command, path)
         detector = _load_or_create(config, state, quiet)
-        tips, unit = advice(config.model), config.data.cost_unit
-        writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
+        format: StepFormat = "text" if on_terminal() and not json else "jsonl"
+        writer = StepWriter(
+            sys.stdout,
+            detector,
+            timed=False,
+            advice=advice(config.model),
+            unit=config.data.unit,
+            cost_unit=config.data.cost_unit,
+            alarms=alarms,
+            format=format,
+        )
         failure: SensorError | None = None
         signalled = 0
         written = True
         try:
-            with Signals() as signals, _open_sensor(config, command, timeout, signals) as sensor:
+            with (
+                compiling(quiet=quiet),
+                Signals() as signals,
+                _open_sensor(config, command, timeout, signals) as sensor,
+            ):
                 _loop(sensor, signals, config, detector, writer, state, save_every, ticks, every)
         except SensorError as error:
             failure = error
@@ -114,7 +130,8 @@ def drive(
             raise click.ClickException(f"{failure}{'' if str(failure).endswith('?') else '.'}{saved}")
         if signalled:
             status(f"Stopped.{saved}", quiet=quiet)
-        status(writer.summary(), quiet=quiet)
+        if format == "text" or not quiet:
+            click.echo(writer.summary(), err=format != "text")
         if signalled:
             raise click.exceptions.Exit(128 + signalled)
 

@@ -16,6 +16,7 @@ from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..inputs.arguments import whole
+from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
@@ -148,7 +149,24 @@ class Detector(Lifecycle):
 
     def __repr__(self) -> str:
         names = ", ".join(f.name for f in self.fidelities)
-        return f"<Detector of {self.model!r} over {names}: {self._tick + 1} ticks, spent {self.spent:g}>"
+        ticks = count_text(self._tick + 1, "tick")
+        return f"<Detector of {self.model!r} over {names}: {ticks}, spent {self.spent:g}>"
+
+    def _repr_html_(self) -> str:
+        ways = "; ".join(
+            f"{f.name} (zeta {f.zeta:g}, cost {'a function' if callable(f.cost) else format(f.cost, 'g')})"
+            for f in self.fidelities
+        )
+        facts = {
+            "model": repr(self.model),
+            "fidelities": ways,
+            "hazard": repr(self.hazard),
+            "policy": repr(self.policy) if len(self.fidelities) > 1 else None,
+            "alarm": repr(self.alarm),
+            "spent": self.spent,
+            "run length": self.map_run_length,
+        }
+        return html_facts(f"Detector: {count_text(self.ticks, 'tick')}", facts.items())
 
     @alone
     def choose(self, raw: Any = None) -> Fidelity:

@@ -14,8 +14,10 @@ from ..detector.detector import Detector
 from ..detector.lock import using
 from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
+from .change import Change
 from .recorder import Recorder
-from .trace import Change, Trace, costs_of
+from .regimes import LevelRule
+from .trace import Trace, costs_of
 
 __all__ = ["Change", "Trace", "run"]
 
@@ -43,9 +45,9 @@ def run(
         The detector; it continues from its current state.
     table : Any
         The readings. An array of shape (T, J) with one column per fidelity, in their order; (T,) for one fidelity; or
-        a DataFrame (anything with ``columns``) whose columns have the fidelities' names. For readings of d numbers
-        the shapes are (T, J, d) and (T, d), and a DataFrame with one fidelity has the d numbers as its columns, in
-        order.
+        a DataFrame (anything with ``columns``) whose columns have the fidelities' names. With one fidelity and one
+        column, the name does not matter. For readings of d numbers the shapes are (T, J, d) and (T, d), and a
+        DataFrame with one fidelity has the d numbers as its columns, in order.
     posterior : bool
         Whether to return the exact run-length posterior of every tick, (T, T); False by default.
     raws : Sequence[Any] or None
@@ -116,6 +118,7 @@ def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.in
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
+        level_rule=LevelRule.of(detector.model, detector.fidelities),
         **report_fields(report[:, :, 0].T.copy()),
     )
 
@@ -129,6 +132,8 @@ def _columns(detector: Detector, table: Any) -> list[NDArray[Any]]:
     is_frame = hasattr(table, "columns") and hasattr(table, "__getitem__")
     if is_frame and dimension == 1:
         names = list(table.columns)
+        if len(names) == count == 1:  # of one column the name does not matter
+            return [_as_numbers(cells(table[names[0]]))]
         for f in detector.fidelities:
             if f.name not in names:
                 raise ValueError(f"table has no column {f.name!r}, only {', '.join(map(str, names))}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...inputs.readings import floats
-from ...io.tables import Chunk, Format, Table, number, open_table
+from ...inputs.times import Times
+from ...io.tables import Chunk, Format, Table, open_table
 from .columns import TIMES, classify_columns
 
 Array = NDArray[np.float64]
@@ -142,8 +142,8 @@ def wanted_columns(table: Table, column: str | None, time: str | None) -> tuple[
     return tuple(dict.fromkeys([column, *stamps]))
 
 
-def times_of(labels: Sequence[Any] | None) -> list[Any] | None:
-    """Return labels as numbers or datetimes for an axis.
+def times_of(labels: Sequence[Any] | None) -> Times | None:
+    """Read labels as times.
 
     Parameters
     ----------
@@ -152,28 +152,19 @@ def times_of(labels: Sequence[Any] | None) -> list[Any] | None:
 
     Returns
     -------
-    list or None
-        None if they are neither numbers nor dates, decrease, or some are missing.
+    Times or None
+        None if there are no labels.
 
     Examples
     --------
-    >>> times_of(["2024-05-01 12:00", "2024-05-01 13:00"])[0]
-    datetime.datetime(2024, 5, 1, 12, 0)
+    >>> str(times_of(["2024-05-01 12:00", "2024-05-01 13:00"]).at[0])
+    '2024-05-01T12:00:00.000000'
     """
-    if labels is None or not len(labels):
-        return None
-    for parse in (_plain, number, _date):
-        try:
-            found: list[Any] = [parse(label) for label in labels]
-            if not any(t is None or t != t for t in found) and is_sorted(found):
-                return found
-        except (TypeError, ValueError):
-            continue
-    return None
+    return None if labels is None or not len(labels) else Times.of(labels)
 
 
 def is_sorted(labels: Sequence[Any]) -> bool:
-    """Tell whether labels never decrease.
+    """Tell whether labels never decrease: as times if they are, else by their own order.
 
     Parameters
     ----------
@@ -185,23 +176,13 @@ def is_sorted(labels: Sequence[Any]) -> bool:
     bool
         False as well if they cannot be compared.
     """
+    times = Times.of(labels)
+    if times.at is not None:
+        return times.increasing
     try:
         return all(a <= b for a, b in pairwise(labels))
     except TypeError:
         return False
-
-
-def _plain(label: Any) -> Any:
-    """Accept numbers and dates that need not be converted."""
-    if isinstance(label, np.datetime64):
-        return label
-    if isinstance(label, (int, float, np.integer, np.floating, datetime)) and not isinstance(label, bool):
-        return label
-    raise TypeError
-
-
-def _date(label: Any) -> datetime:
-    return datetime.fromisoformat(label)
 
 
 def _from_table(table: Table, column: str | None, time: str | None) -> GivenSeries:
