@@ -12,8 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 import mfbocd as mf
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.calibrate.draft.series import read_series, times_of
+from mfbocd.cli.tasks import steps_of
 from mfbocd.report import Detection
+from mfbocd.trace.recorder import Recorder
 
 Array = NDArray[np.float64]
 AT = 50
@@ -83,6 +86,12 @@ def test_the_index_is_kept(plain: Detection) -> None:
     assert found(mf.detect(frame.set_index("when"), column="volt")) == expected
     assert found(mf.detect(frame, column="volt", time="when")) == expected
     assert found(mf.detect(frame[["volt", "when"]], time="when")) == expected
+    text = frame.assign(site="north", other=["a", "b"] * 35)
+    for given in (frame[["volt", "when"]], text, text.rename(columns={"volt": 7}), text.set_index("when")):
+        assert found(mf.detect(given)) == expected  # one column of numbers, one of times
+    naive = pl.DataFrame({"volt": readings(), "when": HOURS.to_numpy(), "site": ["north"] * 70})
+    for polar in (naive, naive.lazy()):
+        assert found(mf.detect(polar)) == [(HOURS[AT].to_pydatetime(), HOURS[tick].to_pydatetime())]
     lazy = pl.DataFrame({"volt": readings(), "n": np.arange(70) * 10})
     assert found(mf.detect(lazy, column="volt", time="n")) == [(10 * AT, 10 * tick)]
     shifted = mf.detect(pd.Series(readings(), index=range(5, 75)))
@@ -112,7 +121,11 @@ def test_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (frame, {}, "several columns: 'a', 'b', 'c': select one"),
+        (frame, {}, "several columns of numbers: 'a', 'b': select one"),
+        (frame[["c", "c"]].set_axis(["c", "d"], axis=1), {}, "no column of numbers"),
+        (None, {}, "a frame or the path of a table, not NoneType"),
+        (7, {}, "not int"),
+        ({"a": [1.0]}, {}, "not dict"),
         (frame, {"column": "z"}, "no column 'z'"),
         (frame, {"column": "c"}, "must be a number"),
         ([1.0], {"column": "a"}, "single series"),
@@ -209,6 +222,18 @@ def test_plot_and_report(tmp_path: Path) -> None:
     assert "Changes in volt" in text
     assert "70 readings." in text
     assert "2024-05-03 02:00:00" in text  # HOURS[AT]
+
+
+def test_a_recorded_automatic_detector_has_levels_without_the_season() -> None:
+    t = np.arange(240)
+    x = 5.0 * np.sin(2.0 * np.pi * t / 24.0) + np.random.default_rng(5).normal(0.0, 0.3, 240) + 4.0 * (t >= 180)
+    detector = AutoDetector(period=24)
+    recorder = Recorder(detector)
+    plain = detector.run(x)
+    assert plain.season is not None
+    recorder.after_ticks(steps_of(plain, "full"))
+    assert recorder.trace().changes == plain.changes
+    assert plain.changes
 
 
 def test_times() -> None:

@@ -15,7 +15,8 @@ from mfbocd.trace import Change
 from mfbocd.trace.intervals import student_quantile
 from mfbocd.trace.levels import Level, arrow, describe_change, show_levels
 from mfbocd.trace.recorder import Recorder
-from mfbocd.trace.regimes import NEAREST, LevelRule, LevelTracker, levels_around
+from mfbocd.trace.regimes import NEAREST, LevelRule, levels_around
+from mfbocd.trace.tracker import LevelTracker
 
 TWO = [mf.Fidelity("cheap", 0.25, 1), mf.Fidelity("good", 1.0, 10)]
 X = np.array([1.0, 1.5, 0.7, 1.1, 0.4, 1.9, 6.2, 5.1, 6.9])
@@ -259,6 +260,33 @@ def test_the_tracker_agrees_with_the_trace() -> None:
     assert seen == [60, 120]
 
 
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_restored_tracker_continues(width: int) -> None:
+    rng = np.random.default_rng(6)
+    means = np.repeat([0.0, 8.0, -3.0], 30)
+    rows = [None if t % 7 == 3 else tuple(means[t] + rng.normal(size=width)) for t in range(90)]
+    model: mf.Model = (
+        mf.Gaussian(0, 25, 1) if width == 1 else mf.Product(mf.Gaussian(0, 25, 1), mf.Gaussian(0, 25, 1))
+    )
+    detector = mf.Detector(model, TWO, 0.01, missing="skip")
+    one = LevelTracker.of(detector, reach=50)
+    found = []
+    for t, x in enumerate(rows):
+        step = detector.update(x[0] if x is not None and width == 1 else x, TWO[t % 2])
+        one.add(step)
+        two = LevelTracker.of(detector, reach=50)
+        two.restore(json.loads(json.dumps(one.to_dict(), allow_nan=False)))
+        if step.alarm:
+            assert step.changed_at is not None
+            found.append(one.around(step.changed_at))
+            assert two.around(step.changed_at) == found[-1]
+        one = two
+    assert len(found) == 2
+    for damage in ({"shape": [3]}, {"x": "%"}, {"choice": ""}, {"noise": [[0]]}, {"next": None}):
+        with pytest.raises(ValueError, match="cannot be restored"):
+            LevelTracker.of(detector).restore(one.to_dict() | damage)
+
+
 def test_alarms_in_the_output_of_the_command_have_levels() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01)
     out = io.StringIO()
@@ -276,7 +304,9 @@ def test_alarms_in_the_output_of_the_command_have_levels() -> None:
 def test_hindsight_has_levels() -> None:
     x = np.array([0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
     back = mf.hindsight.hindsight(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.02), x)
+    assert repr(back) == "<Hindsight of 7 ticks: exact>"
     (found,) = back.changepoints()
+    assert repr(found) == "<Changepoint: 0.0 -> 4.1 at tick 4 (4 to 4), > 99.9 % sure>"
     assert (found.before, found.after) == levels_around(x, [4])[0]
 
 
@@ -301,6 +331,7 @@ def test_words() -> None:
     assert arrow(low, high, "V") == "7.10 -> 7.90 V"
     assert arrow(None, high) == "? -> 7.90"
     assert arrow(None, None) == ""
+    assert arrow(Level(-0.001, -0.02, 0.02), Level(2.0, 1.9, 2.1)) == "0.0 -> 2.0"
     assert arrow((low, None), None) == "(7.10, ?) -> (?, ?)"
     assert arrow(None, (low, high)) == "(?, ?) -> (7.10, 7.90)"
     assert arrow(Level(1e20, 1e20, 1e20), Level(2e20, 2e20, 2e20)) == "1e+20 -> 2e+20"

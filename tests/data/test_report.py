@@ -123,11 +123,15 @@ def test_times_are_shown_as_they_were_written(trace: mf.Trace) -> None:
     html = page(trace, time=unix)
     assert "from 1740817200 (2025-03-01 08:20:00 UTC) to 1740831540 (2025-03-01 12:19:00 UTC)" in words(html)
     assert alarms_of(html)[0]["alarm_time"] == str(unix[change.tick])
+    assert f" {unix[change.changed_at]} 2025-03-01 " in words(html)  # the table has the date too
     assert "e+09" not in words(html)
     names = [f"run {t}" for t in range(240)]
     html = page(trace, time=Times.of(names))
     assert f" run {change.changed_at} " in words(html)
-    assert "the figures show ticks" in words(html)
+    assert "Times such as run 0 cannot be drawn: the figures show ticks." in words(html)
+    back = page(trace, time=Times.of(unix[::-1]))
+    assert "The times are not sorted: the figures show ticks." in words(back)
+    assert f" {unix[-1 - change.changed_at]} 2025-03-01 " in words(back)
     assert figure_of(html, "data")["layout"]["xaxis"]["title"]["text"] == "tick"
 
 

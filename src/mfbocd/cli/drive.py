@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -93,7 +93,7 @@ def drive(
 
         config = Config.load(path)
         _check_command(config, command, path)
-        detector = _load_or_create(config, state, quiet)
+        detector, levels = _load_or_create(config, state, quiet)
         format: StepFormat = "text" if on_terminal() and not json else "jsonl"
         writer = StepWriter(
             sys.stdout,
@@ -105,6 +105,8 @@ def drive(
             alarms=alarms,
             format=format,
         )
+        if levels is not None:
+            writer.tracker.restore(levels)
         failure: SensorError | None = None
         signalled = 0
         written = True
@@ -124,7 +126,7 @@ def drive(
             raise
         finally:
             if state is not None and written:
-                save(state, detector, config)
+                save(state, detector, config, writer.tracker)
         saved = "" if state is None else f" The state after {detector.ticks} ticks is saved in {state}."
         if failure is not None:
             raise click.ClickException(f"{failure}{'' if str(failure).endswith('?') else '.'}{saved}")
@@ -160,20 +162,23 @@ def _open_sensor(config: Config, command: tuple[str, ...], timeout: float, signa
         yield process if process is not None and not commands else Observers(commands, timeout, signals, process)
 
 
-def _load_or_create(config: Config, state: Path | None, quiet: bool) -> Detector:
-    """Load the saved detector, or create one and save it at once, so that a bad path fails before the first tick."""
+def _load_or_create(config: Config, state: Path | None, quiet: bool) -> tuple[Detector, dict[str, Any] | None]:
+    """Load the saved detector, or create one and save it at once, so that a bad path fails before the first tick.
+
+    Also return what the levels of later changes need, if it was saved.
+    """
     from .state import load, save
 
     if state is not None and state.exists():
-        detector, remark = load(state, config)
+        detector, remark, levels = load(state, config)
         status(f"Resuming from {state} after {detector.ticks} ticks, {detector.spent:g} spent.", quiet=quiet)
         if remark:
             status(remark, quiet=quiet)
-        return detector
+        return detector, levels
     detector = config.detector(missing="skip")  # checked in the loop
     if state is not None:
         save(state, detector, config)
-    return detector
+    return detector, None
 
 
 def _loop(
@@ -213,4 +218,4 @@ def _loop(
         # Print before saving: a crash in between repeats a tick and never loses one.
         writer.write(step, response.get("time"))
         if state is not None and detector.ticks % save_every == 0:
-            save(state, detector, config)
+            save(state, detector, config, writer.tracker)

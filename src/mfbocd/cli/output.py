@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..inputs.times import Times
 from ..trace.levels import Level, Levels, describe_change, levels_to_json
-from ..trace.regimes import NEAREST, LevelTracker
+from ..trace.regimes import NEAREST
+from ..trace.tracker import LevelTracker
 
 if TYPE_CHECKING:
     from ..calibrate.auto import AutoDetector
@@ -110,7 +111,7 @@ class StepWriter:
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
         self._first, self._spent = detector.ticks, detector.spent
-        self._levels = LevelTracker.of(detector, self._times.maxlen or 1)
+        self.tracker = LevelTracker.of(detector, self._times.maxlen or 1)
         self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm, when it fired
         self._settles = -1  # tick at which enough readings for the level after the last change have been made
         self._readings = {f.name: 0 for f in detector.fidelities}
@@ -121,7 +122,7 @@ class StepWriter:
     def write(self, step: Step, time: Time = None) -> None:
         """Write a step; with `alarms`, only if it raises one."""
         self._times.append(time)
-        self._levels.add(step)
+        self.tracker.add(step)
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
@@ -129,7 +130,7 @@ class StepWriter:
             assert step.changed_at is not None
             self._settle(step.changed_at)
             self._count += 1
-            self._around = self._levels.around(step.changed_at)
+            self._around = self.tracker.around(step.changed_at)
             self._settles = step.changed_at + NEAREST
             if self._count <= MAX_LISTED:
                 self._changes.append(_Change(step, self._change_time(step), self._around))
@@ -223,7 +224,7 @@ class StepWriter:
         """Compute the level after the last listed change again, from the readings since its alarm as well."""
         if self._settles >= 0 and self._count <= MAX_LISTED:
             last = self._changes[-1]
-            self._changes[-1] = last._replace(levels=(last.levels[0], self._levels.after(until)))
+            self._changes[-1] = last._replace(levels=(last.levels[0], self.tracker.after(until)))
         self._settles = -1
 
     def summary(self) -> str:

@@ -14,6 +14,7 @@ from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_
 from ..calibrate.intervals import period_in
 from ..detector.detector import Detector
 from ..inputs.display import SHOWN, count_text
+from ..inputs.times import Times
 from ..io.config import model_kinds
 from ..io.config.kinds import snake
 from ..io.tables import Format
@@ -84,7 +85,9 @@ class FoundChange(NamedTuple):
         str
             Such as ``7.1 -> 7.9 V at 08:20, 99 % sure, detected 3 ticks later``.
         """
-        return describe_change(self.before, self.after, str(self.at), self.confidence, self.delay, unit)
+        return describe_change(
+            self.before, self.after, Times.of([self.at]).describe(0), self.confidence, self.delay, unit
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the delay as JSON can represent them.
@@ -267,8 +270,7 @@ def detect(
     column : str, optional
         The column of a frame or table; it may be omitted if there is only one column of readings.
     time : str, optional
-        The column of labels or timestamps. By default the index of a pandas object, or a column of a table that looks
-        like one.
+        The column of labels or timestamps. By default the index of a pandas object, or a column that looks like one.
     model : Model or str, optional
         A model, or the name of a family, such as ``"poisson"``, whose prior is estimated from the first readings. By
         default the structure of the series is estimated while it is read (`AutoDetector`).

@@ -114,7 +114,11 @@ class StreamReport:
         if absent:
             lines.append(f"At {absent:,} of the ticks there was no reading.")
         if timeline.times is not None and not timeline.drawn:
-            lines.append("The times are not sorted or cannot be read: the figures show ticks.")
+            times = timeline.times
+            why = "The times are not sorted"
+            if times.at is None:
+                why = f"Times such as {escape(times.text(times.bad)) or 'an empty cell'} cannot be drawn"
+            lines.append(f"{why}: the figures show ticks.")
         elif timeline.times is not None and timeline.times.warning:
             lines.append(escape(timeline.times.warning))
         if alarms and (moved := arrow(alarms[-1].change.before, alarms[-1].change.after, self.unit)):

@@ -53,6 +53,8 @@ class Notifier(threading.Thread):
         self.store, self.webhook, self.metrics = store, webhook, metrics
         self._set_problem = set_problem
         self._wake, self._stopping = threading.Event(), threading.Event()
+        self._closed = False
+        """The store must not be used any more."""
         self._failures = 0
         """Failed requests since the last success."""
         self._batch = BATCH
@@ -74,6 +76,7 @@ class Notifier(threading.Thread):
         self._stopping.set()
         self._wake.set()
         self.join(timeout=2.0)
+        self._closed = True
 
     def run(self) -> None:
         """Deliver until stopped."""
@@ -122,7 +125,7 @@ class Notifier(threading.Thread):
         if not entries:
             return POLL
         result, problem, retry_after = self._send(entries)
-        if self._stopping.is_set() and result != "delivered":
+        if self._closed or (self._stopping.is_set() and result != "delivered"):
             return 0.0
         self.metrics.deliveries.add(result)
         if result == "delivered":

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability, whole
+from ..inputs.display import count_text
 from .change import Changepoint
 from .log_hazard import LogHazard
 from .regimes import LevelRule, levels_around, stacked_readings
@@ -102,6 +103,10 @@ class Hindsight:
 
     def __len__(self) -> int:
         return len(self._births)
+
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else f"regimes of up to {count_text(self.reach, 'tick')}"
+        return f"<Hindsight of {count_text(len(self), 'tick')}: {how}>"
 
     @property
     def reach(self) -> int:

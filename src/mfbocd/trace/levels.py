@@ -164,6 +164,6 @@ def _pair(before: Level | None, after: Level | None) -> tuple[str, str]:
 def _form(scale: float, size: float) -> str:
     """Return the format that shows a difference with two digits, without an exponent where that is short."""
     if not (0.0 < scale < math.inf and abs(size) < 1e15):
-        return ".6g"
+        return "z.6g"
     places = 1 - math.floor(math.log10(scale))
-    return ".4g" if places > 8 else f"z.{max(places, 0)}f"  # z: no minus sign before 0.0
+    return "z.4g" if places > 8 else f"z.{max(places, 0)}f"  # z: no negative zero

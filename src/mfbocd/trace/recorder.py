@@ -18,8 +18,8 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
-from .regimes import OwnRule
 from .trace import Detail, Trace
+from .tracker import OwnRule
 
 Array = NDArray[np.float64]
 
