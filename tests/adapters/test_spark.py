@@ -22,6 +22,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from docs_tools.blocks import blocks
 from mfbocd import Budget, Net
 from mfbocd.adapters import spark as on_spark
 from mfbocd.adapters.spark import java
@@ -135,6 +136,21 @@ def test_many_streams_of_forty_ticks_equal_detectors_in_process_to_the_bit(place
         assert wrong(results(history.collect()), wanted) == []
     assert wrong(streamed, wanted) == []
     assert sum(row[FIELDS.index("alarm") + 1] for rows in streamed.values() for row in rows) > 100
+
+
+def test_the_example_of_the_page_writes_steps(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "detector.toml").write_text((ROOT / "examples" / "walk.toml").read_text())
+    write(tmp_path / "readings", 0, messages(streams(2, 3, seed=1), range(3)))
+    (block,) = (b for b in blocks((ROOT / "docs" / "scale.md").read_text()) if b.language == "python")
+    # relative paths belong to the folder in which the JVM was started
+    code = re.sub(r'"(readings/|out/|state")', rf'"{tmp_path}/\1', block.text)
+    defined: dict[str, Any] = {}
+    exec(code, defined)
+    defined["query"].processAllAvailable()
+    defined["query"].stop()
+    assert spark.read.parquet(str(tmp_path / "out" / "steps")).count() == 6
+    assert (tmp_path / "out" / "problems").exists()
 
 
 @pytest.mark.parametrize("count", [1, 5])
