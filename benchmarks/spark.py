@@ -7,7 +7,7 @@ Three jobs read the same files of JSON, shuffle, read each stream's record, writ
 - detectors: `detect_stream`.
 
 Every stream begins from a state of full size. The jobs take turns in one session, and the first micro-batch of each
-query (workers start, kernels load) is left out. `--history` compares `detect_batch` with pandas and joblib.
+query (workers start, kernels load) is left out. Then `detect_batch` is compared with pandas on joblib's processes.
 `make bench-spark`.
 """
 
@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from mfbocd import Detector, Fleet, Gaussian, Step
-from mfbocd.adapters.spark import detect_stream, session
+from mfbocd.adapters.spark import detect_batch, detect_stream, session, stream_seed
 from mfbocd.adapters.spark import stream as on_spark
 from mfbocd.adapters.spark import worker as follow
 from mfbocd.adapters.spark.frame import inner_schema, job_of, named
@@ -226,15 +227,60 @@ def engine() -> None:
         print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
 
 
+def one_stream(key: Any, table: Any) -> Any:
+    """The steps of one stream, in pandas: what a user writes without Spark."""
+    import pandas as pd
+
+    detector = CONFIG.detector({"imu": itemgetter(0), "gps": itemgetter(1)}, seed=stream_seed(CONFIG.seed, key))
+    table = table.sort_values("at")
+    steps = [detector.step(raw) for raw in zip(table["imu"].tolist(), table["gps"].tolist(), strict=True)]
+    return pd.DataFrame(steps, columns=Step._fields).assign(stream=key, at=table["at"].to_numpy())
+
+
+def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
+    """`detect_batch` compared with a pandas `groupby` on joblib's processes: both from one Parquet file to steps."""
+    import pandas as pd
+    from joblib import Parallel, delayed
+
+    rng = np.random.default_rng(4)
+    size = streams * ticks
+    table = pd.DataFrame({"stream": np.repeat(np.arange(streams), ticks), "at": np.tile(np.arange(ticks), streams)})
+    table["imu"], table["gps"] = rng.normal(size=(2, size))
+    with tempfile.TemporaryDirectory() as name:
+        path = str(Path(name) / "history.parquet")
+        table.to_parquet(path)
+
+        def by_spark() -> None:
+            result = detect_batch(spark.read.parquet(path), "stream", "at", None, CONFIG)
+            result.write.format("noop").mode("overwrite").save()
+
+        def by_joblib() -> None:
+            groups = pd.read_parquet(path).groupby("stream")
+            pd.concat(Parallel(n_jobs=cores)(delayed(one_stream)(key, group) for key, group in groups))
+
+        print(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
+        for what, work in (("pandas and joblib", by_joblib), ("detect_batch", by_spark)):
+            work()  # workers start and load their kernels
+            taken = []
+            for _ in range(3):
+                begin = (time.perf_counter(), worked())
+                work()
+                taken.append((time.perf_counter() - begin[0], worked() - begin[1]))
+            wall, cpu = (statistics.median(column) for column in zip(*taken, strict=True))
+            print(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |", flush=True)
+    print()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer streams and one round: to see that it runs")
     parser.add_argument("--streams", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batches", type=int, default=5, help="micro-batches of a query")
     parser.add_argument("--ticks", type=int, nargs="+", default=TICKS, help="of a stream a micro-batch")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    streams, rounds, batches = (200, 1, 3) if given.quick else (given.streams, given.rounds, 5)
+    streams, rounds, batches = (200, 1, 3) if given.quick else (given.streams, given.rounds, given.batches)
     spark = session(
         "bench",
         f"local[{given.cores}]",
@@ -262,6 +308,7 @@ def main() -> None:
             cells = [str(ticks), job, *(f"{rows / seconds:,.0f}" for seconds in taken), more]
             print("|", " | ".join(cells), "|", flush=True)
     print()
+    history(spark, streams // 10, 200, given.cores)
     engine()
     spark.stop()
 
