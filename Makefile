@@ -78,6 +78,10 @@ $(VENV)/.minimum: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[frame,plot,report,table,serve,postgres,mqtt]" $(MINIMUM)
 	@touch $@
 
+# Several test processes share the cores: threads of a linear algebra library in each of them would only wait for each other.
+test check coverage: export OPENBLAS_NUM_THREADS := 1
+test check coverage: export OMP_NUM_THREADS := 1
+
 test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 

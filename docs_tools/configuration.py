@@ -64,6 +64,13 @@ name = "large"
 zeta = 1.0
 cost = 50.0
 column = "large_network"
+
+[[fidelity]]
+name = "strip"
+zeta = 0.1
+cost = 0.5
+offset = 2.0                # it reads 2 too high
+observe = "./strip.sh"      # prints one number, for `mfbocd drive`
 """
 
 HAZARDS = {

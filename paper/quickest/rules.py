@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mfbocd import Alarm, Fleet, Resample
 from mfbocd.belief.gains import GAINS, Gain
-from mfbocd.policy import Always, Budget, InformationRate, Policy, Random
+from mfbocd.policy import Always, Budget, InformationRate, Net, Policy, Random
 
 from . import peers
 from .focus import focus
@@ -21,6 +21,7 @@ from .settings import ON_OR_OFF, PLAIN, Array, Drawn, Setting
 Choices = NDArray[np.int64]
 NEVER = 10**9
 RATE = "paper's rate"
+TUNED = "price tuned to the spend, change"
 KEPT = 64  # run-length hypotheses of every filter
 
 
@@ -148,19 +149,21 @@ def _weighted_rate(setting: Setting, weight: float) -> InformationRate:
     return InformationRate([weight ** (j / last) for j in range(last + 1)])
 
 
-def _rate_run(setting: Setting, change: str, weight: float, drawn: Drawn, threshold: float, seed: int) -> Outcome:
-    return follow(setting, _weighted_rate(setting, weight), drawn, threshold, seed)
+def _tuned(name: str, policy: Callable[[Setting, float], Policy], low: float, high: float) -> Rule:
+    """A policy whose only argument, between `low` and `high`, is chosen so that quiet streams spend the budget."""
 
+    def run(setting: Setting, change: str, argument: float, drawn: Drawn, threshold: float, seed: int) -> Outcome:
+        return follow(setting, policy(setting, argument), drawn, threshold, seed)
 
-def _rate_design(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
-    """The weight of the most expensive fidelity that spends the budget on quiet streams."""
-    drawn = Drawn(setting.quiet(seed, 12, setting.lead + 500), ())
+    def design(setting: Setting, change: str, spend: float, threshold: float, seed: int) -> float:
+        drawn = Drawn(setting.quiet(seed, 24, setting.lead + 1000), ())
 
-    def spent(log_weight: float) -> float:
-        weight = math.exp(log_weight)
-        return follow(setting, _weighted_rate(setting, weight), drawn, threshold, seed).spent(setting, setting.lead)
+        def spent(log_argument: float) -> float:
+            return run(setting, change, math.exp(log_argument), drawn, threshold, seed).spent(setting, setting.lead)
 
-    return math.exp(bisect(spent, spend, math.log(0.05), math.log(50.0), halvings=9))
+        return math.exp(bisect(spent, spend, math.log(low), math.log(high), halvings=9))
+
+    return Rule(name, run, design)
 
 
 # --- peers -------------------------------------------------------------------------------------------------------
@@ -242,7 +245,8 @@ RULES: dict[str, Rule] = {
         Rule("random", _random, _spend),
         Rule("periodic", _periodic, _spend),
         *(_budget(gain) for gain in GAINS),
-        Rule(RATE, _rate_run, _rate_design),
+        _tuned(RATE, _weighted_rate, 0.05, 50.0),
+        _tuned(TUNED, lambda setting, price: Net(price, gain="change"), 1e-6, 1.0),
         _always(0),
         _always(-1),
         SUSPICIOUS,
@@ -259,7 +263,7 @@ def rules_of(setting: Setting) -> list[Rule]:
 
     Peers need a fixed size of change. With a skip DE-CuSum takes the place of those that always read; where there is
     nothing else to read, the best of them and FOCuS read every tick. With a skip the paper's rule never reads: before
-    the first reading its gain is 0 at every fidelity.
+    the first reading its gain is 0 at every fidelity. A price is tuned where DE-CuSum is tuned in the same way.
     """
     zeta = [f.zeta for f in setting.fidelities]
     out = set() if setting.ratio else {SUSPICIOUS.name, TWO_EXPERIMENTS.name, DATA_EFFICIENT.name}
@@ -271,4 +275,6 @@ def rules_of(setting: Setting) -> list[Rule]:
         return [RULES[name] for name in ("always high", WATCHING.name, FOCUS.name)]
     if setting.name in ON_OR_OFF:
         out |= {"periodic", FOCUS.name}
+    else:
+        out.add(TUNED)
     return [rule for rule in RULES.values() if rule.name not in out]

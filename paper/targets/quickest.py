@@ -16,6 +16,7 @@ from ..quickest.settings import MAIN, ON_OR_OFF, SYNTHETIC, TWO
 SETTINGS = {**SYNTHETIC, **REAL, **ON_OR_OFF}
 FLEET = "fleet"
 FULL, QUICK = 400, 24
+TICKS, QUICK_TICKS = 4000, 500  # of every quiet stream after its lead
 MISDECLARED = ("zeta-too-high", "hazard-x5", "hazard-/5")
 CHECKED = ("random", *(name for name in RULES if name.startswith("budget")))
 QUICK_SETTINGS = (MAIN, "duty", FLEET)
@@ -31,6 +32,7 @@ def quickest(options: Options) -> Result:
     if unknown:
         raise ValueError(f"family must be one of {', '.join(known)}, not {unknown[0]!r}")
     streams, seed = options.count(FULL, QUICK), options.seed
+    ticks = QUICK_TICKS if options.quick else TICKS
     work: dict[str, Job] = {}
     for name in names:
         if name == FLEET:
@@ -44,13 +46,13 @@ def quickest(options: Options) -> Result:
                 continue
             for spend in (1.0,) if rule.fixed else TWO if options.quick and name == MAIN else setting.spends:
                 part = f"{name}-{rule.name}-{spend:g}".replace("/", "over").replace(" ", "_")
-                work[part] = (cells_of, (name, rule.name, spend, changed, seed))
+                work[part] = (cells_of, (name, rule.name, spend, changed, ticks, seed))
     found = options.finish(work, {"streams": streams})
     cells = [Cell(**cell) for part in work for cell in found[part]]
     checks: dict[str, Job] = {
         f"declared-{name}-{cell.rule}-{cell.spend:g}".replace("/", "over").replace(" ", "_"): (
             as_declared,
-            (name, cell.rule, cell.spend, cell.threshold, streams, seed),
+            (name, cell.rule, cell.spend, cell.threshold, streams, ticks, seed),
         )
         for name in MISDECLARED
         if name in names
@@ -62,17 +64,17 @@ def quickest(options: Options) -> Result:
     return result(cells, declared, streams, seed)
 
 
-def cells_of(name: str, rule: str, spend: float, streams: int, seed: int) -> list[dict[str, Any]]:
+def cells_of(name: str, rule: str, spend: float, streams: int, ticks: int, seed: int) -> list[dict[str, Any]]:
     """One rule in one setting at one spend; a threshold takes a quarter as many false alarms as streams, or more."""
     setting = SETTINGS[name]()
-    size = Size(quiet=max(streams // 8, 2), ticks=4000, changed=streams)
+    size = Size(quiet=max(streams // 8, 2), ticks=ticks, changed=streams)
     return measure(setting, rule, spend, size, seed)
 
 
-def as_declared(name: str, rule: str, spend: float, threshold: float, streams: int, seed: int) -> float:
+def as_declared(name: str, rule: str, spend: float, threshold: float, streams: int, ticks: int, seed: int) -> float:
     """Ticks per false alarm where the declaration is wrong and the threshold is that of a correct one."""
     setting = SETTINGS[name]()
-    size = Size(quiet=max(streams // 8, 2), ticks=4000, changed=0)
+    size = Size(quiet=max(streams // 8, 2), ticks=ticks, changed=0)
     return ticks_per_alarm(setting, rule, spend, threshold, size, seed)
 
 

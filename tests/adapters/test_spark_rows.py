@@ -371,3 +371,52 @@ def test_a_quoted_cost_is_forgotten_with_the_stream() -> None:
     detector.choose(raw=3.0)
     detector.reset()
     assert detector.update(0.5, "imu").cost == 7.0
+
+
+# --- corrected readings and changed costs --------------------------------------------------------------------------
+
+
+def changed(config: Config, **more: Any) -> Config:
+    """The same configuration with other keys of its first fidelity."""
+    given = config.to_dict()
+    given["fidelity"] = [{**given["fidelity"][0], **more}, *given["fidelity"][1:]]
+    return Config.parse(given)
+
+
+def test_a_cached_reading_is_corrected_once(tmp_path: Path) -> None:
+    config = changed(config_of({"kind": "always", "name": "imu"}), offset=2.0, scale=4.0)
+    cached = payloads(FolderCache(tmp_path), [], config)
+    rows = [InputRow(0, 10.0), InputRow(1, None)]
+    for _ in range(2):  # the second time from the cache
+        results, _ = cached.process("s", rows, None)
+        assert [row.step and row.step.x for row in results] == [2.0, None]
+    plain, _ = payloads(None, [], config).process("s", rows, None)
+    assert plain == results
+    assert FolderCache(tmp_path).get("s", 0, "imu") == (10.0,)  # what was paid for
+
+
+def test_a_checkpoint_and_a_saved_detector_continue_at_other_costs() -> None:
+    config = config_of({"kind": "random"})
+    cheaper = changed(config, cost=0.5)
+    table = streams(1, 20, seed=3)["s0"]
+    _, saved = Worker(job_of(config)).process("s0", rows_of(table, range(10)), None)
+    worker = Worker(job_of(cheaper))
+    for state in (saved, config.detector().to_bytes()):
+        results, _ = worker.process("s0", rows_of(table, range(10, 20)), state)
+        assert [row.problem for row in results] == [None] * 10
+        costs = {row.step.cost for row in results if row.step is not None}
+        assert costs == {0.5, 40.0}
+    with pytest.raises(ValueError, match=r"another config: .* must not change, costs may"):
+        Worker(job_of(changed(config, zeta=0.2))).process("s0", [InputRow(30, (0.0, 0.0))], saved)
+    with pytest.raises(ValueError, match="another fidelities than the config"):
+        Worker(job_of(changed(config, offset=1))).process(
+            "s0", [InputRow(30, (0.0, 0.0))], config.detector().to_bytes()
+        )
+
+
+def test_a_checkpoint_of_an_earlier_version_counted_costs() -> None:
+    config = config_of({"kind": "budget", "share": 0.3})
+    state = config.detector().to_bytes()
+    old = record.pack(config.digest(costs=True), False, "Budget", [0], [0], state)
+    rows, _ = Worker(job_of(config)).process("s0", [InputRow(1, (0.0, 0.0))], old)
+    assert rows[0].problem is None

@@ -221,3 +221,8 @@ def test_the_digest_covers_what_affects_decisions() -> None:
     assert Config.parse(WALK | {"data": {}}).digest() == digest
     assert Config.parse(WALK | {"seed": 4}).digest() != digest
     assert Config.parse(WALK | {"hazard": 0.005}).digest() != digest
+    imu, gps = WALK["fidelity"]
+    for harmless in ({"cost": 1.5}, {"column": "x"}, {"observe": "./imu.sh"}):
+        assert Config.parse(WALK | {"fidelity": [imu | harmless, gps]}).digest() == digest
+    for key in ({"zeta": 0.11}, {"offset": 1.0}, {"scale": 2.0}, {"name": "lidar"}):
+        assert Config.parse(WALK | {"fidelity": [imu | key, gps]}).digest() != digest

@@ -116,10 +116,16 @@ def test_three_columns_an_offset_and_too_few_rows() -> None:
     config, notes = guess_config(classify_columns([seen(columns)], list(columns)))
     assert [f.name for f in config.fidelities] == ["far", "imu", "gps"]
     assert [f.cost for f in config.fidelities] == [1, 3.2, 10]
-    assert "CAREFUL: it reads 40 more than the best" in notes["fidelity[0].zeta"]
-    assert "CAREFUL" not in notes["fidelity[1].zeta"]
+    assert config.fidelities[0].offset == pytest.approx(40, abs=0.5)
+    assert notes["fidelity[0].offset"].startswith(f"It reads {config.fidelities[0].offset:g} more (standard error 0.")
+    assert (config.fidelities[1].offset, config.fidelities[2].offset) == (0.0, 0.0)
+    few = {name: cells[:12] for name, cells in columns.items() if name != "imu"}
+    config, notes = guess_config(classify_columns([seen(few)], list(few)))
+    assert "CAREFUL: it reads 38.9 more" in notes["fidelity[0].zeta"]  # too few pairs for a correction
+    assert config.fidelities[0].offset == 0.0
     few = {name: cells[:12] for name, cells in columns.items() if name != "far"}
     config, notes = guess_config(classify_columns([seen(few)], list(few)))
+    assert "CAREFUL" not in notes["fidelity[0].zeta"]
     assert "a rough estimate, because 12 paired readings are too few" in notes["fidelity[0].zeta"]
 
 
@@ -249,7 +255,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert new.model["noise_var"] == pytest.approx(1.0, rel=0.15)
     assert new.model["mean"] == pytest.approx(data["gps"].mean(), rel=1e-3)
     assert new.policy is not None
-    assert new.policy["kind"] == "net"
+    assert (new.policy["kind"], new.policy["share"]) == ("budget", 0.3)
     trace = mf.run(new.detector(), np.stack([data["imu"], data["gps"]], axis=1))
     assert trace.spent / 1000 == pytest.approx(1 + 0.3 * 39, rel=0.1)
     assert mfbocd("calibrate", "walk.csv", "-c", "mf.toml", "--out", "new.toml", cwd=tmp_path).returncode == 2

@@ -9,7 +9,7 @@ import pytest
 
 from mfbocd import AutoDetector
 from mfbocd.calibrate.auto import Season, detector
-from mfbocd.calibrate.auto.repeats import repeats_itself
+from mfbocd.calibrate.auto.repeats import counted, repeats_itself
 from mfbocd.calibrate.auto.season import fit_pieces
 
 
@@ -105,6 +105,17 @@ def test_repeated_readings_are_told_from_rounded_ones_and_from_levels() -> None:
     assert not repeats_itself(np.repeat(x[:10], 30))  # ten levels without noise
     assert not repeats_itself(x[:5])
     assert not repeats_itself(np.full(40, 3.0))
+
+
+def test_a_repeated_reading_counts_again_after_fifty_repetitions() -> None:
+    x = np.append(np.full(60, 3.0), [4.0, 4.0])
+    used, repeats = counted(x, once=True)
+    assert np.flatnonzero(used).tolist() == [0, *range(51, 60), 60]
+    assert repeats == 1
+    first, so_far = counted(x[:30], once=True)
+    rest, _ = counted(x[30:], once=True, before=x[29], repeats=so_far)
+    np.testing.assert_array_equal(np.append(first, rest), used)
+    assert counted(x, once=False)[0].all()
 
 
 def test_a_sensor_that_is_stuck_early_raises_no_alarm() -> None:

@@ -130,3 +130,16 @@ def test_delays_in_float(tmp_path: Path) -> None:
     difference = np.subtract(*delays)
     assert abs(difference.mean()) < 3.0 * difference.std() / 100.0 + 1e-3
     assert np.mean(difference != 0.0) < 0.01
+
+
+def test_corrected_readings(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    sensors = [mf.Fidelity("low", 0.2, 1, offset=2.0, scale=1.8), mf.Fidelity("high", 1, 20)]
+    policy = mf.Budget(share=0.3, gain="variance")
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), sensors, 0.02, policy=policy, prune=mf.TopK(16), missing="skip")
+    table = make_table(rng, detector, 200)
+    firmware = Firmware(detector, tmp_path)
+    assert_same(firmware.run(table), run_python(detector, table))
+    assert mf.Detector.from_bytes(firmware.save()).fidelities == detector.fidelities
+    with pytest.raises(ValueError, match="scale of 'low' = 1e-20 cannot be exported in single precision"):
+        mf.export.c(detector.with_fidelities([mf.Fidelity("low", 1, 1, scale=1e-20)], mf.Always("low")), tmp_path)

@@ -333,7 +333,8 @@ def test_only_streams_clear_for_both_are_compared() -> None:
     assert b.later_than(a).value == -2.0
 
 
-def test_a_quick_run_has_every_part(tmp_path: Path) -> None:
+def test_a_quick_run_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paper.quickest.measure.TRIES", 2)  # the numbers do not matter here
     options = Options(tmp_path, trials=4, quick=True, jobs=1, progress=False, given={"family": (MAIN, "duty")})
     result = quickest.run(options)
     titles = [title for title, _ in result.sections]

@@ -101,14 +101,20 @@ def test_serve_and_look_into_the_store(tmp_path: Path) -> None:
     exported = mfbocd("state", "export", "--db", db).stdout
     kinds = [json.loads(line)["kind"] for line in exported.splitlines()]
     assert (kinds.count("stream"), kinds.count("step"), kinds.count("group")) == (2, 48, 1)
-    done = mfbocd("state", "import", "-", "--db", copy, given=exported)
+    done = mfbocd("state", "import", "-", "--db", copy, "--create", given=exported)
     assert (done.returncode, done.stderr.strip()) == (0, "Imported 2 streams.")
     assert mfbocd("state", "export", "--db", copy).stdout == exported
-    again = mfbocd("state", "import", "-", "--db", copy, given=exported)
+    again = mfbocd("state", "import", "-", "--db", copy, "--create", given=exported)
     assert again.returncode == 1
     assert "there is a stream 'walk' already" in again.stderr
     spoilt = mfbocd(
-        "state", "import", "-", "--db", str(tmp_path / "c.db"), given=exported.replace('"tick":45', '"tick":44')
+        "state",
+        "import",
+        "-",
+        "--db",
+        str(tmp_path / "c.db"),
+        "--create",
+        given=exported.replace('"tick":45', '"tick":44'),
     )
     assert spoilt.returncode == 1
     assert "after 45 ticks, not 44" in spoilt.stderr

@@ -13,7 +13,7 @@ import pytest
 
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
-from mfbocd.service.errors import OwnedElsewhere, RequestError, UnavailableError
+from mfbocd.service.errors import MissingDatabaseError, OwnedElsewhere, RequestError, UnavailableError
 from mfbocd.service.store.base import RETENTION_INTERVAL, Changes, Store
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.writer import Writer
@@ -30,7 +30,10 @@ Make = Callable[..., Store]
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """Opens the same database again and again."""
     if request.param == "sqlite":
-        return lambda **options: SqliteStore(tmp_path / "mfbocd.db", keep=options.get("keep"))
+        known = ("keep", "create")
+        return lambda **options: SqliteStore(
+            tmp_path / "mfbocd.db", **{name: options[name] for name in known if name in options}
+        )
     address = request.getfixturevalue("postgres")()
     from mfbocd.service.store.postgres import PostgresStore
 
@@ -58,6 +61,14 @@ def tick(engine: Engine, stream: str, number: int = 0) -> dict[str, Any]:
     ((step,),) = engine.run([[observation]])
     assert isinstance(step, dict), step
     return step
+
+
+def test_a_database_is_not_created_unless_it_may_be(make: Make) -> None:
+    for _ in range(2):  # the first attempt leaves nothing behind
+        with pytest.raises(MissingDatabaseError):
+            make(create=False)
+    make().close()
+    make(create=False).close()
 
 
 def test_results_are_in_the_store(make: Make) -> None:

@@ -4,6 +4,7 @@ from ..detector.shadow import ShadowGuard, ShadowWarning
 from .alarm import AlarmFor, FleetAlarmFor, alarm_for, fleet_alarm_for
 from .anomaly import ANOMALY_FEATURES, Anomaly, AnomalyScore, anomaly_detector
 from .checks import CalibrationError
+from .correction import CorrectionEstimate, estimate_correction
 from .cost import (
     CostEstimate,
     decision_operations,
@@ -29,6 +30,7 @@ __all__ = [
     "Anomaly",
     "AnomalyScore",
     "CalibrationError",
+    "CorrectionEstimate",
     "CostEstimate",
     "Fitted",
     "FleetAlarmFor",
@@ -49,6 +51,7 @@ __all__ = [
     "decision_time",
     "declared_cost",
     "effective_power",
+    "estimate_correction",
     "estimate_period",
     "fit",
     "fleet_alarm_for",

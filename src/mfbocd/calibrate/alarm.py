@@ -17,7 +17,7 @@ from ..inputs.arguments import positive, whole
 from ..inputs.readings import floats
 from ..models import Bernoulli, Gaussian, Model
 from ..policy import Policy
-from ..policy.fidelity import Fidelity, checked
+from ..policy.fidelity import Fidelity, checked, uncorrected
 from .checks import CalibrationError
 
 Array = NDArray[np.float64]
@@ -131,7 +131,7 @@ def alarm_for(
     """
     wanted = positive("alarm_for", "every", every)
     like = Alarm(within) if alarm is None else alarm
-    ways = checked(fidelities)
+    ways = checked(fidelities) if quiet is not None else uncorrected(checked(fidelities))
     design, fresh = _quiet_streams(model, ways, wanted, like, quiet, events, seed)
 
     def false_alarms(odds: float, streams: Array, first: int) -> Array:
@@ -244,7 +244,7 @@ def fleet_alarm_for(
     True
     """
     wanted = positive("fleet_alarm_for", "every", every)
-    ways = checked(fidelities)
+    ways = uncorrected(checked(fidelities))
     n, ticks = whole("fleet_alarm_for", "streams", streams, 1), int(np.ceil(events * wanted))
 
     def statistics(first: int) -> Array:

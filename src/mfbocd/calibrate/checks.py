@@ -116,8 +116,8 @@ def same_length(**arrays: NDArray[Any]) -> int:
     return first.size
 
 
-def require_count(n: int, least: int, what: str) -> None:
-    """Raise an error if there are too few readings for an estimate of zeta.
+def require_count(n: int, least: int, what: str, wanted: str = "zeta") -> None:
+    """Raise an error if there are too few readings for an estimate.
 
     Parameters
     ----------
@@ -127,6 +127,8 @@ def require_count(n: int, least: int, what: str) -> None:
         Number required, at least 3.
     what : str
         What is counted, for the error message.
+    wanted : str
+        What is estimated, for the error message; zeta by default.
 
     Raises
     ------
@@ -138,4 +140,4 @@ def require_count(n: int, least: int, what: str) -> None:
         If `least` is not an integer.
     """
     if n < whole("", "least", least, 3):
-        raise CalibrationError(f"{n} {what} are too few for zeta: at least {least} are needed")
+        raise CalibrationError(f"{n} {what} are too few for {wanted}: at least {least} are needed")

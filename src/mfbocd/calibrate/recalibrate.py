@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +14,14 @@ from numpy.typing import NDArray
 
 from ..detector.detector import Detector
 from ..io.config import Config
+from ..io.config.edit import EditError, edited
 from ..models import Bernoulli
+from ..policy import Budget, Policy
 from ..trace.run import run
 from .checks import CalibrationError
+from .correction import LEAST, estimate_correction
 from .noise import noise_of
-from .price import Tuned, price_for, weights_for
+from .price import average_spend, price_for, weights_for
 from .zeta import bernoulli_zeta, gaussian_zeta
 
 Array = NDArray[np.float64]
@@ -25,6 +30,7 @@ STREAMS = 32
 """Number of streams that the held-out rows are cut into, at most, to find a price; they advance together."""
 REGIMES = 4
 """Average number of regimes per stream, at least: a stream costs most at its beginning."""
+_HEADER = "# Calibrated on "
 _CONCENTRATIONS = [0.1 * 2.0**k for k in range(11)]
 
 
@@ -76,9 +82,41 @@ class Recalibrated:
         """The explanations by dotted key, as comments of the new configuration."""
         return {c.key: f"{c.why[0].upper()}{c.why[1:]} (was {c.before})." for c in self.changes}
 
+    def edited(self, text: str, header: str) -> str:
+        """Return the text of the old configuration with the new values; its comments and its layout stay.
+
+        Parameters
+        ----------
+        text : str
+            The TOML text of the old configuration.
+        header : str
+            A comment for the top of the file, in place of that of an earlier calibration.
+
+        Returns
+        -------
+        str
+            The new text. Each new value has its explanation above it.
+
+        Raises
+        ------
+        EditError
+            If the values have no place in this text, such as new keys of a table that is written in one line.
+        """
+        new = self.config.to_dict()
+        paths = {c.key: _path(c.key) for c in self.changes}
+        wanted = {path: _value_at(new, path) for path in paths.values()}
+        out = edited(text, wanted, {paths[c.key]: f"{c.why} (was {c.before})." for c in self.changes})
+        first, _, rest = out.partition("\n")
+        if first.startswith(_HEADER):
+            out = rest.removeprefix("\n")
+        out = f"# {header}\n\n{out}"
+        if Config.parse(tomllib.loads(out)) != self.config:
+            raise EditError("the edited text is another configuration")
+        return out
+
 
 def recalibrate(config: Config, readings: Mapping[str, Array], share: float | None = None) -> Recalibrated:
-    """Estimate zeta, noise and prior from held-out readings, and optionally the price.
+    """Estimate zeta, offset, scale, noise and prior from held-out readings, and optionally the price.
 
     Parameters
     ----------
@@ -111,8 +149,10 @@ def recalibrate(config: Config, readings: Mapping[str, Array], share: float | No
     kind = config.model["kind"]
     changes: list[ConfigChange] = []
     kept: list[str] = []
+    sensors = {f.name: f for f in config.detector(shared=True).fidelities}
     best = max(config.fidelities, key=lambda f: f.zeta).name
-    high = readings[best][np.isfinite(readings[best])]
+    reference = (readings[best] - sensors[best].offset) / sensors[best].scale
+    high = reference[np.isfinite(reference)]
     if high.size < 2:
         raise CalibrationError(f"the best fidelity, {best!r}, must have at least 2 readings, not {high.size}")
     if kind == "gaussian":
@@ -121,13 +161,31 @@ def recalibrate(config: Config, readings: Mapping[str, Array], share: float | No
         _bernoulli(config, given, high, changes, kept)
     else:
         kept.append(f"the model and zeta: readings alone do not determine them for a {kind} model")
-    if kind in ("gaussian", "bernoulli"):
-        for i, row in enumerate(given.get("fidelity", [])):
-            if row["name"] != best and row["zeta"] > 0.0:
-                _zeta(i, row, readings[best], readings[row["name"]], given["model"], changes)
+    for i, row in enumerate(given.get("fidelity", [])):
+        if row["name"] == best or row["zeta"] == 0.0:
+            continue
+        if _has_units(config):
+            _correction(i, row, reference, readings[row["name"]], best, changes, kept)
+        if kind in ("gaussian", "bernoulli"):
+            low = (readings[row["name"]] - row.get("offset", 0.0)) / row.get("scale", 1.0)
+            _zeta(i, row, reference, low, given["model"], changes)
     if share is not None:
         _price(Config.parse(given), given, readings, share, changes)
     return Recalibrated(Config.parse(given), changes, kept)
+
+
+def _path(key: str) -> tuple[str | int, ...]:
+    """Return a dotted key as a path: ``fidelity[0].zeta`` is ("fidelity", 0, "zeta")."""
+    return tuple(int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", key))
+
+
+def _value_at(given: Any, path: tuple[str | int, ...]) -> Any:
+    """Return a value of a configuration; None for one that has its default and is therefore left out."""
+    for part in path:
+        if isinstance(part, str) and part not in given:
+            return None
+        given = given[part]
+    return given
 
 
 def _set(
@@ -135,6 +193,40 @@ def _set(
 ) -> None:
     before, table[name] = table[name], float(f"{value:.4g}")
     out.append(ConfigChange(f"{path}.{name}", label, f"{before:.4g}", f"{table[name]:.4g}", why))
+
+
+def _has_units(config: Config) -> bool:
+    """Return whether readings may be shifted and scaled: not labels and counts, whose errors are of another kind."""
+    try:
+        config.detector(shared=True).model.rescaled(1.0, 2.0)
+    except ValueError:
+        return False
+    return True
+
+
+def _correction(
+    i: int,
+    row: dict[str, Any],
+    high: Array,
+    low: Array,
+    best: str,
+    changes: list[ConfigChange],
+    kept: list[str],
+) -> None:
+    """Set offset and scale of a fidelity from its raw readings."""
+    both = np.isfinite(high) & np.isfinite(low)
+    if both.sum() < LEAST:
+        kept.append(f"offset and scale of {row['name']}: {both.sum()} paired readings, at least {LEAST} are needed")
+        return
+    found = estimate_correction(high[both], low[both])
+    why = f"it {found}, compared with {best}"
+    for name, after, default in (("offset", found.offset, 0.0), ("scale", found.scale, 1.0)):
+        before = row.get(name, default)
+        if after != before:
+            row[name] = after
+            changes.append(
+                ConfigChange(f"fidelity[{i}].{name}", f"{name} of {row['name']}", f"{before:g}", f"{after:g}", why)
+            )
 
 
 def _gaussian(given: dict[str, Any], high: Array, changes: list[ConfigChange], kept: list[str]) -> None:
@@ -204,7 +296,11 @@ def _zeta(
 def _price(
     config: Config, given: dict[str, Any], readings: Mapping[str, Array], share: float, changes: list[ConfigChange]
 ) -> None:
-    """Set the policy that meets the budget on the held-out rows; the paper's rule is kept and its weight set."""
+    """Set the policy that meets the budget on the held-out rows.
+
+    A budget stays one and gets the new amount, because it learns its price itself. The paper's rule gets the weight,
+    and any other rule is replaced by `Net` with the price, that spends this amount.
+    """
     costs = [f.cost for f in config.fidelities]
     wanted = min(costs) + share * (max(costs) - min(costs))
     template = config.detector(shared=True)
@@ -214,25 +310,27 @@ def _price(
     streams = min(max(len(table) // stream_length, 1), STREAMS)
     tables = [table[i * (len(table) // streams) :][: len(table) // streams] for i in range(streams)]
     before = dict(config.policy or {"kind": "budget", "share": 0.35})
-    find = weights_for if before["kind"] == "information_rate" else price_for
-    options = {"gain": before["gain"]} if "gain" in before else {}
-    tuned: Tuned = find(
-        wanted,
-        template.model,
-        template.fidelities,
-        template.hazard,
-        tables,
-        alarm=template.alarm,
-        prune=template.pruning,
-        **options,
-    )
-    after = {"kind": "information_rate" if find is weights_for else "net", **_plain(tuned.policy.spec())}
+    options: dict[str, Any] = {"alarm": template.alarm, "prune": template.pruning}
+    key = "policy"
+    if before["kind"] == "budget":
+        name, amount = ("per_tick", float(f"{wanted:.6g}")) if "per_tick" in before else ("share", share)
+        after = {k: v for k, v in before.items() if k != "reads"} | {name: amount}
+        key = f"policy.{name}" if name in (config.policy or {}) else key
+        policy: Policy = Budget(**{k: v for k, v in after.items() if k != "kind"})
+        options["share_policy"] = False  # each stream has the whole budget
+        spend = average_spend(policy, template.model, template.fidelities, template.hazard, tables, **options)
+    else:
+        find = weights_for if before["kind"] == "information_rate" else price_for
+        options |= {"gain": before["gain"]} if "gain" in before else {}
+        tuned = find(wanted, template.model, template.fidelities, template.hazard, tables, **options)
+        after = {"kind": "information_rate" if find is weights_for else "net", **_plain(tuned.policy.spec())}
+        spend = tuned.achieved
     given["policy"] = after
     why = (
-        f"spends {tuned.achieved:.3g} per tick on the held-out rows; the target, {share:g} of the way from "
+        f"spends {spend:.3g} per tick on the held-out rows; the target, {share:g} of the way from "
         f"{min(costs):g} to {max(costs):g}, is {wanted:.3g}"
     )
-    changes.append(ConfigChange("policy", "policy", _format_policy(before), _format_policy(after), why))
+    changes.append(ConfigChange(key, "policy", _format_policy(before), _format_policy(after), why))
 
 
 def _plain(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,18 +22,19 @@ MAX_ROWS = 100_000
 @click.option(
     "--budget",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Also find the price for this average spend, as a fraction of the way from the cheapest fidelity (0) to the "
-    "most expensive one (1).",
+    help="Also set the average spend, as a fraction of the way from the cheapest fidelity (0) to the most expensive "
+    "one (1). A budget gets this amount, another policy the price or weight that spends it on the held-out rows.",
 )
 @format_option
 @click.option("--out", type=FILE, help="Write the new configuration to this file instead of stdout.")
 @force_option
 def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Path | None, force: bool) -> None:
-    """Estimate zeta, noise variance, prior and price from held-out data.
+    """Estimate zeta, offset, scale, noise variance, prior and price from held-out data.
 
     DATA has one column per fidelity, read at the same ticks. A pair of fidelities is compared on the rows that have
-    both readings. At most the first 100,000 rows are used. The new configuration is written to stdout, a table of the
-    changes to stderr.
+    both readings: a sensor that reads too high, or in another unit than the best one, gets an offset and a scale. At
+    most the first 100,000 rows are used. The new configuration is written to stdout, a table of the changes to
+    stderr. Comments and layout of the configuration stay; each new value has its reason above it.
 
     \b
     Example:
@@ -44,6 +45,7 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
 
         from ..calibrate.recalibrate import recalibrate
         from ..io.config import Config
+        from ..io.config.edit import EditError
         from ..io.tables import open_table
 
         config = Config.load(path)
@@ -67,7 +69,11 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
         new = recalibrate(config, {name: np.array(values) for name, values in readings.items()}, budget)
         status(_table(new))
         header = f"Calibrated on {rows} rows of {table.name}, from {path.name}."
-        text = new.config.to_toml(new.notes | {"": header})
+        try:
+            text = new.edited(path.read_text(encoding="utf-8-sig"), header)
+        except EditError as error:
+            status(f"The comments of {path} are left out: {error}.")
+            text = new.config.to_toml(new.notes | {"": header})
         if out is None:
             click.echo(text, nl=False)
         else:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from ..detector.detector import Detector
     from ..io.config import Config
     from .output import StepWriter
-    from .sensor import SensorProcess
+    from .sensor import Sensor, Signals
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -30,25 +33,36 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, min_open=True),
     default=10.0,
     show_default=True,
-    help="Seconds to wait for a response.",
+    help="Seconds to wait for a reading.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds from the start of one tick to the next. Default: the next tick starts at once.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Stop after this number of ticks.")
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @quiet_option
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def drive(
     path: Path,
     state: Path | None,
     save_every: int,
     timeout: float,
+    every: float | None,
     ticks: int | None,
     alarms: bool,
     quiet: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Read a live sensor: run a program and request one reading per tick, at the chosen fidelity.
+    """Read live sensors: one reading per tick, at the chosen fidelity.
 
-    COMMAND is a program in any language. It reads one request per line on stdin and writes one response per line on
+    A fidelity with `observe` in the configuration has its own shell command, which is run once per reading and prints
+    one number (several with spaces between them if the model has several dimensions; nothing if there is no reading).
+    The command has the environment variables MFBOCD_TICK, MFBOCD_FIDELITY and MFBOCD_COST.
+
+    COMMAND reads all fidelities without `observe`, and may be left out if there are none. It is a program in any
+    language that runs until the end. It reads one request per line on stdin and writes one response per line on
     stdout, flushed:
 
     \b
@@ -59,21 +73,23 @@ def drive(
 
     A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr.
 
-    If the program fails, times out or sends an invalid response, the state is saved and the exit code is 1. After
-    SIGINT or SIGTERM the state is saved and the exit code is 130 or 143. A request without a response is repeated by
-    the next run with the same --state.
+    If a program fails, times out or sends anything else, the state is saved and the exit code is 1. After SIGINT or
+    SIGTERM the state is saved and the exit code is 130 or 143. A tick whose request failed is not applied and costs
+    nothing: the next run with the same --state repeats the request.
 
     \b
-    Example:
+    Examples:
       mfbocd drive -c mf.toml --state walk.state -- ./sensor --port 7
+      mfbocd drive -c lab.toml --state lab.state --every 60
     """
     with handle_errors():
         from ..io.config import Config
         from .output import StepWriter, advice
-        from .sensor import Interrupted, SensorError, SensorProcess
+        from .sensor import Interrupted, SensorError, Signals
         from .state import save
 
         config = Config.load(path)
+        _check_command(config, command, path)
         detector = _load_or_create(config, state, quiet)
         tips, unit = advice(config.model), config.data.cost_unit
         writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
@@ -81,8 +97,8 @@ def drive(
         signalled = 0
         written = True
         try:
-            with SensorProcess(command, timeout) as sensor:
-                _loop(sensor, config, detector, writer, state, save_every, ticks)
+            with Signals() as signals, _open_sensor(config, command, timeout, signals) as sensor:
+                _loop(sensor, signals, config, detector, writer, state, save_every, ticks, every)
         except SensorError as error:
             failure = error
         except Interrupted as interrupted:
@@ -103,13 +119,39 @@ def drive(
             raise click.exceptions.Exit(128 + signalled)
 
 
+def _check_command(config: Config, command: tuple[str, ...], path: Path) -> None:
+    """Every fidelity must have something that reads it."""
+    without = [f.name for f in config.fidelities if f.zeta > 0.0 and not f.observe]
+    if not config.fidelities:
+        without = ["full"]
+    if without and not command:
+        hint = 'pass COMMAND, or set observe = "..." in its [[fidelity]] table'
+        raise click.UsageError(f"nothing reads fidelity {without[0]!r} of {path}: {hint}")
+    if command and not without:
+        raise click.UsageError(f"every fidelity of {path} has `observe`: leave out COMMAND, {command[0]!r}")
+
+
+@contextmanager
+def _open_sensor(config: Config, command: tuple[str, ...], timeout: float, signals: Signals) -> Iterator[Sensor]:
+    """What answers requests: a sensor process, commands of single fidelities, or both."""
+    from .observers import Observers
+    from .sensor import SensorProcess
+
+    commands = {f.name: f.observe for f in config.fidelities if f.observe}
+    with ExitStack() as stack:
+        process = stack.enter_context(SensorProcess(command, timeout, signals)) if command else None
+        yield process if process is not None and not commands else Observers(commands, timeout, signals, process)
+
+
 def _load_or_create(config: Config, state: Path | None, quiet: bool) -> Detector:
     """Load the saved detector, or create one and save it at once, so that a bad path fails before the first tick."""
     from .state import load, save
 
     if state is not None and state.exists():
-        detector = load(state, config)
+        detector, remark = load(state, config)
         status(f"Resuming from {state} after {detector.ticks} ticks, {detector.spent:g} spent.", quiet=quiet)
+        if remark:
+            status(remark, quiet=quiet)
         return detector
     detector = config.detector(missing="skip")  # checked in the loop
     if state is not None:
@@ -118,20 +160,26 @@ def _load_or_create(config: Config, state: Path | None, quiet: bool) -> Detector
 
 
 def _loop(
-    sensor: SensorProcess,
+    sensor: Sensor,
+    signals: Signals,
     config: Config,
     detector: Detector,
     writer: StepWriter,
     state: Path | None,
     save_every: int,
     ticks: int | None,
+    every: float | None,
 ) -> None:
     from .sensor import SensorError
     from .state import save
 
-    first = detector.ticks
+    first, due = detector.ticks, time.monotonic()
     while ticks is None or detector.ticks - first < ticks:
-        sensor.check_signal()
+        if every is not None:
+            with signals.waiting():
+                time.sleep(max(due - time.monotonic(), 0.0))
+            due = max(due, time.monotonic() - every) + every  # ticks that were missed are not made up for
+        signals.check()
         fidelity = detector.choose()
         response = sensor.request({"tick": detector.ticks, "fidelity": fidelity.name, "cost": fidelity.cost_of()})
         if response is None:

@@ -57,6 +57,9 @@ def init(data: str | None, best: str | None, time: str | None, format: Any, out:
                             param_hint=option,
                         )
                 config, notes = guess_config(classify_columns(chunks, table.columns, time=time), best)
+        for i, f in enumerate(config.fidelities):
+            if (note := notes.get(f"fidelity[{i}].offset")) is not None:
+                status(f"{f.name}: {note[0].lower()}{note[1:]}")
         text = config.to_toml(notes)
         if out is None:
             click.echo(text, nl=False)

@@ -6,19 +6,22 @@ import glob
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from ..detector.detector import Detector
     from ..io.config import Config
 
+MAX_HEAD = 1 << 20
+"""Maximum length of the first line, in bytes."""
 _KIND = "mfbocd-drive"
-_VERSION = 1
+_VERSION = 2
 
 
 def save(path: Path, detector: Detector, config: Config) -> None:
     """Write a temporary file, sync it and rename it, so that a crash leaves either the old or the new state."""
     head = {"kind": _KIND, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
+    head["settings"] = config.to_dict()  # for those who read the file without the configuration
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with temporary.open("wb") as file:
@@ -48,27 +51,100 @@ def _remove_leftovers(path: Path) -> None:
             continue
 
 
-def load(path: Path, config: Config) -> Detector:
-    """Load a detector; raises ValueError if the file is not a state or belongs to another configuration."""
+class Saved(NamedTuple):
+    """The contents of a state file."""
+
+    digest: str
+    """Fingerprint of the configuration (`Config.digest`)."""
+    settings: dict[str, Any] | None
+    """The configuration as plain values; None in files of version 1."""
+    version: int
+    detector: Detector
+
+
+def read(path: Path) -> Saved:
+    """Read a state file; raises ValueError if it is none."""
     from ..detector.detector import Detector
 
-    _remove_leftovers(path)
     first, _, rest = path.read_bytes().partition(b"\n")
-    try:
-        head = json.loads(first)
-        is_state = head["kind"] == _KIND
-    except (ValueError, TypeError, KeyError):
-        is_state = False
-    if not is_state:
+    head = _head(first)
+    if head is None:
         raise ValueError(f"{path} is not a state file of `mfbocd drive`")
-    if head["version"] != _VERSION:
-        raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads version {_VERSION}")
-    if head["config"] != config.digest():
-        raise ValueError(
-            f"{path} was saved with another configuration, and its {head['ticks']} ticks are only valid with the "
-            "same model, fidelities, hazard, policy, alarm and seed. Use that configuration, or another --state file."
-        )
+    if head["version"] not in (1, _VERSION):
+        raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads up to version {_VERSION}")
     try:
-        return Detector.from_bytes(rest)
-    except ValueError as error:
+        return Saved(head["config"], head.get("settings"), head["version"], Detector.from_bytes(rest))
+    except (ValueError, KeyError) as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def is_state(path: str) -> bool:
+    """Return whether a path is a state file, of whatever version."""
+    try:
+        with open(path, "rb") as file:
+            return _head(file.readline(MAX_HEAD)) is not None
+    except (OSError, ValueError):  # a name may contain characters that no path has
+        return False
+
+
+def _head(line: bytes) -> dict[str, Any] | None:
+    try:
+        head = json.loads(line)
+        return head if head["kind"] == _KIND else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Return what a state file contains as plain values."""
+    saved = read(path)
+    detector = saved.detector
+    length, weight = detector.run_length
+    alarm = detector.alarm
+    return {
+        "file": str(path),
+        "tick": detector.ticks,
+        "spent": detector.spent,
+        "mean": detector.mean if detector.model.dimension == 1 else list(detector.mean),
+        "run_length": int(length[weight.argmax()]),
+        "p_change": None if alarm is None else detector.p_changed(within=alarm.within),
+        "next": {"fidelity": detector.choose().name},
+        "detector": repr(detector),
+        "config": saved.settings,
+    }
+
+
+def load(path: Path, config: Config) -> tuple[Detector, str]:
+    """Load a detector, and a remark if costs have changed: the detector continues with those of the configuration.
+
+    Raises ValueError if the file is not a state or belongs to another configuration.
+    """
+    _remove_leftovers(path)
+    saved = read(path)
+    detector = saved.detector
+    if saved.digest != config.digest(costs=saved.version == 1):
+        raise ValueError(
+            f"{path} was saved with another configuration, and its {detector.ticks} ticks are only valid with the "
+            "same model, fidelities, hazard, policy, alarm and seed (costs may differ)"
+            f"{_difference(saved.settings, config)}. Use that configuration, or another --state file."
+        )
+    fidelities = config.detector(missing="skip").fidelities
+    if detector.fidelities == fidelities:
+        return detector, ""
+    changed = (
+        f"{new.name} {old.cost_of():g} -> {new.cost_of():g}"
+        for old, new in zip(detector.fidelities, fidelities, strict=True)
+        if old.cost != new.cost
+    )
+    return detector.with_fidelities(fidelities), f"Costs have changed: {', '.join(changed)}."
+
+
+def _difference(before: dict[str, Any] | None, config: Config) -> str:
+    """Return the keys that differ, as a remark."""
+    from ..io.config import Config, ConfigError
+
+    try:
+        old, new = (one.lasting() for one in (Config.parse(before or {}), config))
+    except ConfigError:  # version 1 has no configuration
+        return ""
+    return f"; another {', '.join(k for k in {**old, **new} if old.get(k) != new.get(k))} was found"

@@ -1,36 +1,49 @@
-"""``mfbocd state``: list, show, export and import the streams of a service."""
+"""``mfbocd state``: list, show, export and import the streams of a service, and the state files of `mfbocd drive`."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import click
 
 from .common import handle_errors, status
 from .serve import DB
+from .state import is_state
 
 if TYPE_CHECKING:
     from ..service.store.base import Store
+
+create_option = click.option("--create", is_flag=True, help="Create the database if there is none.")
 
 
 @click.group()
 def state() -> None:
     """List, show, export and import the streams in a store.
 
-    The service may run at the same time.
+    The service may run at the same time. `ls`, `show` and `export` also take state files of `mfbocd drive`.
     """
 
 
 @contextmanager
-def _open(db: str) -> Iterator[Store]:
-    from ..service.errors import RequestError
+def open_database(db: str, *, create: bool | None = None) -> Iterator[Store]:
+    """Open a database that exists; with `create`, which a command may have as an option, also a new one."""
+    from ..service.errors import MissingDatabaseError, RequestError
     from ..service.store import open_store
 
-    store = open_store(db)
+    if is_state(db):
+        raise ValueError(
+            f"{db} is a state file of `mfbocd drive`, not a database: pass it as an argument, without --db"
+        )
+    try:
+        store = open_store(db, create=bool(create))
+    except MissingDatabaseError as missing:
+        hint = "" if create is None else ", or pass --create"
+        raise ValueError(f"{missing}: check --db, or start `mfbocd serve` with it, which creates it{hint}") from None
     try:
         yield store
     except RequestError as refused:
@@ -39,29 +52,64 @@ def _open(db: str) -> Iterator[Store]:
         store.close()
 
 
+def _split(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Return the state files among the arguments, and the ids of streams."""
+    files = [Path(one) for one in given if is_state(one)]
+    return files, [one for one in given if not is_state(one)]
+
+
+def _refuse_ids(ids: list[str]) -> None:
+    if ids:
+        raise ValueError(f"{ids[0]} is not a state file of `mfbocd drive`; for streams of a service pass only --db")
+
+
 @state.command()
 @click.option("--search", default="", help="Only streams whose name or id contains this text.")
+@click.argument("files", nargs=-1)
 @DB
-def ls(search: str, db: str) -> None:
-    """List streams: id, ticks, cost, alarms and name, separated by tabs."""
-    with handle_errors(), _open(db) as store:
-        offset = 0
-        while rows := store.streams(search, "created", 1000, offset)[0]:
-            for row in rows:
-                click.echo(f"{row.id}\t{row.tick}\t{row.spent:g}\t{row.alarms}\t{row.name}")
-            offset += len(rows)
+def ls(search: str, files: tuple[str, ...], db: str) -> None:
+    """List streams: id, ticks, cost, alarms and name, separated by tabs.
+
+    FILES are state files of `mfbocd drive`, listed with a dash for the alarms. Default: the streams in the store.
+    """
+    with handle_errors():
+        from .state import read
+
+        paths, ids = _split([*files, *([db] if not files and is_state(db) else [])])
+        _refuse_ids(ids)
+        for path in paths:
+            detector = read(path).detector
+            click.echo(f"{path}\t{detector.ticks}\t{detector.spent:g}\t-\t{path.stem}")
+        if paths:
+            return
+        with open_database(db) as store:
+            offset = 0
+            while rows := store.streams(search, "created", 1000, offset)[0]:
+                for row in rows:
+                    click.echo(f"{row.id}\t{row.tick}\t{row.spent:g}\t{row.alarms}\t{row.name}")
+                offset += len(rows)
 
 
 @state.command()
 @click.argument("stream")
 @DB
 def show(stream: str, db: str) -> None:
-    """Print a stream as JSON, with its configuration."""
-    with handle_errors(), _open(db) as store:
-        row = store.stream(stream)
-        if row is None:
-            raise ValueError(f"there is no stream {stream!r}")
-        click.echo(json.dumps(row.full(), indent=2, ensure_ascii=False))
+    """Print a stream as JSON, with its configuration.
+
+    STREAM is an id, or a state file of `mfbocd drive`.
+    """
+    with handle_errors():
+        from .state import describe
+
+        if is_state(stream):
+            found = describe(Path(stream))
+        else:
+            with open_database(db) as store:
+                row = store.stream(stream)
+                if row is None:
+                    raise ValueError(f"there is no stream {stream!r}")
+                found = row.full()
+        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 
 @state.command()
@@ -70,24 +118,37 @@ def show(stream: str, db: str) -> None:
 def export(streams: tuple[str, ...], db: str) -> None:
     """Write streams with their state and steps to stdout as JSON Lines.
 
-    STREAMS are ids. Default: all streams.
+    STREAMS are ids, or state files of `mfbocd drive`, which have no steps. Default: all streams.
     """
-    with handle_errors(), _open(db) as store:
-        from ..service.transfer import export_streams
+    with handle_errors():
+        from ..service.transfer import export_streams, stream_line
+        from .state import read
 
-        for line in export_streams(store, streams):
-            sys.stdout.write(line + "\n")
+        files, ids = _split(streams)
+        for path in files:
+            saved = read(path)
+            if saved.settings is None:
+                raise ValueError(
+                    f"{path} was written by an earlier version: run `mfbocd drive` once, which renews it"
+                )
+            sys.stdout.write(stream_line(path.stem, saved.settings, saved.detector) + "\n")
+        if files and not ids:
+            return
+        with open_database(db) as store:
+            for line in export_streams(store, ids):
+                sys.stdout.write(line + "\n")
 
 
 @state.command(name="import")
 @click.argument("file", type=click.File("r", encoding="utf-8"))
+@create_option
 @DB
-def import_(file: IO[str], db: str) -> None:
+def import_(file: IO[str], create: bool, db: str) -> None:
     """Import streams written by `export` from FILE, or - for stdin.
 
     A stream whose id already exists is an error; the streams before it stay imported.
     """
-    with handle_errors(), _open(db) as store:
+    with handle_errors(), open_database(db, create=create) as store:
         from ..service.transfer import import_streams
 
         imported = import_streams(store, file)

@@ -6,6 +6,7 @@ import click
 
 from .common import handle_errors, status
 from .serve import DB
+from .store import create_option, open_database
 
 
 @click.group()
@@ -21,18 +22,17 @@ def token() -> None:
 @click.option(
     "--scope", type=click.Choice(["read", "write"]), default="write", show_default=True, help="What the token allows."
 )
+@create_option
 @DB
-def add(name: str, scope: str, db: str) -> None:
-    """Create a token and print it. It cannot be printed again."""
-    with handle_errors():
-        from ..service.auth import add_token
-        from ..service.store import open_store
+def add(name: str, scope: str, create: bool, db: str) -> None:
+    """Create a token and print it. It cannot be printed again.
 
-        store = open_store(db)
-        try:
-            click.echo(add_token(store, name, scope))
-        finally:
-            store.close()
+    The database must exist: `mfbocd serve` creates it, and so does --create.
+    """
+    with handle_errors(), open_database(db, create=create) as store:
+        from ..service.auth import add_token
+
+        click.echo(add_token(store, name, scope))
         status(f"Created token {name!r} with scope {scope}. Send it as `Authorization: Bearer ...`.")
 
 
@@ -41,15 +41,9 @@ def add(name: str, scope: str, db: str) -> None:
 @DB
 def revoke(name: str, db: str) -> None:
     """Revoke a token. Running services reject it within two seconds."""
-    with handle_errors():
-        from ..service.store import open_store
-
-        store = open_store(db)
-        try:
-            if not store.remove_token(name):
-                raise ValueError(f"there is no token {name!r}")
-        finally:
-            store.close()
+    with handle_errors(), open_database(db) as store:
+        if not store.remove_token(name):
+            raise ValueError(f"there is no token {name!r}")
         status(f"Revoked token {name!r}.")
 
 
@@ -57,12 +51,6 @@ def revoke(name: str, db: str) -> None:
 @DB
 def ls(db: str) -> None:
     """List tokens: name and scope, separated by a tab."""
-    with handle_errors():
-        from ..service.store import open_store
-
-        store = open_store(db)
-        try:
-            for found in store.tokens():
-                click.echo(f"{found.name}\t{found.scope}")
-        finally:
-            store.close()
+    with handle_errors(), open_database(db) as store:
+        for found in store.tokens():
+            click.echo(f"{found.name}\t{found.scope}")

@@ -45,6 +45,8 @@ def gaussian(
 ) -> Stream:
     """Simulate regimes with theta ~ N(mean, var), read at fidelity j as N(theta, noise_var / zeta_j).
 
+    The readings of a fidelity with an offset or a scale have them; a detector with that fidelity corrects them.
+
     Parameters
     ----------
     model : Gaussian
@@ -77,11 +79,14 @@ def gaussian(
     rng = np.random.default_rng(seed)
     changes, regime = _regimes(rng, Hazard(hazard), ticks)
     theta = rng.normal(model.mean, math.sqrt(model.var), size=changes.size + 1)[regime]
-    zeta = np.array([f.zeta for f in checked(fidelities)])
+    ways = checked(fidelities)
+    zeta = np.array([f.zeta for f in ways])
     with np.errstate(divide="ignore"):
         sd = np.sqrt(model.noise_var / zeta)
     noise = rng.normal(size=(ticks, zeta.size))
     table = np.where(np.isfinite(sd), theta[:, None] + noise * np.where(np.isfinite(sd), sd, 0.0), np.nan)
+    if any(f.has_correction for f in ways):  # what the sensor shows, which a detector corrects
+        table = table * [f.scale for f in ways] + [f.offset for f in ways]
     return Stream(table, theta, changes)
 
 

@@ -121,6 +121,12 @@ class Detector(Lifecycle):
         self.model = model
         self.fidelities = checked(fidelities)
         model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
+        corrects = next((f for f in self.fidelities if f.has_correction), None)
+        if corrects is not None and model.dimension > 1:
+            raise ValueError(
+                f"Fidelity.offset and Fidelity.scale of {corrects.name!r} need readings of one number, not of the "
+                f"{model.dimension} of {type(model).__name__}"
+            )
         self.hazard = hazard_of(hazard)
         self.alarm = alarm_of(alarm)
         self.pruning = Pruning.of(prune)
@@ -212,7 +218,7 @@ class Detector(Lifecycle):
             known = self._by_name.get(fidelity) if type(fidelity) is str else None
             if known is None:
                 known = self._resolve(fidelity, x)
-            value = self._accept(x)
+            value = self._accept(x, known)
             cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
             return self._apply(value, known, cost)
         finally:
@@ -297,12 +303,12 @@ class Detector(Lifecycle):
             step = self._apply(None, None, 0.0)
         return step
 
-    def _accept(self, x: Any) -> Any:
+    def _accept(self, x: Any, known: Fidelity | None) -> Any:
         """Return a reading as the filter takes it; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
-        if type(x) is float and -math.inf < x < math.inf:
+        if type(x) is float and -math.inf < x < math.inf and (known is None or not known.has_correction):
             return self._checked(x)
-        return reading(self.model, x, self.missing)
+        return reading(self.model, x, self.missing, known)
 
     def _apply(
         self,

@@ -138,11 +138,13 @@ class Lifecycle(Posterior):
         (1, 40.0, 60.0)
         """
         make: Any = type(self)
+        own = type(self.policy)(**self.policy.spec())
+        own.shared = self.policy.shared  # one of several streams may not be able to spend what all may
         other: Self = make(
             self.model,
             fidelities,
             self.hazard,
-            policy=type(self.policy)(**self.policy.spec()) if policy is None else policy,
+            policy=own if policy is None else policy,
             prune=self.pruning,
             alarm=self.alarm,
             seed=self.seed,

@@ -40,7 +40,7 @@ def read(detector: Detector, fidelity: Fidelity, raw: Any) -> Any:
         raise TypeError(
             f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
         )
-    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise")
+    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise", fidelity)
 
 
 def observe(detector: Detector, raw: Any) -> Observation:

@@ -159,6 +159,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         spec = {"kind": type(model).__name__, **model.spec()}
     except TypeError:  # it has functions, which `from_bytes` must be given again
         spec = {"kind": type(model).__name__}
+    corrections = {f.name: [f.offset, f.scale] for f in detector.fidelities if f.has_correction}
     return {
         "model": spec,
         "fidelities": [[f.name, f.zeta, None if callable(f.cost) else f.cost] for f in detector.fidelities],
@@ -170,7 +171,9 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
         "columns": int(detector._filter.state[layout.COLUMNS]),
-        **({"surprise": True} if detector.surprise else {}),  # absent by default, as in earlier versions
+        # absent by default, as in earlier versions
+        **({"surprise": True} if detector.surprise else {}),
+        **({"corrections": corrections} if corrections else {}),
     }
 
 
@@ -244,7 +247,8 @@ def _build(
     for name, zeta, cost in facts["fidelities"]:
         if cost is None and name not in costs:
             raise ValueError(f"the cost of {name!r} was a function, which cannot be saved: pass costs=")
-        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name)))
+        correction = facts.get("corrections", {}).get(name, (0.0, 1.0))
+        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name), *correction))
     spec = dict(facts["policy"])
     policy = POLICIES[spec.pop("kind")](**spec)
     policy.shared = True  # it was checked when it was made, maybe for more streams than this one

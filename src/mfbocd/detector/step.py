@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..belief.filter import Surprise
 from ..inputs.arguments import finite, whole
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
+from ..policy.fidelity import Fidelity
 
 Array = NDArray[np.float64]
 Missing = Literal["raise", "skip"]
@@ -29,7 +30,8 @@ class Step(NamedTuple):
     fidelity : str or None
         Name of the fidelity that was read; None if only time passed.
     x : float, tuple of float or None
-        The reading; a tuple if readings have several numbers, None if it was missing.
+        The reading, corrected by the offset and scale of its fidelity; a tuple if readings have several numbers, None
+        if it was missing.
     cost : float
         Cost of the tick.
     mean : float or tuple of float
@@ -72,8 +74,10 @@ class Step(NamedTuple):
     surprise: Surprise | None = None
 
 
-def reading(model: Model, x: Any, missing: Missing) -> Any:
+def reading(model: Model, x: Any, missing: Missing, fidelity: Fidelity | None = None) -> Any:
     """Return a reading that the model can have produced, or raise an error.
+
+    This function and `readings` are where readings are corrected, whichever way they come in.
 
     Parameters
     ----------
@@ -83,6 +87,8 @@ def reading(model: Model, x: Any, missing: Missing) -> Any:
         The reading; `inputs.readings` lists the accepted types.
     missing : {"raise", "skip"}
         What a missing reading does.
+    fidelity : Fidelity, optional
+        What `x` was read at: its correction is applied. Without it the reading is used as it is.
 
     Returns
     -------
@@ -96,7 +102,35 @@ def reading(model: Model, x: Any, missing: Missing) -> Any:
         if missing == "skip":
             return None
         raise ValueError(f"x is {x!r}: pass missing='skip' if a reading may be missing")
-    return model.check(value)
+    if fidelity is None or not fidelity.has_correction:
+        return model.check(value)
+    try:
+        return model.check(fidelity.corrected(value))
+    except ValueError as error:
+        raise ValueError(f"{error}; it was read as {x!r}, before the correction of {fidelity.name!r}") from None
+
+
+def checked_raw(model: Model, x: Any, missing: Missing, fidelity: Fidelity) -> Any:
+    """Return a reading as `reading` does, but not corrected: for those who pass it on to a detector, which corrects.
+
+    Parameters
+    ----------
+    model : Model
+        The family of the readings.
+    x : Any
+        The reading.
+    missing : {"raise", "skip"}
+        What a missing reading does.
+    fidelity : Fidelity
+        What `x` was read at.
+
+    Returns
+    -------
+    float, ndarray or None
+        The reading itself; an error is raised if its corrected value is impossible.
+    """
+    value = reading(model, x, missing, fidelity)
+    return number(x) if fidelity.has_correction and value is not None else value
 
 
 def _several(model: Model, x: Any, missing: Missing) -> Array | None:
@@ -132,7 +166,14 @@ def _several(model: Model, x: Any, missing: Missing) -> Array | None:
     return None
 
 
-def readings(model: Model, given: NDArray[Any], missing: Missing, where: Callable[[int], str]) -> Array:
+def readings(
+    model: Model,
+    given: NDArray[Any],
+    missing: Missing,
+    where: Callable[[int], str],
+    fidelities: Sequence[Fidelity] = (),
+    choice: NDArray[np.int64] | None = None,
+) -> Array:
     """Return many readings as floats, NaN if missing: the same as `reading` for each.
 
     They are converted in bulk; only those that the model cannot have produced are checked one by one.
@@ -147,17 +188,30 @@ def readings(model: Model, given: NDArray[Any], missing: Missing, where: Callabl
         What a missing reading does.
     where : callable
         Returns how an error names the i-th reading.
+    fidelities : sequence of Fidelity
+        What the readings were read at, whose corrections are applied: one for all, or several with `choice`. By
+        default nothing is corrected.
+    choice : ndarray of int, optional
+        The index of a fidelity for each reading.
 
     Returns
     -------
     ndarray of float
-        The readings.
+        The corrected readings.
     """
     values = numbers(given, where)
+    if any(f.has_correction for f in fidelities):
+        at = np.zeros(len(values), dtype=np.int64) if choice is None else choice
+        offset, scale = (
+            np.array(column)[at] for column in zip(*((f.offset, f.scale) for f in fidelities), strict=True)
+        )
+        with np.errstate(over="ignore"):  # infinity is refused below, by name
+            values = (values - offset) / scale
     for i in np.flatnonzero(~model.possible(values)).tolist():
         x = given[i]
         try:
-            checked = reading(model, float(x) if isinstance(x, np.floating) else x, missing)
+            fidelity = fidelities[0 if choice is None else int(choice[i])] if fidelities else None
+            checked = reading(model, float(x) if isinstance(x, np.floating) else x, missing, fidelity)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{where(i)}: {error}") from None
         values[i] = np.nan if checked is None else checked

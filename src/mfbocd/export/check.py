@@ -111,6 +111,8 @@ def _refuse_range(detector: Detector) -> None:
     for fidelity in detector.fidelities:
         values[f"zeta of {fidelity.name!r}"] = fidelity.zeta
         values[f"cost of {fidelity.name!r}"] = fidelity.cost
+        values[f"offset of {fidelity.name!r}"] = fidelity.offset
+        values[f"scale of {fidelity.name!r}"] = fidelity.scale
     values["hazard"] = float(detector.hazard.table[0])
     for name, value in values.items():
         if isinstance(value, float) and value != 0.0 and not low <= math.fabs(value) <= high:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,7 @@ def model_header(detector: Detector, real: str) -> str:
         *_reals(_parameters(detector)),
         *_array("ZETA", policy.zeta, "one per fidelity"),
         *_array("COST", policy.cost, ""),
+        *_corrections(detector.fidelities),
         "",
         "/* For programs that print names; costs no memory if unused. */",
         f"static const char *const MFBOCD_NAME[MFBOCD_FIDELITIES] = {{{_texts(detector.fidelities)}}};",
@@ -192,6 +193,17 @@ def _array(name: str, values: Iterable[float], comment: str) -> Lines:
     inside = ", ".join(f"MFBOCD_R({_literal(v)})" for v in values)
     tail = f" /* {comment} */" if comment else ""
     return [f"static const mfbocd_real MFBOCD_{name}[MFBOCD_FIDELITIES] = {{{inside}}};{tail}"]
+
+
+def _corrections(fidelities: Sequence[Fidelity]) -> Lines:
+    """Return the systematic errors of the sensors, if there are any."""
+    if not any(f.has_correction for f in fidelities):
+        return []
+    return [
+        "#define MFBOCD_CORRECTS /* a reading x is used as (x - READING_OFFSET) / READING_SCALE */",
+        *_array("READING_OFFSET", [f.offset for f in fidelities], ""),
+        *_array("READING_SCALE", [f.scale for f in fidelities], ""),
+    ]
 
 
 def _nodes() -> Lines:

@@ -14,8 +14,8 @@ from ..policy import Choices, Fidelity
 from .streams import StreamSet
 
 
-def readings_of(fleet: StreamSet, x: Any, rows: Choices) -> Array:
-    """Return one reading per stream as floats, (m,) or (m, d), NaN where it is missing."""
+def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices | None) -> Array:
+    """Return one reading per stream as floats, (m,) or (m, d), NaN where it is missing; with `choice` corrected."""
     given = cells(x)
     d = fleet.model.dimension
     shape = (len(rows),) if d == 1 else (len(rows), d)
@@ -24,7 +24,14 @@ def readings_of(fleet: StreamSet, x: Any, rows: Choices) -> Array:
     if given.shape != shape:
         raise ValueError(f"x must have one reading per stream, shape {shape}, not {given.shape}")
     names, units = fleet._names, fleet._rows
-    found = readings(fleet.model, given, fleet.missing, where=lambda i: f"stream {names.of(int(rows[i]))}")
+    found = readings(
+        fleet.model,
+        given,
+        fleet.missing,
+        lambda i: f"stream {names.of(int(rows[i]))}",
+        () if choice is None else fleet.fidelities,
+        choice,
+    )
     if units.has_units:
         with np.errstate(all="ignore"):
             bad = np.flatnonzero(np.isinf((found - units.offset[rows]) / units.scale[rows]))
@@ -94,5 +101,5 @@ def observed(fleet: StreamSet, rows: Choices, choice: Choices, raws: Sequence[An
     d = fleet.model.dimension
     values = np.full((len(rows), d) if d > 1 else len(rows), np.nan)
     if some:
-        values[some] = readings_of(fleet, read, rows[some])
+        values[some] = readings_of(fleet, read, rows[some], choice[some])
     return values

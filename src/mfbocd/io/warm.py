@@ -15,6 +15,7 @@ from numba.core import event
 from .._kernels import weights
 from ..detector.detector import Detector
 from ..detector.step import Step, reading
+from ..policy.fidelity import uncorrected
 from .config import Config, model_kinds
 
 FIDELITIES = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
@@ -69,7 +70,11 @@ def rehearse(config: Config) -> Rehearsal:
         The last tick, at which nothing is read.
     """
     detector = config.detector(missing="skip", shared=True)
-    cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in detector.fidelities]  # some costs do not add up
+    # typical readings are corrected ones
+    plain = uncorrected(detector.fidelities)
+    if plain != detector.fidelities:
+        detector = config.detector(missing="skip", shared=True, fidelities=plain)
+    cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in plain]  # some costs do not add up
     fleet = config.fleet(2, shared=True, share_policy=False, fidelities=cheap, missing="skip", threads=1)
     x = _typical(detector)
     for some in ([0, 1], [0]):

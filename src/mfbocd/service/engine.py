@@ -16,8 +16,10 @@ from dataclasses import dataclass, field, replace
 from types import NoneType
 from typing import Any, NamedTuple
 
-from ..detector.step import reading
+from ..detector.step import checked_raw
+from ..inputs.readings import number
 from ..models import Model
+from ..policy.fidelity import Fidelity
 from .cache import CachedStream, StreamCache
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .fleets import Advanced, Price, StreamFleet
@@ -268,7 +270,8 @@ class Engine:
                 raise RequestError(409, f"tick {command.tick} has passed and its step is no longer stored", expected)
             stored = event.step
         step = json.loads(stored)
-        if step["fidelity"] != command.fidelity or not _same_reading(step["x"], command.x):
+        known = stream.fleet.fidelities.get(command.fidelity)
+        if step["fidelity"] != command.fidelity or known is None or not _same_reading(step["x"], command.x, known):
             observed = {"fidelity": step["fidelity"], "x": step["x"]}
             raise RequestError(
                 409,
@@ -376,10 +379,10 @@ def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
         )
     if model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
         raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(model)})
-    if command.x is None and stream.on_missing == "raise" and stream.fleet.zetas[wanted] > 0.0:
+    if command.x is None and stream.on_missing == "raise" and stream.fleet.fidelities[wanted].zeta > 0.0:
         raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(model)})
     try:
-        return reading(model, command.x, "skip")
+        return checked_raw(model, command.x, "skip", stream.fleet.fidelities[wanted])
     except (TypeError, ValueError, ArithmeticError) as error:
         raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(model)}) from None
 
@@ -389,8 +392,13 @@ def _expected_reading(model: Model) -> str:
     return f"a reading of {model!r}: " + ("a number" if d == 1 else f"{d} numbers")
 
 
-def _same_reading(stored: Any, x: Any) -> bool:
-    """Whether a reading equals the stored one; 1 and 1.0 are equal."""
+def _same_reading(stored: Any, x: Any, fidelity: Fidelity) -> bool:
+    """Whether a reading equals the stored one, which is corrected; 1 and 1.0 are equal."""
     if isinstance(stored, list) != isinstance(x, list):
         return False
+    if fidelity.has_correction and x is not None:
+        try:
+            x = fidelity.corrected(number(x))
+        except (TypeError, ValueError):
+            return False
     return bool(json_number(stored) == x)

@@ -34,6 +34,10 @@ class RequestError(Exception):
         return {"error": self.error, "expected": self.expected}
 
 
+class MissingDatabaseError(ValueError):
+    """There is no database, and none was to be created."""
+
+
 class UnavailableError(RequestError):
     """The store cannot be read or written at present; nothing was changed."""
 

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..detector.detector import Detector
 from ..detector.step import Step
 from ..fleet import Fleet
 from ..io.config import Config
 from ..policy.base import largest_nets
+from ..policy.fidelity import same_readings
 from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, StreamRow
 
 Price = float | None
@@ -82,7 +84,7 @@ class StreamFleet:
         self.model = self._fleet.model
         self.names = tuple(f.name for f in fidelities)
         self.costs = {f.name: f.cost_of() for f in fidelities}
-        self.zetas = {f.name: f.zeta for f in fidelities}
+        self.fidelities = {f.name: f for f in fidelities}
         self._index = {name: j for j, name in enumerate(self.names)}
         self._missing = np.nan if self.model.dimension == 1 else [np.nan] * self.model.dimension
 
@@ -99,8 +101,19 @@ class StreamFleet:
         return fleet.to_bytes(0), self.choices(fleet, np.zeros(1, dtype=np.int64), [price])[0]
 
     def insert(self, row: StreamRow) -> None:
-        """Insert a stream, or replace it, in the state of its row."""
-        self._fleet.insert(row.state, row.id, replace=True)
+        """Insert a stream, or replace it, in the state of its row, at the costs of the configuration."""
+        try:
+            self._fleet.insert(row.state, row.id, replace=True)
+        except ValueError:
+            detector, wanted = Detector.from_bytes(row.state), self._fleet.fidelities
+            if detector.fidelities == wanted or not same_readings(detector.fidelities, wanted):
+                raise
+            self._fleet.insert(detector.with_fidelities(wanted), row.id, replace=True)
+
+    def choice_of(self, row: StreamRow) -> dict[str, Any]:
+        """The choice of a stream without a group for the next tick; the stream is inserted."""
+        self.insert(row)
+        return self.choices(self._fleet, [row.id], [None])[0]
 
     def remove(self, stream: str) -> None:
         """Remove a stream."""
@@ -126,7 +139,7 @@ class StreamFleet:
         streams : sequence of str
             Ids, all different.
         x : sequence
-            Their readings, as `mfbocd.detector.step.reading` returns them.
+            Their readings, as `mfbocd.detector.step.checked_raw` returns them.
         fidelities : sequence of str
             Names of the fidelities that were read.
         prices : sequence of float or None

@@ -148,10 +148,9 @@ def add_stream(
     cached = None
     if group is not None:
         cached = engine.cache.group(group)
-        if (
-            config is not None
-            and parse_config(config).digest() != parse_config(json.loads(cached.row.config)).digest()
-        ):
+        if config is not None and parse_config(config).digest(costs=True) != parse_config(
+            json.loads(cached.row.config)
+        ).digest(costs=True):
             raise RequestError(
                 422, "config differs from the group's: leave it out", {"config": json.loads(cached.row.config)}
             )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from ..detector.detector import Detector
 from ..io.config import Config
 from ..policy.fidelity import CONTROL, LONGEST
+from .budgets import budget_of
 from .errors import RequestError, not_found
+from .fleets import StreamFleet
 from .records import Event, GroupRow, StreamRow, json_text
 from .schemas import ID
 from .store.base import Store
@@ -43,14 +46,59 @@ def export_streams(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
             group = store.group(row.group)
             assert group is not None
             yield json_text({"kind": "group", **asdict(group), "version": VERSION})
-        fields = asdict(row) | {"state": base64.b64encode(row.state).decode()}
-        yield json_text({"kind": "stream", "version": VERSION, **fields})
+        yield _line(row)
         after = -1
         # a running service may have added steps since the stream was read
         while page := [event for event in store.events(name, after, PAGE) if event.tick < row.tick]:
             for event in page:
                 yield json_text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
             after = page[-1].tick
+
+
+def stream_line(name: str, settings: Mapping[str, Any], detector: Detector) -> str:
+    """A line as `export_streams` returns it, for a detector that was saved outside of a service.
+
+    Parameters
+    ----------
+    name : str
+        Name of the stream; its id is made of the characters of it that an id may have.
+    settings : mapping
+        The configuration of the detector.
+    detector : Detector
+        The detector, which chooses its next fidelity.
+
+    Returns
+    -------
+    str
+        A stream without steps, for `import_streams`.
+    """
+    config = Config.parse(settings)
+    now = round(time.time(), 3)
+    row = StreamRow(
+        id=re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:64] or "stream",
+        name=CONTROL.sub("-", name)[:LONGEST] or "stream",
+        config=json_text(config.to_dict()),
+        observers="{}",
+        budget=budget_of(detector),
+        created=now,
+        group=None,
+        tick=detector.ticks,
+        spent=detector.spent,
+        alarms=0,
+        alarmed=None,
+        last_alarm=None,
+        last=None,
+        next="{}",
+        updated=now,
+        state=detector.to_bytes(),
+    )
+    row.next = json_text(StreamFleet(config, grouped=False).choice_of(row))
+    return _line(row)
+
+
+def _line(row: StreamRow) -> str:
+    fields = asdict(row) | {"state": base64.b64encode(row.state).decode()}
+    return json_text({"kind": "stream", "version": VERSION, **fields})
 
 
 def import_streams(store: Store, lines: Iterable[str]) -> list[str]:

@@ -154,7 +154,7 @@ def _readings(detector: Detector, columns: list[NDArray[Any]], choice: NDArray[n
     for j, column in enumerate(columns):
         rows = np.flatnonzero(choice == j)
         where = partial(_place, rows, detector.fidelities[j].name)
-        x[rows] = readings(detector.model, column[rows], detector.missing, where)
+        x[rows] = readings(detector.model, column[rows], detector.missing, where, detector.fidelities[j : j + 1])
     return x
 
 

@@ -83,7 +83,7 @@ class GroupBudget:
         ValueError
             If they differ.
         """
-        if config.digest() != self.config.digest():
+        if config.digest(costs=True) != self.config.digest(costs=True):
             raise ValueError("group was made for another config than the query's")
 
     def price(self, batch: int) -> float:

@@ -19,9 +19,10 @@ from ...belief.serialization import contents, parse, split
 from ...belief.state import fresh_state
 from ...detector.detector import Detector
 from ...detector.serialization import Serializer, restore
-from ...detector.step import Step, reading
+from ...detector.step import Step, checked_raw
 from ...io.config import Config
 from ...policy import Net
+from ...policy.fidelity import same_readings
 from .cache import Cache, CacheError
 from .record import Record, pack, unpack
 
@@ -219,6 +220,8 @@ class Worker:
         if record is not None and record.config is None:
             detector = Detector.from_bytes(record.state, observers=self.observers)
             self._check_detector(detector)
+            if detector.fidelities != self.fresh.fidelities:  # other costs
+                detector = detector.with_fidelities(self.fresh.fidelities)
             if price is not None:
                 detector.policy = self._net(price)
             return detector
@@ -255,10 +258,10 @@ class Worker:
 
     def _check_record(self, record: Record, detector: Detector) -> None:
         """Refuse a record that was written with another configuration, group or policy."""
-        if record.config != self.digest:
+        if record.config not in (self.digest, self.config.digest(costs=True)):  # earlier versions included costs
             raise ValueError(
                 "the checkpoint was written with another config: model, fidelities, hazard, policy, alarm and seed "
-                "must not change. Use that config, or another checkpoint."
+                "must not change, costs may. Use that config, or another checkpoint."
             )
         if record.shared != self.job.shared:
             was, now = ("with", "without") if record.shared else ("without", "with")
@@ -286,6 +289,8 @@ class Worker:
         """Refuse a saved detector with another configuration; only its seed may differ."""
         for field in ("model", "fidelities", "alarm", "pruning", "missing", "on_error", "shadow", "policy", "hazard"):
             mine, theirs = _shown(self.fresh, field), _shown(detector, field)
+            if field == "fidelities" and same_readings(detector.fidelities, self.fresh.fidelities):
+                continue
             if mine != theirs and not (field == "policy" and self._replaced(detector)):
                 raise ValueError(f"the saved detector has another {field} than the config: {theirs}, not {mine}")
 
@@ -308,7 +313,7 @@ class Worker:
             if found is not None:
                 return found[0]
             # an invalid reading is a problem of this row, and is not cached
-            x = reading(self.fresh.model, observe(raw), self.config.missing)
+            x = checked_raw(self.fresh.model, observe(raw), self.config.missing, self.fresh._by_name[name])
             try:
                 cache.put(stream, time, name, x)
             except Exception as error:

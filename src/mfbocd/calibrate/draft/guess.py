@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...io.config import Config
-from .. import CalibrationError, bernoulli_zeta, gaussian_zeta
+from .. import CalibrationError, CorrectionEstimate, bernoulli_zeta, estimate_correction, gaussian_zeta
+from ..correction import LEAST
 from ..noise import noise_of, varies
 from .automatic import Draft, draft_model
 from .columns import TableColumns
@@ -68,7 +69,8 @@ def template() -> tuple[Config, dict[str, str]]:
         "fidelity[0]": "A way to observe. Its readings are in the column of that name (or set column = ...).",
         "fidelity[0].zeta": "Value of a reading relative to a full one, 0 to 1; for a Gaussian, the noise variance "
         "of the best fidelity divided by its own. `mfbocd calibrate` estimates it.",
-        "fidelity[0].cost": "Cost of a reading, in any unit: joules, milliseconds, euros.",
+        "fidelity[0].cost": "Cost of a reading, in any unit: joules, milliseconds, euros.\nOptional: offset = 2.0 "
+        'for a sensor that reads 2 too high; observe = "./imu.sh", a command that prints a reading (`mfbocd drive`).',
     }
 
 
@@ -106,13 +108,21 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
     }
     draft = draft_model(found.readings[top]) if len(kept) == 1 else None
     guess = _shared(found.readings[top]) if draft is None else draft.guess
-    zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in kept.items()}
+    wrong = (
+        {} if binary else {n: e for n, v in kept.items() if n != top and (e := _correction(kept[top], v)).detected}
+    )
+    right = {n: (v - wrong[n].offset) / wrong[n].scale if n in wrong else v for n, v in kept.items()}
+    zetas = {n: (1.0, "") if n == top else _zeta(kept[top], v, guess) for n, v in right.items()}
     order = sorted(kept, key=lambda n: (n == top, zetas[n][0]))
     rows: list[dict[str, Any]] = []
     notes = dict(_GENERAL)
     for i, name in enumerate(order):
         cost = float(f"{HIGHEST_COST ** (i / (len(order) - 1)):.2g}") if len(order) > 1 else 1.0
         rows.append({"name": name, "zeta": zetas[name][0], "cost": cost})
+        if name in wrong:
+            error = {"offset": wrong[name].offset, "scale": wrong[name].scale}
+            rows[-1] |= {"offset": error["offset"]} if error["scale"] == 1.0 else error
+            notes[f"fidelity[{i}].offset"] = f"It {wrong[name]}, compared with {top}: (x - offset) / scale is used."
         if len(order) > 1:
             notes[f"fidelity[{i}].cost"] = "A PLACEHOLDER: set the cost of a reading."
         if name != top:
@@ -199,9 +209,17 @@ def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
     return max(_digits(value), 1e-4), f"{why}.{_offset(x, y)}"
 
 
+def _correction(high: Array, low: Array) -> CorrectionEstimate:
+    """Return the systematic error of a column compared with the best; none where it cannot be estimated."""
+    both = np.isfinite(high) & np.isfinite(low)
+    if both.sum() < LEAST or not varies(low) or not varies(high):
+        return CorrectionEstimate(0.0, 1.0, math.inf, math.inf, int(both.sum()))
+    return estimate_correction(high[both], low[both])
+
+
 def _offset(high: Array, low: Array) -> str:
-    """Return a warning if the two columns have an offset: the filter takes every reading as unbiased."""
-    if high.size < PAIRS:
+    """Return a warning if there are too few pairs to correct an offset: the filter takes readings as unbiased."""
+    if not PAIRS <= high.size < LEAST:
         return ""
     offset = float(np.median(low - high))
     error = (

@@ -66,6 +66,10 @@ static inline mfbocd_step_t mfbocd_update(mfbocd_t *d, mfbocd_real x, int fideli
     const int asked = fidelity >= 0 && fidelity < MFBOCD_FIDELITIES;
     const mfbocd_real cost = asked ? MFBOCD_COST[fidelity] : 0;
     mfbocd_step_t step;
+#ifdef MFBOCD_CORRECTS
+    if (asked)
+        x = (x - MFBOCD_READING_OFFSET[fidelity]) / MFBOCD_READING_SCALE[fidelity];
+#endif
     step.missing = !(asked && mfbocd_possible(x));
     mfbocd_tick(d, step.missing ? 0 : x, step.missing ? 0 : MFBOCD_ZETA[fidelity]);
     mfbocd_add(&d->spent, cost);

@@ -359,13 +359,21 @@ class Config:
         """
         return toml.document(self.to_dict(), notes or {})
 
-    def digest(self) -> str:
-        """Return a fingerprint of everything that affects decisions; a state saved under another cannot be continued.
+    def digest(self, *, costs: bool = False) -> str:
+        """Return a fingerprint of all that a saved state depends on: it cannot be continued under another one.
+
+        Costs may change while a stream runs, and the table ``[data]``, columns and commands describe where readings
+        come from and how they are shown: none of these is part of the fingerprint.
+
+        Parameters
+        ----------
+        costs : bool
+            Whether costs and columns count as well, as they did in states of earlier versions; False by default.
 
         Returns
         -------
         str
-            SHA-256 as hexadecimal digits; the table ``[data]`` is not part of it.
+            SHA-256 as hexadecimal digits.
 
         Examples
         --------
@@ -373,8 +381,33 @@ class Config:
         >>> config.digest() == Config.parse(config.to_dict() | {"data": {"unit": "m"}}).digest()
         True
         """
-        given = {k: v for k, v in self.to_dict().items() if k != "data"}
+        given = self.lasting(costs=costs)
         return hashlib.sha256(json.dumps(given, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+    def lasting(self, *, costs: bool = False) -> dict[str, Any]:
+        """Return the keys and values that must not change while a stream runs: what `digest` is computed from.
+
+        Parameters
+        ----------
+        costs : bool
+            Whether costs and columns are among them; False by default.
+
+        Returns
+        -------
+        dict[str, Any]
+            A part of `to_dict`.
+
+        Examples
+        --------
+        >>> fidelity = {"name": "gps", "zeta": 1, "cost": 40, "observe": "./gps.sh"}
+        >>> Config.parse({"model": {"kind": "bernoulli"}, "fidelity": [fidelity]}).lasting()["fidelity"]
+        [{'name': 'gps', 'zeta': 1.0}]
+        """
+        given = {k: v for k, v in self.to_dict().items() if k != "data"}
+        if self.fidelities:
+            leave_out = ("observe",) if costs else ("cost", "column", "observe")
+            given["fidelity"] = [{k: v for k, v in row.items() if k not in leave_out} for row in given["fidelity"]]
+        return given
 
     def _arguments(self, observers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         model = build("model", model_kinds(), self.model)
@@ -400,7 +433,7 @@ def _fidelities_of(
 ) -> tuple[Fidelity, ...]:
     if not fidelities:
         return (Fidelity("full", 1.0, 1.0, observers.get("full")),)
-    return tuple(Fidelity(f.name, f.zeta, f.cost, observers.get(f.name)) for f in fidelities)
+    return tuple(Fidelity(f.name, f.zeta, f.cost, observers.get(f.name), f.offset, f.scale) for f in fidelities)
 
 
 def _spec(thing: Model | Policy) -> dict[str, Any]:

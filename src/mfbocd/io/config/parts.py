@@ -24,23 +24,32 @@ class FidelityConfig:
         Cost of one reading, positive, in any unit; required.
     column : str
         Column of a table that holds its readings; the name by default.
+    offset : float
+        How much its readings are too high: (x - offset) / scale is used in place of a reading x. 0 by default.
+    scale : float
+        Units of its readings per unit of the model, positive; 1 by default.
+    observe : str
+        Shell command that prints one reading, which `mfbocd drive` runs for this fidelity; none by default.
     """
 
     name: str
     zeta: float
     cost: float
-    column: str
+    column: str = ""
+    offset: float = 0.0
+    scale: float = 1.0
+    observe: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as plain values; the column is left out if it equals the name.
+        """Return the entry as plain values; what has its default is left out.
 
         Returns
         -------
         dict[str, Any]
             The keys and values.
         """
-        given = asdict(self)
-        return given if self.column != self.name else {k: v for k, v in given.items() if k != "column"}
+        default = {"column": self.name, "offset": 0.0, "scale": 1.0, "observe": ""}
+        return {k: v for k, v in asdict(self).items() if k not in default or v != default[k]}
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,11 @@ def parse_fidelity(key: str, given: Any) -> FidelityConfig:
     name = _text(f"{key}.name", row["name"])
     if callable(row["cost"]):
         raise ConfigError(f"{key}.cost must be a number, not {row['cost']!r}")
-    fidelity = with_key(key, "Fidelity", Fidelity, name, row["zeta"], row["cost"])
-    return FidelityConfig(name, fidelity.zeta, fidelity.cost_of(), _text(f"{key}.column", row.get("column", name)))
+    correction = row.get("offset", 0.0), row.get("scale", 1.0)
+    fidelity = with_key(key, "Fidelity", Fidelity, name, row["zeta"], row["cost"], None, *correction)
+    column = _text(f"{key}.column", row.get("column", name))
+    observe = _text(f"{key}.observe", row["observe"]) if "observe" in row else ""
+    return FidelityConfig(name, fidelity.zeta, fidelity.cost_of(), column, fidelity.offset, fidelity.scale, observe)
 
 
 def parse_alarm(given: Any) -> Alarm | None:

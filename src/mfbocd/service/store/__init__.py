@@ -13,7 +13,13 @@ _POSTGRES = ("postgresql://", "postgres://")
 
 
 def open_store(
-    db: str, *, keep: int | None = None, worker: str = "", lease: float = 10.0, exclusive: bool = False
+    db: str,
+    *,
+    keep: int | None = None,
+    worker: str = "",
+    lease: float = 10.0,
+    exclusive: bool = False,
+    create: bool = True,
 ) -> Store:
     """Open a database, and create its tables if it is empty.
 
@@ -30,6 +36,8 @@ def open_store(
     exclusive : bool
         Refuse to open a file that another process has opened this way (SQLite only). The service needs this: it
         caches streams, and two caches of one file would diverge.
+    create : bool
+        Whether a database that does not exist, or is empty, is created; True by default.
 
     Returns
     -------
@@ -39,7 +47,8 @@ def open_store(
     Raises
     ------
     ValueError
-        If the database cannot be opened, or has tables of another application or of another version.
+        If the database cannot be opened, has tables of another application or of another version, or does not exist
+        and is not to be created.
 
     Examples
     --------
@@ -53,7 +62,7 @@ def open_store(
     if db.startswith(_POSTGRES):
         from .postgres import PostgresStore
 
-        return PostgresStore(db, keep=keep, worker=worker, lease=lease)
+        return PostgresStore(db, keep=keep, worker=worker, lease=lease, create=create)
     from .sqlite import SqliteStore
 
-    return SqliteStore(db, keep=keep, exclusive=exclusive)
+    return SqliteStore(db, keep=keep, exclusive=exclusive, create=create)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..errors import RequestError, UnavailableError
+from ..errors import MissingDatabaseError, RequestError, UnavailableError
 from ..records import Event, GroupRow
 from .base import Changes, Loaded, Ownership, Store
 from .reader import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, stream_row
@@ -41,6 +41,7 @@ class PostgresStore(Store):
         worker: str = "",
         lease: float = 10.0,
         timeout: float = STATEMENT_TIMEOUT,
+        create: bool = True,
     ) -> None:
         try:
             import psycopg
@@ -67,7 +68,7 @@ class PostgresStore(Store):
         )
         try:
             self._pool.open(wait=True, timeout=10.0)
-            self._upgrade()
+            self._upgrade(create)
         except self._errors as error:
             self.close()
             raise ValueError(f"cannot use the database: {_one_line(error)}") from None
@@ -79,7 +80,7 @@ class PostgresStore(Store):
         with self._watchdog.guard(connection):
             self._pool.check_connection(connection)
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, create: bool) -> None:
         """Create or migrate the tables."""
         with self._pool.connection() as connection, connection.transaction():
             connection.execute("SET LOCAL statement_timeout = 0")  # migrating a large database may take long
@@ -89,6 +90,8 @@ class PostgresStore(Store):
             if table is not None and table[0] is not None:
                 row = connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
                 found = None if row is None else int(row[0])
+            if found is None and not create:
+                raise MissingDatabaseError("the PostgreSQL database has no tables of mfbocd")
             for statement in upgrade_statements(found, "postgres"):
                 connection.execute(statement.encode())
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import RequestError, UnavailableError
+from ..errors import MissingDatabaseError, RequestError, UnavailableError
 from ..records import Event, GroupRow
 from . import sqlite_events
 from .base import Changes, Loaded, Store
@@ -37,16 +37,20 @@ class SqliteStore(Store):
     0.0
     """
 
-    def __init__(self, path: str | Path, *, keep: int | None = None, exclusive: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, *, keep: int | None = None, exclusive: bool = False, create: bool = True
+    ) -> None:
         self.path = Path(path)
         self.keep = keep
+        if not create and not self.path.exists():
+            raise MissingDatabaseError(f"there is no database {self.path}")
         self._lock_file = _lock(self.path) if exclusive else None
         self._reader_lock = threading.Lock()
         self._writer = self._reader = None
         self._checkpointer: _Checkpointer | None = None
         try:
             self._writer = self._connect(writer=True)
-            self._upgrade()
+            self._upgrade(create)
             self._reader = self._connect()
             if exclusive:
                 self._checkpointer = _Checkpointer(self._connect())
@@ -68,7 +72,7 @@ class SqliteStore(Store):
             connection.execute("PRAGMA cache_size = -65536")
         return connection
 
-    def _upgrade(self) -> None:
+    def _upgrade(self, create: bool) -> None:
         """Create or migrate the tables."""
         assert self._writer is not None
         self._writer.execute("BEGIN IMMEDIATE")
@@ -79,6 +83,8 @@ class SqliteStore(Store):
                 found = int(self._writer.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
             elif tables:
                 raise ValueError(f"{self.path} has tables that are not mfbocd's: {', '.join(sorted(tables))}")
+            elif not create:
+                raise MissingDatabaseError(f"{self.path} is empty")
             for statement in upgrade_statements(found, "sqlite"):
                 self._writer.execute(statement)
             self._writer.execute("COMMIT")
