@@ -1,8 +1,8 @@
 """Detectors on Apache Spark, one per key, with state that Spark keeps and restores (extra ``spark``).
 
 `detect_stream` processes a stream of Structured Streaming and `detect_batch` a finished frame; both return the same
-rows. `session` starts a suitable Spark session, and reports what is missing otherwise. docs/scale.md explains when
-Spark is worthwhile.
+rows. `session` starts a suitable Spark session, and reports what is missing otherwise. docs/spark.md explains
+settings, state and restarts.
 """
 
 from __future__ import annotations
