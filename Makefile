@@ -39,7 +39,7 @@ $(VENV)/.docs: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.demo ## detect the changes of pace in a real run and write a report
-	@$(BIN)/mfbocd demo
+	@$(BIN)/mfbocd demo --force
 
 docs: $(VENV)/.docs ## build the documentation in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

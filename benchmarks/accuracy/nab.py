@@ -202,12 +202,12 @@ def p_change(x: Array, times: Times) -> Array:
 
 def surprise(x: Array, times: Times) -> Array:
     """-log density of one family, its prior from the standardized readings of the probation, mapped to [0, 1]."""
-    from mfbocd.calibrate.draft import guess_model
+    from mfbocd.calibrate.draft import guess_with_reasons
     from mfbocd.io.config import Config
 
     first = x[: probation(x.size)]
     z = (x - first.mean()) / (first.std() or 1.0)
-    detector = Config.parse({"model": guess_model(z[: first.size]).model}).detector(missing="skip")
+    detector = Config.parse({"model": guess_with_reasons(z[: first.size]).spec}).detector(missing="skip")
     evidence = np.empty(x.size)
     for t, value in enumerate(z.tolist()):
         detector.update(value)

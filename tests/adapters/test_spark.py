@@ -21,6 +21,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from docs_tools.blocks import blocks
 from mfbocd import Budget, Detector, Net
 from mfbocd.adapters import spark as on_spark
 from mfbocd.adapters.spark import java
@@ -127,6 +128,23 @@ def test_many_streams_equal_detectors_in_process_to_the_bit(place: Place) -> Non
     assert sum(row[FIELDS.index("alarm") + 1] for rows in streamed.values() for row in rows) > 30
     history = on_spark.detect_batch(place.finished(), "stream", "at", {"imu": "imu", "gps": "gps"}, CONFIG)
     assert wrong(results(history.collect()), wanted) == []
+
+
+def test_the_example_of_the_page_writes_steps(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "detector.toml").write_text((ROOT / "examples" / "walk.toml").read_text())
+    write(tmp_path / "readings", 0, messages(streams(2, 3, seed=1), range(3)))
+    block = next(b for b in blocks((ROOT / "docs" / "spark.md").read_text()) if b.language == "python")
+    # relative paths belong to the folder in which the JVM was started
+    code = re.sub(r'"(readings/|out/|state")', rf'"{tmp_path}/\1', block.text)
+    defined: dict[str, Any] = {}
+    exec(code, defined)
+    defined["query"].processAllAvailable()
+    defined["query"].stop()
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # one per core of the example
+    spark.conf.set("spark.sql.shuffle.partitions", 1)
+    assert spark.read.parquet(str(tmp_path / "out" / "steps")).count() == 6
+    assert (tmp_path / "out" / "problems").exists()
 
 
 def test_a_backfill_continues_live_and_leaves_spark_as_if_it_had_run_straight_through(place: Place) -> None:

@@ -25,6 +25,7 @@ from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.calibrate.draft import guess_family
 from mfbocd.io.config import Config, model_kinds
 from mfbocd.io.warm import NEEDED
+from mfbocd.trace import recorder
 
 from ..parts import PATIENCE
 from . import program
@@ -71,23 +72,23 @@ def test_steps_equal_the_library(folder: Path, stream: mf.simulate.Stream) -> No
     done = mfbocd("detect", "walk.csv", "-c", "mf.toml", cwd=folder)
     found = steps(done)
     timed = [*FIELDS[:1], "time", *FIELDS[1:9], "changed_at_time", "confidence"]
-    assert [list(step) for step in found] == [timed] * 400
+    assert [list(step) for step in found] == [
+        [*timed, *(["before", "after"] if step["alarm"] else [])] for step in found
+    ]
     assert [step["x"] for step in found] == trace.x.tolist()
     assert [step["mean"] for step in found] == trace.mean.tolist()
     assert [step["p_change"] for step in found] == trace.p_change.tolist()
     assert [step["fidelity"] for step in found] == [trace.fidelities[j] for j in trace.choice]
     assert [step["time"] for step in found] == [f"T{t}" for t in range(400)]
     alarms = [step for step in found if step["alarm"]]
-    assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == trace.changes
+    assert [(a["tick"], a["changed_at"], a["confidence"]) for a in alarms] == [c[:3] for c in trace.changes]
+    assert [a["before"] for a in alarms] == [c.to_dict()["before"] for c in trace.changes]
     assert [a["changed_at_time"] for a in alarms] == [f"T{c.changed_at}" for c in trace.changes]
     assert len(alarms) >= 2
     # the summary gives the same numbers
     assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
-    first = trace.changes[0]
-    assert (
-        f"at tick {first.changed_at} (T{first.changed_at}), detected at tick {first.tick} (T{first.tick})"
-        in done.stderr
-    )
+    for change in trace.changes:  # the levels after are those of all readings, not only those up to the alarm
+        assert f"\n  {change.describe(at=f'T{change.changed_at}')}\n" in done.stderr
     imu = int((trace.choice == 0).sum())
     assert f"Readings: imu {imu}, gps {400 - imu}. Spent {detector.spent:g} mJ, " in done.stderr
     assert "gps at every tick would have cost 16000 mJ" in done.stderr
@@ -161,12 +162,13 @@ def test_one_plain_column_needs_no_config(folder: Path, stream: mf.simulate.Stre
     trace = detector.run(x)
     done = mfbocd("detect", "one.txt", cwd=folder)
     found = steps(done)
-    assert [list(step) for step in found] == [FIELDS] * 400
+    assert [list(step) for step in found] == [FIELDS + ["before", "after"] * step["alarm"] for step in found]
+    assert len(found) == 400
     assert {step["fidelity"] for step in found} == {"x"}
     for name in ("x", "mean", "run_length", "p_change", "alarm"):
         assert [step[name] for step in found] == getattr(trace, name).tolist(), name
     alarms = [(s["tick"], s["changed_at"], s["confidence"]) for s in found if s["alarm"]]
-    assert alarms == trace.changes
+    assert alarms == [change[:3] for change in trace.changes]
     assert len(alarms) >= 2
     assert f"400 ticks, {len(alarms)} changes found:" in done.stderr
     assert detector.explain() in done.stderr
@@ -193,8 +195,13 @@ def test_a_pipe_needs_few_rows_to_find_the_column(folder: Path) -> None:
     assert [(step["time"], step["x"]) for step in found[:3]] == [("0", 0), ("1", 2), ("2", 4)]
     assert len(found) == 40
     done = mfbocd("detect", "-", cwd=folder, stdin="a,b\n" + "1,2\n5,3\n2,9\n" * 20)
-    assert "standard input has several columns of numbers: a, b." in done.stderr
-    assert done.returncode == 2
+    assert "standard input has 2 columns of numbers: a, b. Each is analysed as its own stream" in done.stderr
+    assert [(step["column"], step["tick"], step["x"]) for step in steps(done)[:4]] == [
+        ("a", 0, 1.0),
+        ("b", 0, 2.0),
+        ("a", 1, 5.0),
+        ("b", 1, 3.0),
+    ]
 
 
 def test_warnings_are_printed(folder: Path) -> None:
@@ -257,7 +264,7 @@ def test_zeros_and_ones_and_the_time_column(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["gaussian_unknown", "GaussianUnknown"])
 def test_a_family_can_be_selected(name: str, folder: Path, stream: mf.simulate.Stream) -> None:
     x = stream.table[:, 1]
-    model = guess_family("gaussian_unknown", x[:200]).model
+    model = guess_family("gaussian_unknown", x[:200]).spec
     trace = mf.run(Config.parse({"model": model, "hazard": 0.01}).detector(), x)
     done = mfbocd("detect", "one.txt", "--model", name, "--hazard", "1/100", cwd=folder)
     assert [step["mean"] for step in steps(done)] == trace.mean.tolist()
@@ -339,7 +346,7 @@ def test_only_the_chosen_column_is_read(folder: Path) -> None:
     assert [step["x"] for step in found] == [1, 2]
     done = mfbocd("detect", "-", "-c", "mf.toml", cwd=folder, stdin="at,imu,gps\na,1,2\nb,oops,2\n")
     assert done.returncode == 1
-    assert done.stderr.endswith("Error: line 3, column 'imu': 'oops' is not a number\n")
+    assert "Error: line 3, column 'imu': 'oops' is not a number. --na names cells that mean a missing" in done.stderr
     assert [json.loads(line)["x"] for line in done.stdout.splitlines()] == [1]
 
 
@@ -358,18 +365,20 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
 
 def test_usage_errors_exit_2(folder: Path) -> None:
     (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
+    (folder / "wide.csv").write_text(
+        ",".join(f"c{j}" for j in range(30))
+        + "\n"
+        + "\n".join(",".join(str(i * j % 7) for j in range(30)) for i in range(9))
+    )
     cases = [
-        (
-            ("walk.csv",),
-            "walk.csv has several columns of numbers: imu, gps. Select one with --column, or run `mfbocd init",
-        ),
+        (("wide.csv",), "wide.csv has 30 columns of numbers: c0, c1, c2, c3, c4, ... Select some with --column."),
         (("nosuch.csv",), "'nosuch.csv' does not exist"),
         ((".",), "is a directory"),
         (("walk.csv", "-c", "bad.toml"), "bad.toml: model.nois is unknown (did you mean 'noise_var'?)"),
         (("walk.csv", "-c", "mf.toml", "--hazard", "2"), "hazard must lie in (0, 1), not 2.0"),
         (("one.txt", "--hazard", "1/0"), "'1/0' is neither a number nor a fraction such as 1/500"),
         (("one.txt", "--hazard", "often"), "'often' is neither a number nor a fraction such as 1/500"),
-        (("one.txt", "--model", "gausian"), "'gausian' is none of autoregressive"),
+        (("one.txt", "--model", "gausian"), "vector_autoregressive (did you mean 'gaussian'?)"),
         (("walk.csv", "-c", "mf.toml", "--model", "gaussian"), "--model selects a family without a configuration"),
         (("walk.csv", "-c", "mf.toml", "--column", "imu"), "--column needs a single fidelity"),
         (("one.txt", "--plot", "no/where.png"), "the folder of 'no/where.png' does not exist"),
@@ -448,14 +457,16 @@ def test_plot_and_report_of_the_automatic_detector(folder: Path) -> None:
     assert "Expected gain" not in page  # there is one fidelity
 
 
-def test_a_plot_of_a_long_stream_shows_its_beginning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["mfbocd.cli.tasks"], "MAX_PLOTTED", 150)
+def test_a_report_covers_all_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (["walk.csv", "-c", "mf.toml"], ["one.txt"]):
-        done = mfbocd("detect", *arguments, "--plot", "a.svg", cwd=folder)
+        mfbocd("detect", *arguments, "--report", "whole.html", "--force", cwd=folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(recorder, "PACKED", 150)  # in several parts
+            done = mfbocd("detect", *arguments, "--report", "parts.html", "--force", cwd=folder)
         assert done.returncode == 0, done.stderr
-        assert len(done.stdout.splitlines()) == 400
-        assert "The plot shows the first 150 of 400 ticks." in done.stderr
-        assert "Wrote a.svg." in done.stderr
+        page = (folder / "parts.html").read_text()
+        assert "in 400 ticks" in page
+        assert page == (folder / "whole.html").read_text()
 
 
 def on_a_terminal(command: list[str], cwd: Path) -> str:
@@ -476,7 +487,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
 
 
 def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
-    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 8)
+    (folder / "long.txt").write_text((folder / "one.txt").read_text() * 11)  # more than one chunk
     command = [*COMMAND, "detect", "long.txt"]
     output = on_a_terminal(command, folder)
     assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", output)
@@ -517,7 +528,7 @@ def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
         else:
             pq.write_table(pa.table({"x": x}), path, row_group_size=20_000)
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl"],
+            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl", "--force"],
             cwd=folder,
             capture_output=True,
             text=True,

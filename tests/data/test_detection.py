@@ -10,12 +10,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 
 import mfbocd as mf
+from mfbocd.calibrate.auto import AutoDetector
 from mfbocd.calibrate.draft.series import read_series, times_of
-from mfbocd.report import Detection, Level
-from mfbocd.report.levels import level_of, levels_around, student_quantile
+from mfbocd.cli.tasks import steps_of
+from mfbocd.report import Detection
+from mfbocd.trace.recorder import Recorder
 
 Array = NDArray[np.float64]
 AT = 50
@@ -85,6 +86,12 @@ def test_the_index_is_kept(plain: Detection) -> None:
     assert found(mf.detect(frame.set_index("when"), column="volt")) == expected
     assert found(mf.detect(frame, column="volt", time="when")) == expected
     assert found(mf.detect(frame[["volt", "when"]], time="when")) == expected
+    text = frame.assign(site="north", other=["a", "b"] * 35)
+    for given in (frame[["volt", "when"]], text, text.rename(columns={"volt": 7}), text.set_index("when")):
+        assert found(mf.detect(given)) == expected  # one column of numbers, one of times
+    naive = pl.DataFrame({"volt": readings(), "when": HOURS.to_numpy(), "site": ["north"] * 70})
+    for polar in (naive, naive.lazy()):
+        assert found(mf.detect(polar)) == [(HOURS[AT].to_pydatetime(), HOURS[tick].to_pydatetime())]
     lazy = pl.DataFrame({"volt": readings(), "n": np.arange(70) * 10})
     assert found(mf.detect(lazy, column="volt", time="n")) == [(10 * AT, 10 * tick)]
     shifted = mf.detect(pd.Series(readings(), index=range(5, 75)))
@@ -114,7 +121,11 @@ def test_bad_input(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (frame, {}, "several columns: 'a', 'b', 'c': select one"),
+        (frame, {}, "several columns of numbers: 'a', 'b': select one"),
+        (frame[["c", "c"]].set_axis(["c", "d"], axis=1), {}, "no column of numbers"),
+        (None, {}, "a frame or the path of a table, not NoneType"),
+        (7, {}, "not int"),
+        ({"a": [1.0]}, {}, "not dict"),
         (frame, {"column": "z"}, "no column 'z'"),
         (frame, {"column": "c"}, "must be a number"),
         ([1.0], {"column": "a"}, "single series"),
@@ -175,7 +186,7 @@ def test_a_period_is_given_in_ticks_or_by_name() -> None:
 
 def test_text(plain: Detection) -> None:
     text = repr(plain)
-    assert text.startswith("1 change in 70 readings\n  50: 20.")
+    assert text.startswith("1 change in 70 readings\n  20.1 -> 30.0 at 50, ")
     assert "% sure, detected" in text
     html = mf.detect(pd.Series(readings(), name="<b>"), alarm=0.9)._repr_html_()
     assert "1 change in 70 readings of &lt;b&gt;" in html
@@ -213,50 +224,25 @@ def test_plot_and_report(tmp_path: Path) -> None:
     assert "2024-05-03 02:00:00" in text  # HOURS[AT]
 
 
+def test_a_recorded_automatic_detector_has_levels_without_the_season() -> None:
+    t = np.arange(240)
+    x = 5.0 * np.sin(2.0 * np.pi * t / 24.0) + np.random.default_rng(5).normal(0.0, 0.3, 240) + 4.0 * (t >= 180)
+    detector = AutoDetector(period=24)
+    recorder = Recorder(detector)
+    plain = detector.run(x)
+    assert plain.season is not None
+    recorder.after_ticks(steps_of(plain, "full"))
+    assert recorder.trace().changes == plain.changes
+    assert plain.changes
+
+
 def test_times() -> None:
-    assert times_of(["1", "2.5"]) == [1.0, 2.5]
-    assert times_of([3, 1]) is None
-    assert times_of(["a", "b"]) is None
-    assert times_of([1.0, None]) is None
+    numbers = times_of(["1", "2.5"])
+    assert numbers is not None
+    assert numbers.at is not None
+    assert numbers.at.tolist() == [1.0, 2.5]
     assert times_of(None) is None
     assert read_series(pd.Series([1, None], index=["a", "b"])).labels == ["a", "b"]
-
-
-# --- levels -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("degrees", [3.0, 5.0, 30.0, 1000.0])
-@pytest.mark.parametrize("p", [0.9, 0.95])
-def test_quantiles_of_student(p: float, degrees: float) -> None:
-    assert student_quantile(p, degrees) == pytest.approx(stats.t.ppf(p, degrees), rel=0.01)
-    assert student_quantile(1.0 - p, degrees) == -student_quantile(p, degrees)
-
-
-@pytest.mark.parametrize(("a", "n"), [(0.0, 5), (0.0, 50), (0.6, 200)])
-def test_the_interval_covers_the_mean(a: float, n: int) -> None:
-    """In 90 % of 1000 series; autocorrelation is estimated, hence the tolerance."""
-    rng = np.random.default_rng(7)
-    hits = 0
-    for _ in range(1000):
-        x = rng.normal(size=n + 50)
-        for t in range(1, x.size) if a else ():
-            x[t] += a * x[t - 1]
-        level = level_of(x[50:])
-        hits += level.low < 0.0 < level.high
-    assert 0.86 < hits / 1000 < 0.94
-
-
-def test_levels() -> None:
-    x = np.array([1.0, 1.2, 0.8, np.nan, 1.0, 1.1, 0.9, 100.0])
-    assert level_of(x).mean < 2.0  # not 15: an outlier does not decide
-    assert level_of(np.array([np.nan])).mean != level_of(np.array([np.nan])).mean
-    assert level_of(np.array([4.0, np.nan])) == Level(4.0, -np.inf, np.inf)
-    assert level_of(np.full(5, 3.0)) == Level(3.0, 3.0, 3.0)
-    assert str(level_of(np.array([4.0]))) == "4"
-    huge = level_of(1e308 * np.array([1.0, 1.1, 1.2, 1.0]))
-    assert 9e307 < huge.low < huge.mean < huge.high
-    around = levels_around(np.array([1.0, 1.0, 5.0, 5.0, 2.0]), [2, 4])
-    assert [(before.mean, after.mean) for before, after in around] == [(1.0, 5.0), (5.0, 2.0)]
 
 
 def test_levels_are_without_the_season() -> None:

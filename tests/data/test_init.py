@@ -10,7 +10,7 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.calibrate import CalibrationError
-from mfbocd.calibrate.draft import GuessError, classify_columns, guess_config, guess_model, template
+from mfbocd.calibrate.draft import GuessError, classify_columns, guess_config, guess_with_reasons, template
 from mfbocd.calibrate.noise import noise_of
 from mfbocd.calibrate.recalibrate import recalibrate
 from mfbocd.io.config import Config
@@ -19,6 +19,8 @@ from mfbocd.io.tables import Chunk, open_table
 from ..cli.program import mfbocd
 
 pytestmark = pytest.mark.slow
+
+FIDELITIES = ["--fidelity", "imu", "--fidelity", "gps"]
 
 Columns = dict[str, list[str]]
 
@@ -58,18 +60,31 @@ def test_noise_of_nearly_constant_readings() -> None:
 
 
 def test_the_model_follows_the_data() -> None:
-    assert guess_model([0, 1, np.nan, 1]).model == {"kind": "bernoulli", "alpha": 1.0, "beta": 1.0}
+    assert guess_with_reasons([0, 1, np.nan, 1]).spec == {"kind": "bernoulli", "alpha": 1.0, "beta": 1.0}
     x = walk()["gps"]
-    guess = guess_model(x)
-    assert guess.model["mean"] == np.median(x)
-    assert guess.model["var"] == pytest.approx(np.var(x))
+    guess = guess_with_reasons(x)
+    assert guess.spec["mean"] == np.median(x)
+    assert guess.spec["var"] == pytest.approx(np.var(x))
     assert set(guess.reasons) == {"kind", "mean", "var", "noise_var"}
-    calm = guess_model(x[:100])  # one regime: others may be further off than its variation
-    assert calm.model["var"] == pytest.approx(9 * calm.model["noise_var"])
-    moved = guess_model(1000 * x + 5).model
-    assert moved["noise_var"] == pytest.approx(1e6 * guess.model["noise_var"], rel=1e-9)
-    assert moved["var"] == pytest.approx(1e6 * guess.model["var"], rel=1e-9)
-    assert moved["mean"] == pytest.approx(1000 * guess.model["mean"] + 5, rel=1e-12)
+    calm = guess_with_reasons(x[:100])  # one regime: others may be further off than its variation
+    assert calm.spec["var"] == pytest.approx(9 * calm.spec["noise_var"])
+    moved = guess_with_reasons(1000 * x + 5).spec
+    assert moved["noise_var"] == pytest.approx(1e6 * guess.spec["noise_var"], rel=1e-9)
+    assert moved["var"] == pytest.approx(1e6 * guess.spec["var"], rel=1e-9)
+    assert moved["mean"] == pytest.approx(1000 * guess.spec["mean"] + 5, rel=1e-12)
+
+
+def test_the_guess_is_a_model() -> None:
+    assert isinstance(mf.calibrate.guess_model([0, 1, np.nan, 1]), mf.Bernoulli)
+    x = walk()["gps"]
+    guess = guess_with_reasons(x)
+    model = mf.calibrate.guess_model(x)
+    assert model.spec() == guess.model.spec()
+    assert isinstance(model, mf.Gaussian)
+    assert (model.mean, model.var, model.noise_var) == tuple(guess.spec[n] for n in ("mean", "var", "noise_var"))
+    mf.Detector(model).update(float(x[0]))
+    with pytest.raises(ValueError, match="at least one reading"):
+        mf.calibrate.guess_model([])
 
 
 def test_which_columns_are_readings() -> None:
@@ -228,7 +243,7 @@ def test_the_example_runs_unchanged(tmp_path: Path) -> None:
 def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     data = walk()
     csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | data)
-    done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    done = mfbocd("init", "--from", "walk.csv", *FIDELITIES, "--out", "mf.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "Wrote mf.toml. Edit the costs, then run: mfbocd detect walk.csv -c mf.toml" in done.stderr
     config = Config.load(tmp_path / "mf.toml")
@@ -239,7 +254,7 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     trace = mf.run(config.detector(), np.stack([data["imu"], data["gps"]], axis=1))
     assert len(trace.changes) > 5
     assert f"1000 ticks, {len(trace.changes)} changes found:" in done.stderr
-    again = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    again = mfbocd("init", "--from", "walk.csv", *FIDELITIES, "--out", "mf.toml", cwd=tmp_path)
     assert again.returncode == 2
     assert "mf.toml already exists; use --force to overwrite it" in again.stderr
     assert mfbocd("init", "--out", "mf.toml", "--force", cwd=tmp_path).returncode == 0
@@ -261,10 +276,36 @@ def test_init_detect_and_calibrate_one_after_the_other(tmp_path: Path) -> None:
     assert mfbocd("calibrate", "walk.csv", "-c", "mf.toml", "--out", "new.toml", cwd=tmp_path).returncode == 2
 
 
+def test_several_columns_are_fidelities_only_on_request(tmp_path: Path) -> None:
+    csv(tmp_path / "walk.csv", {"at": [f"09:{i // 60:02d}:{i % 60:02d}" for i in range(1000)]} | walk())
+    done = mfbocd("init", "--from", "walk.csv", "--out", "mf.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "walk.csv has several columns of numbers: imu, gps. Select one with --column." in done.stderr
+    assert "--fidelity imu --fidelity gps" in done.stderr
+    assert not (tmp_path / "mf.toml").exists()
+    for options, names in (
+        (["--column", "imu"], ["imu"]),
+        (["--fidelity", "imu", "--fidelity", "gps"], ["imu", "gps"]),
+        (["--best", "gps"], ["imu", "gps"]),
+        (["--fidelity", "imu", "--best", "gps"], ["imu", "gps"]),
+    ):
+        done = mfbocd("init", "--from", "walk.csv", *options, "--out", "mf.toml", "--force", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert [f.name for f in Config.load(tmp_path / "mf.toml").fidelities] == names
+    for options, message in (
+        (["--column", "imu", "--best", "gps"], "--column is for one fidelity"),
+        (["--column", "lidar"], "no column 'lidar'"),
+        (["--fidelity", "at"], "column 'at' has no numbers"),
+    ):
+        done = mfbocd("init", "--from", "walk.csv", *options, cwd=tmp_path)
+        assert done.returncode in (1, 2)
+        assert message in done.stderr
+
+
 def test_init_and_calibrate_print_only_toml(tmp_path: Path) -> None:
     csv(tmp_path / "walk.csv", dict(walk()))
     text = (tmp_path / "walk.csv").read_text()
-    done = mfbocd("init", "--from", "-", cwd=tmp_path, stdin=text)
+    done = mfbocd("init", "--from", "-", *FIDELITIES, cwd=tmp_path, stdin=text)
     assert done.returncode == 0, done.stderr
     (tmp_path / "mf.toml").write_text(done.stdout)
     assert len(Config.load(tmp_path / "mf.toml").fidelities) == 2

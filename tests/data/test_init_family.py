@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import mfbocd as mf
 from mfbocd.adapters.series import model_for
 from mfbocd.calibrate.auto import AutoDetector
-from mfbocd.calibrate.draft import classify_columns, guess_config, guess_family, guess_model
+from mfbocd.calibrate.draft import classify_columns, guess_config, guess_family, guess_with_reasons
 from mfbocd.calibrate.draft.model import guess_basic_model
 from mfbocd.calibrate.draft.scatter import dispersion, exponential_distance, noise_ratio
 from mfbocd.cli import main
@@ -43,15 +43,15 @@ def levels(rng: Rng) -> Array:
 
 
 def kinds(make: Callable[[Rng], Array], streams: int = 20) -> list[str]:
-    return [guess_model(make(np.random.default_rng(seed))).model["kind"] for seed in range(streams)]
+    return [guess_with_reasons(make(np.random.default_rng(seed))).spec["kind"] for seed in range(streams)]
 
 
 def reason(x: Array) -> str:
-    return guess_model(x).reasons["kind"]
+    return guess_with_reasons(x).reasons["kind"]
 
 
 def detector(x: Array) -> mf.Detector:
-    return Config.parse({"model": guess_model(x).model}).detector()
+    return Config.parse({"model": guess_with_reasons(x).spec}).detector()
 
 
 # --- which family --------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def test_noise_that_grows_is_unknown() -> None:
     x = louder(4.0)(np.random.default_rng(0))
     assert "; their noise is not constant" in reason(x)
     x[50] = 1e9
-    assert guess_model(x).model["kind"] == "gaussian_unknown"
+    assert guess_with_reasons(x).spec["kind"] == "gaussian_unknown"
 
 
 def test_unit_and_offset_do_not_matter() -> None:
@@ -94,14 +94,16 @@ def test_unit_and_offset_do_not_matter() -> None:
         rng = np.random.default_rng(seed)
         for x in (levels(rng) + rng.normal(size=TICKS), levels(rng) + sd * rng.normal(size=TICKS)):
             for scale, shift in ((1000.0, 5.0), (-0.3, 1e3), (1e-6, 0.0)):
-                assert guess_model(scale * x + shift).model["kind"] == guess_model(x).model["kind"]
+                assert guess_with_reasons(scale * x + shift).spec["kind"] == guess_with_reasons(x).spec["kind"]
     rng = np.random.default_rng(0)
     for _ in range(100):  # rounded to 0.1, so that many differences are equal, and only slightly more noise
         celsius = np.round(20.0 + rng.normal(size=120) * np.repeat([0.2, 0.4], 60), 1)
         assert noise_ratio(1.8 * celsius + 32.0) == pytest.approx(noise_ratio(celsius), rel=1e-3)
     x = np.random.default_rng(0).exponential(size=TICKS)
-    assert guess_model(x + 5.0).model["kind"] == "gaussian"  # a waiting time of at least five is not exponential
-    assert guess_model(-x).model["kind"] == "gaussian"
+    assert (
+        guess_with_reasons(x + 5.0).spec["kind"] == "gaussian"
+    )  # a waiting time of at least five is not exponential
+    assert guess_with_reasons(-x).spec["kind"] == "gaussian"
 
 
 def test_integers_that_are_not_counts() -> None:
@@ -111,19 +113,19 @@ def test_integers_that_are_not_counts() -> None:
         "whole numbers, but their variance within a level is 0.0011 times their mean (about 1 for counts)"
     )
     bursts = rng.negative_binomial(10, 0.25, TICKS).astype(float)  # variance 4 times the mean
-    assert guess_model(bursts).model == guess_basic_model(bursts).model
+    assert guess_with_reasons(bursts).spec == guess_basic_model(bursts).spec
     assert (
         reason(bursts)
         == "whole numbers, but their variance within a level is 4.1 times their mean (about 1 for counts)"
     )
     for labels in range(3, 12):
-        assert guess_model(rng.integers(0, labels, TICKS)).model["kind"] == "gaussian", labels
+        assert guess_with_reasons(rng.integers(0, labels, TICKS)).spec["kind"] == "gaussian", labels
     assert kinds(lambda rng: rng.integers(1, 7, TICKS).astype(float)) == ["gaussian"] * 20
     assert reason(np.resize([0.0, 2.0, 1.0], 60)).startswith(
         "whole numbers, but 33% of them equal the largest, 2: labels"
     )
-    assert guess_model(rng.poisson(3, TICKS) - 1.0).model["kind"] == "gaussian"
-    assert guess_model(10.0 * rng.poisson(3, TICKS)).model["kind"] == "gaussian"
+    assert guess_with_reasons(rng.poisson(3, TICKS) - 1.0).spec["kind"] == "gaussian"
+    assert guess_with_reasons(10.0 * rng.poisson(3, TICKS)).spec["kind"] == "gaussian"
 
 
 def test_positive_numbers_that_are_not_waiting_times() -> None:
@@ -133,30 +135,30 @@ def test_positive_numbers_that_are_not_waiting_times() -> None:
     assert "exponential" not in kinds(lambda rng: rng.geometric(0.3, TICKS) - 1.0)
     rng = np.random.default_rng(0)
     assert (
-        guess_model(rng.choice([0.1, 1.0], TICKS)).model["kind"] == "gaussian"
+        guess_with_reasons(rng.choice([0.1, 1.0], TICKS)).spec["kind"] == "gaussian"
     )  # as variable, with another distribution
 
 
 def test_one_impossible_reading_excludes_a_family() -> None:
     rng = np.random.default_rng(4)
     for x, odd in ((rng.poisson(3.0, TICKS).astype(float), -1.0), (rng.poisson(3.0, TICKS).astype(float), 2.5)):
-        assert guess_model(x).model["kind"] == "poisson"
-        assert guess_model(np.insert(x, 300, odd)).model["kind"] == "gaussian"
+        assert guess_with_reasons(x).spec["kind"] == "poisson"
+        assert guess_with_reasons(np.insert(x, 300, odd)).spec["kind"] == "gaussian"
     waits = rng.exponential(size=TICKS)
-    assert guess_model(np.insert(waits, 300, 0.0)).model["kind"] == "exponential"
-    assert guess_model(np.insert(waits, 300, -1e-9)).model["kind"] == "gaussian"
+    assert guess_with_reasons(np.insert(waits, 300, 0.0)).spec["kind"] == "exponential"
+    assert guess_with_reasons(np.insert(waits, 300, -1e-9)).spec["kind"] == "gaussian"
 
 
 def test_few_readings_keep_the_default_family() -> None:
     rng = np.random.default_rng(3)
-    assert guess_model(rng.poisson(4, 29)).model["kind"] == "gaussian"
-    assert guess_model(rng.exponential(size=99)).model["kind"] == "gaussian"
+    assert guess_with_reasons(rng.poisson(4, 29)).spec["kind"] == "gaussian"
+    assert guess_with_reasons(rng.exponential(size=99)).spec["kind"] == "gaussian"
     assert reason(np.array([3.0, 5.0])) == "some of the 2 readings are neither 0 nor 1"
     gaps = rng.poisson(4, 300).astype(float)
     holes = np.insert(gaps, [0, 100, 300], np.nan)
-    assert guess_model(holes) == guess_model(gaps)
+    assert guess_with_reasons(holes) == guess_with_reasons(gaps)
     for still in (np.full(100, 5.0), np.repeat([3.0, 4.0], 50), np.array([2.0] * 99 + [7.0])):
-        assert guess_model(still).model["kind"] == "gaussian"
+        assert guess_with_reasons(still).spec["kind"] == "gaussian"
 
 
 # --- the statistics ------------------------------------------------------------------------------------------------
@@ -197,23 +199,23 @@ def test_large_noise_is_measured() -> None:
 
 def test_a_poissons_prior_is_wide() -> None:
     x = np.random.default_rng(8).poisson(50.0, 500).astype(float)
-    model = guess_model(x).model
+    model = guess_with_reasons(x).spec
     assert model["shape"] / model["rate"] == pytest.approx(x.mean())
     assert model["shape"] / model["rate"] ** 2 == pytest.approx(9.0 * x.mean())  # one regime: others may differ much
     x[250:] = np.random.default_rng(9).poisson(900.0, 250)
-    model = guess_model(x).model
+    model = guess_with_reasons(x).spec
     assert model["shape"] / model["rate"] ** 2 == pytest.approx(x.var())
     rare = np.random.default_rng(8).poisson(0.3, 500).astype(float)
-    guess = guess_model(rare)
-    assert guess.model == {"kind": "poisson", "shape": 0.5, "rate": 0.5 / rare.mean()}
+    guess = guess_with_reasons(rare)
+    assert guess.spec == {"kind": "poisson", "shape": 0.5, "rate": 0.5 / rare.mean()}
     assert set(guess.reasons) == {"kind", "shape", "rate"}
 
 
 def test_an_exponential_prior_tolerates_a_gross_error() -> None:
     x = np.random.default_rng(10).exponential(3.0, 500)
     x[77] = 1e9
-    guess = guess_model(x)
-    assert guess.model["kind"] == "exponential"
+    guess = guess_with_reasons(x)
+    assert guess.spec["kind"] == "exponential"
     assert detector(x).model.predictive(detector(x).model.prior())[0] == pytest.approx(3.0, rel=0.2)
     assert set(guess.reasons) == {"kind", "shape", "rate"}
 
@@ -221,7 +223,7 @@ def test_an_exponential_prior_tolerates_a_gross_error() -> None:
 def test_an_unknown_noise_has_a_prior_at_the_observed_noise() -> None:
     rng = np.random.default_rng(11)
     x = rng.normal(size=600) * np.repeat([1.0, 5.0], 300)
-    plain, guess = guess_basic_model(x).model, guess_model(x)
+    plain, guess = guess_basic_model(x).spec, guess_with_reasons(x)
     model = detector(x).model
     assert isinstance(model, mf.GaussianUnknown)
     assert model.scale / (model.shape - 1.0) == pytest.approx(plain["noise_var"])
@@ -241,11 +243,11 @@ def test_fewer_false_alarms_than_a_gaussian_of_known_noise() -> None:
         rng.normal(size=600) * np.repeat([1.0, 4.0, 1.0], 200),
     ]
     for x in streams:
-        short = Config.parse({"model": guess_model(x).model, "alarm": {"within": 50}}).detector()
+        short = Config.parse({"model": guess_with_reasons(x).spec, "alarm": {"within": 50}}).detector()
         noticed = [change.tick for change in mf.run(short, x).changes]
         assert [tick // 200 for tick in noticed] == [1, 2]
         assert all(tick % 200 <= 20 for tick in noticed)
-        known = Config.parse({"model": guess_basic_model(x).model}).detector()
+        known = Config.parse({"model": guess_basic_model(x).spec}).detector()
         assert len(mf.run(known, x).changes) > 5
 
 
@@ -257,9 +259,9 @@ def test_a_change_of_a_rate_on_the_command_line(tmp_path: Path, monkeypatch: pyt
     done = CliRunner().invoke(main, ["detect", "calls.csv", *options])
     assert done.exit_code == 0, done.output
     assert "  kind = poisson: as specified\n" in done.stderr
-    rate = guess_family("poisson", x[:200]).model["rate"]
+    rate = guess_family("poisson", x[:200]).spec["rate"]
     assert f"  rate = {rate:.4g}: number of readings that the prior is worth\n" in done.stderr
-    assert "400 ticks, 1 change found:\n  at tick 200, detected at tick 20" in done.stderr
+    assert "400 ticks, 1 change found:\n  2.0 -> 11.9 at tick 200, > 99.9 % sure, detected at once\n" in done.stderr
     written = CliRunner().invoke(main, ["init", "--from", "calls.csv", "--out", "mf.toml"])
     assert written.stderr == "Wrote mf.toml. Run: mfbocd detect calls.csv -c mf.toml\n"
     again = CliRunner().invoke(main, ["detect", "calls.csv", "-c", "mf.toml"])
@@ -318,7 +320,7 @@ def test_several_columns_are_gaussian_and_a_note_says_so() -> None:
     cells = {name: list(map(str, values)) for name, values in columns.items()}
     config, notes = guess_config(classify_columns([Chunk("line", range(2, 602), cells)], list(cells)))
     assert config.model["kind"] == "gaussian"
-    assert config.model["noise_var"] == pytest.approx(guess_basic_model(good).model["noise_var"], rel=1e-3)
+    assert config.model["noise_var"] == pytest.approx(guess_basic_model(good).spec["noise_var"], rel=1e-3)
     assert "CAREFUL: by itself the best column is of kind poisson: counts: whole numbers" in notes["model.kind"]
     assert "Noise variance of the best divided by its own" in notes["fidelity[0].zeta"]
     plain = {name: list(map(str, rng.normal(0.0, sd, 600))) for name, sd in (("a", 2.0), ("b", 1.0))}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -146,7 +147,7 @@ def test_a_regime_that_began_before_the_trace_is_drawn_at_its_edge(axis: Axes) -
     readings = [0.0] * 20 + [8.0]
     mf.run(detector, readings)
     trace = mf.run(detector, [8.0, 8.1, 7.9])
-    late = mf.Trace(**{**vars(trace), "alarm": np.array([True, False, False]), "changed_at": np.array([20, -1, -1])})
+    late = replace(trace, alarm=np.array([True, False, False]), changed_at=np.array([20, -1, -1]))
     plots.changes(axis, late)
     lines = next(c for c in axis.collections if isinstance(c, LineCollection))
     assert lines.get_segments()[0][0, 0] == 21
@@ -231,7 +232,7 @@ def test_panels_without_data_are_left_out(trace: mf.Trace) -> None:
     def labels(picture: Figure) -> list[str]:
         return [axis.get_ylabel() for axis in picture.axes]
 
-    assert labels(plots.figure(mf.Trace(**{**vars(trace), "detail": None}))) == ["reading", "probability", "spent"]
+    assert labels(plots.figure(replace(trace, detail=None))) == ["reading", "probability", "spent"]
     one = mf.run(mf.Detector(MODEL), [0.0, 1.0, 2.0], detail=True)
     assert labels(one.plot()) == ["reading", "run length (ticks)", "probability"]
     assert labels(one.plot(budget=1.0)) == ["reading", "run length (ticks)", "probability", "spent"]
@@ -277,7 +278,7 @@ def test_colours_differ_in_greyscale_and_markers_differ(trace: mf.Trace) -> None
     shown = fidelity_styles(trace)
     grey = [np.dot(to_rgb(f.colour), (0.299, 0.587, 0.114)) for f in shown]
     assert abs(grey[0] - grey[1]) > 0.2
-    many = mf.Trace(**{**vars(trace), "fidelities": tuple("abcdef"), "costs": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0)})
+    many = replace(trace, fidelities=tuple("abcdef"), costs=(6.0, 5.0, 4.0, 3.0, 2.0, 1.0))
     assert len({f.marker for f in fidelity_styles(many)}) == 6
     assert len({f.colour for f in fidelity_styles(many)}) == 6
     assert [f.marker for f in fidelity_styles(many)][::5] == [
@@ -332,12 +333,14 @@ def test_times_may_be_datetimes(trace: mf.Trace) -> None:
     assert mesh.get_coordinates()[0, 0, 0] == date2num(start)
 
 
-def test_times_with_a_zone_are_shown_in_utc(trace: mf.Trace) -> None:
+def test_times_with_a_zone_are_shown_in_it(trace: mf.Trace) -> None:
     zone = timezone(timedelta(hours=2))
     time = [datetime(2024, 1, 1, 12, tzinfo=zone) + timedelta(minutes=t) for t in range(TICKS)]
     timeline = Timeline(trace, time)
-    assert timeline.labels([3]) == ["2024-01-01 10:00:00"]
-    assert timeline.labels([4]) == [str(time[1].astimezone(UTC).replace(tzinfo=None))]
+    assert timeline.labels([3]) == ["2024-01-01 12:00:00+02:00"]
+    assert timeline.labels([4]) == [str(time[1])]
+    assert str(timeline.at[0]) == "2024-01-01T12:00:00.000000"
+    assert timeline.axis_label() == "time (UTC+02:00)"
 
 
 def test_times_may_be_numbers(trace: mf.Trace) -> None:
@@ -345,6 +348,9 @@ def test_times_may_be_numbers(trace: mf.Trace) -> None:
     x, _ = points(picture.axes[0], "gps")
     np.testing.assert_array_equal(x, 0.5 * np.flatnonzero(trace.choice == 1))
     assert points(picture.axes[0], "predicted mean")[0][-1] == 0.5 * TICKS
+    large = trace.plot(time=123_456_789 + np.arange(TICKS))  # too small for Unix seconds of our time
+    FigureCanvasAgg(large).draw()
+    assert all(text.get_text().startswith("12345") for text in large.axes[-1].get_xticklabels())
 
 
 @pytest.mark.parametrize(
@@ -396,3 +402,9 @@ def test_drawing_leaves_no_global_state_and_needs_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["False", "plots need matplotlib: pip install 'mfbocd[plot]'"]
+
+
+def test_a_notebook_shows_the_picture_even_without_pyplot(trace: mf.Trace) -> None:
+    shown = trace.plot()._repr_png_()  # type: ignore[attr-defined]
+    assert shown.startswith(b"\x89PNG")
+    assert len(shown) > 10_000

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import gzip
 import io
+import json
 import re
 import subprocess
 import sys
@@ -11,13 +14,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from html import unescape
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
 
 import mfbocd as mf
+from mfbocd.inputs.times import Times
 from mfbocd.report import page, write
+from mfbocd.report.figures import MOST_SHAPES
 
 from ..service import browser as chromium
 from ..service.browser import Visit
@@ -54,9 +60,16 @@ def alarms_of(html: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(unquote(link[1]))))
 
 
+def figure_of(html: str, name: str) -> Any:
+    """The data and layout of a figure."""
+    found = re.search(f'data-figure="{name}">([^<]*)<', html)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
 def test_the_summary_is_that_of_the_trace(trace: mf.Trace) -> None:
     assert trace.detail is not None
-    text = words(page(trace, title="Pump 7", cost_unit="mJ", budget=4.0))
+    text = words(page(trace, title="Pump 7", unit="V", cost_unit="mJ", budget=4.0))
     assert len(trace.changes) >= 2
     assert f"{len(trace.changes)} changes were found in 240 ticks" in text
     assert f"The readings cost {trace.spent:g} mJ." in text or f"The readings cost {trace.spent:,.0f} mJ." in text
@@ -64,10 +77,13 @@ def test_the_summary_is_that_of_the_trace(trace: mf.Trace) -> None:
     assert f"{1 - trace.spent / 2400:.0%} saved" in text
     assert f"{trace.spent / 960:.0%} of the budget spent" in text
     for change, (low, high) in zip(trace.changes, trace.detail.began, strict=True):
-        interval = f"{low} to {high}" if low != high else f"{low}"
+        interval = f" 90% between {low} and {high}" if low != high else ""
         sure = "> 99.9%" if change.confidence > 0.999 else f"{change.confidence:.1%}"
-        later = change.tick - change.changed_at
-        assert f" {change.changed_at} {sure} {interval} {change.tick} {later} " in text
+        later = f"{change.delay} ticks later" if change.delay > 1 else "1 tick later" if change.delay else "at once"
+        before, after = (re.sub(r"[()]", "", str(level)) for level in (change.before, change.after))
+        assert f" {change.changed_at}{interval} {before} {after} {sure} {later} {change.tick} " in text
+    for change in trace.changes[:5]:
+        assert f" {change.describe('V', str(change.changed_at))} " in text
     assert f"imu {(trace.choice == 0).sum()}" in text
 
 
@@ -77,6 +93,8 @@ def test_alarms_can_be_downloaded(trace: mf.Trace) -> None:
     assert [int(row["alarm_tick"]) for row in rows] == [c.tick for c in trace.changes]
     assert [int(row["changed_at"]) for row in rows] == [c.changed_at for c in trace.changes]
     assert [(int(row["earliest"]), int(row["latest"])) for row in rows] == [tuple(b) for b in trace.detail.began]
+    assert [row["before_low"] for row in rows] == [f"{c.before.low:.6g}" for c in trace.changes]
+    assert [row["after"] for row in rows] == [f"{c.after.mean:.6g}" for c in trace.changes]
     np.testing.assert_allclose(
         [float(row["confidence"]) for row in rows], [c.confidence for c in trace.changes], 1e-5
     )
@@ -90,6 +108,82 @@ def test_times_appear_in_the_text_and_in_the_download(trace: mf.Trace) -> None:
     assert f"{time[change.changed_at]}" in words(html)
     assert "from 2024-02-28 23:59:30 to 2024-02-29 00:19:25" in words(html)
     assert alarms_of(html)[0]["alarm_time"] == str(time[change.tick])
+
+
+def test_times_are_shown_as_they_were_written(trace: mf.Trace) -> None:
+    zoned = [f"2025-03-01T{8 + t // 60:02d}:{t % 60:02d}+02:00" for t in range(240)]
+    change = trace.changes[0]
+    html = page(trace, time=zoned, xlabel="logged")
+    assert f" {zoned[change.changed_at]} " in words(html)
+    assert "from 2025-03-01T08:00+02:00 to 2025-03-01T11:59+02:00" in words(html)
+    assert alarms_of(html)[0]["changed_at_time"] == zoned[change.changed_at]
+    assert figure_of(html, "data")["layout"]["xaxis"]["title"]["text"] == "logged (UTC+02:00)"
+    assert figure_of(html, "data")["layout"]["xaxis"]["range"][1].startswith("2025-03-01T12:02")
+    unix = [1740817200 + 60 * t for t in range(240)]
+    html = page(trace, time=unix)
+    assert "from 1740817200 (2025-03-01 08:20:00 UTC) to 1740831540 (2025-03-01 12:19:00 UTC)" in words(html)
+    assert alarms_of(html)[0]["alarm_time"] == str(unix[change.tick])
+    assert f" {unix[change.changed_at]} 2025-03-01 " in words(html)  # the table has the date too
+    assert "e+09" not in words(html)
+    names = [f"run {t}" for t in range(240)]
+    html = page(trace, time=Times.of(names))
+    assert f" run {change.changed_at} " in words(html)
+    assert "Times such as run 0 cannot be drawn: the figures show ticks." in words(html)
+    back = page(trace, time=Times.of(unix[::-1]))
+    assert "The times are not sorted: the figures show ticks." in words(back)
+    assert f" {unix[-1 - change.changed_at]} 2025-03-01 " in words(back)
+    assert figure_of(html, "data")["layout"]["xaxis"]["title"]["text"] == "tick"
+
+
+def test_a_long_trace_is_counted_in_full_and_drawn_with_its_extremes() -> None:
+    x = np.tile(np.repeat([0.0, 8.0], 30), 400)
+    x[[7, 23_456]] = [-40.0, 50.0]
+    trace = mf.run(mf.Detector(mf.Gaussian(0, 25, 1), hazard=1 / 30), x)
+    assert len(trace.changes) > MOST_SHAPES
+    html = page(trace)
+    assert f"{len(trace.changes)} changes were found in 24,000 ticks" in words(html)
+    assert "the lowest and highest value of every 24 ticks; counts and tables cover every tick" in words(html)
+    assert len(alarms_of(html)) == len(trace.changes)
+    readings = figure_of(html, "data")["data"][0]
+    drawn = [value for value, _ in readings["customdata"]]
+    assert len(drawn) <= 2000
+    assert (min(drawn), max(drawn)) == (-40.0, 50.0)
+    lines = [one for one in figure_of(html, "data")["data"] if one["name"] == "change found"]
+    assert len(lines) == 1
+    assert "shapes" not in figure_of(html, "data")["layout"]
+
+
+def test_one_fidelity_has_no_costs_and_names_its_column() -> None:
+    detector = mf.Detector(MODEL, mf.Fidelity("voltage", 1.0, 1.0), hazard=1 / 60)
+    trace = mf.run(detector, [0.1, -0.3, 0.2, 6.0, 6.1, 5.8])
+    html = page(trace, unit="V")
+    assert "spent" not in words(html)
+    assert "cost" not in words(html)
+    assert trace.changes[0].describe("V", "3") in words(html)
+    assert "last change, at 3" in words(html)
+    assert figure_of(html, "data")["layout"]["yaxis"]["title"]["text"] == "voltage (V)"
+    assert "spent" in words(page(trace, budget=1.0))
+
+
+def test_several_streams_are_one_report(trace: mf.Trace) -> None:
+    other = traced(detail=False)
+    html = page({"inlet": trace, "<outlet>": other}, config_text={"inlet": "first", "<outlet>": "second"})
+    assert [unescape(name) for name in re.findall('<h2 class="stream">(.*?)</h2>', html)] == ["inlet", "<outlet>"]
+    ids = re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html)
+    assert ids == ["data", "changes", "run-length", "spend", "gains", "s1-data", "s1-changes", "s1-spend"]
+    assert words(html).index("first") < words(html).index("second")
+    assert len(re.findall('id="plotly"', html)) == 1
+    with pytest.raises(ValueError, match="at least one trace"):
+        page({})
+
+
+def test_the_script_can_be_shared(tmp_path: Path, trace: mf.Trace) -> None:
+    whole = write(tmp_path / "whole.html", trace).stat().st_size
+    assert whole < 2_500_000
+    small = [write(tmp_path / f"{name}.html", trace, script="shared") for name in "ab"]
+    assert all(path.stat().st_size < 400_000 for path in small)
+    (script,) = tmp_path.glob("*.js")
+    assert f'src="{script.name}"' in small[0].read_text()
 
 
 def test_unknown_values_are_left_out() -> None:
@@ -111,7 +205,7 @@ def test_a_trace_without_detail_has_the_available_figures() -> None:
     plain = traced(detail=False)
     html = page(plain)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "spend"]
-    assert "interval" not in words(html)
+    assert "% between " not in words(html)
     one = mf.run(mf.Detector(MODEL, missing="skip"), [0.0, np.nan, 1.0], detail=True)
     html = page(one)
     assert re.findall(r'<div id="([\w-]+)" class="plotly-graph-div"', html) == ["data", "changes", "run-length"]
@@ -231,6 +325,38 @@ def test_it_fits_a_phone(tmp_path: Path, visit: Callable[..., Visit], trace: mf.
     seen.page.wait_for_selector("html[data-ready=yes]")
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
     assert seen.page.evaluate("document.getElementById('data').getBoundingClientRect().width") > 300
+    assert seen.said == []
+
+
+def test_the_toolbar_is_beside_the_legend(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> None:
+    path = write(tmp_path / "report.html", trace, unit="m", changes=[100], truth=np.zeros(240))
+    for width in (1200, 390):
+        page = visit(path, width=width).page
+        page.wait_for_selector("html[data-ready=yes]")
+        boxes = page.evaluate(
+            """[...document.querySelectorAll('.plotly-graph-div')].map(p => [
+            p.querySelector('.modebar').getBoundingClientRect().left,
+            Math.max(...[...p.querySelectorAll('.legend, .nsewdrag')].map(e => e.getBoundingClientRect().right))])"""
+        )
+        assert len(boxes) == 5
+        assert all(toolbar >= others for toolbar, others in boxes)
+
+
+def test_dark_mode_and_a_shared_script(tmp_path: Path, visit: Callable[..., Visit], trace: mf.Trace) -> None:
+    seen = visit(write(tmp_path / "report.html", trace, script="shared"))
+    page = seen.page
+    page.wait_for_selector("html[data-ready=yes]")
+    colours = """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+        document.querySelector('#data .main-svg').style.background,
+        document.getElementById('data')._fullLayout.font.color]"""
+    light = page.evaluate(colours)
+    assert light == ["rgb(245, 246, 248)", "rgb(29, 36, 48)", "rgb(255, 255, 255)", "#222222"]
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_selector("html[data-scheme=dark]")
+    assert page.evaluate(colours) == ["rgb(18, 21, 26)", "rgb(228, 232, 238)", "rgb(27, 32, 41)", "#e4e8ee"]
+    page.emulate_media(color_scheme="light")
+    page.wait_for_selector("html[data-scheme=light]")
+    assert page.evaluate(colours) == light
     assert seen.said == []
 
 

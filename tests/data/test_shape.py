@@ -125,6 +125,11 @@ def test_a_series_that_oscillates_forever_has_no_change(kind: str) -> None:
     assert found(QUIET[kind]) == []
 
 
+def every_field(step: mf.Step | None) -> tuple[object, ...] | None:
+    """Return a step in a form whose text has every field, and in which NaN equals itself."""
+    return None if step is None else tuple(step)
+
+
 def test_arguments_and_saving() -> None:
     x = SINE + noise(0.2, 11)
     detector = shape_detector(x[:100], every=48, hazard=0.01, alarm=mf.Alarm(10, 0.95))
@@ -137,4 +142,4 @@ def test_arguments_and_saving() -> None:
         detector.update(v)
     twin = mf.BlockDetector.from_bytes(detector.to_bytes())
     for v in [*x[1000:1400], math.nan, None]:
-        assert repr(detector.update(v)) == repr(twin.update(v))
+        assert repr(every_field(detector.update(v))) == repr(every_field(twin.update(v)))

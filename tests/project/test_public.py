@@ -53,7 +53,7 @@ SIGNATURES = {
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe offset scale",
-    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise learn",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "Blocks": "every features floor",
     "BlockDetector": "blocks detector",
@@ -75,17 +75,17 @@ SIGNATURES = {
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise",
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise learn",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
     "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
-    "to_bytes from_bytes hazard alarm period history seed surprise fidelities",
+    "to_bytes from_bytes hazard alarm period history seed surprise fidelities without_seasons level_rule",
     "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
-    "of plot costs detail fidelities first number outlier surprise",
+    "of plot costs detail fidelities first number outlier surprise season level_rule",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
     "outlier surprise count index",
     "Surprise": "log_density log_lower log_upper count index",
@@ -106,7 +106,7 @@ MEMBERS = {
 
 POLICY = (
     "affords bind choose cost costs fidelities for_one_stream gain initialize learns pick pick_one priced "
-    "record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
+    "rebound record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
 )
 POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Always": (mf.Always, "name"),
@@ -161,7 +161,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     ),
     "Confusion": (
         lambda: mf.Confusion({0.5: [[0.9, 0.1], [0.2, 0.8]]}),
-        "matrices alpha beta theta likelihood support atoms points confusion discrete",
+        "matrices alpha beta theta likelihood support atoms points confusion discrete from_labels",
     ),
     "ExponentialFamily": (
         lambda: mf.ExponentialFamily(

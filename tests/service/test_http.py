@@ -153,6 +153,26 @@ def test_a_missing_reading_is_null(shared: httpx.Client) -> None:
     assert shared.get("/streams/gap").json()["last"]["x"] is None
 
 
+def test_changes_have_levels(shared: httpx.Client) -> None:
+    make(shared, "levels", config=CONFIG | {"data": {"unit": "V"}})
+    steps = [tick(shared, "levels") for _ in range(60)]
+    (alarm,) = [step for step in steps if step["alarm"]]
+    (change,) = shared.get("/streams/levels/changes").json()["changes"]
+    assert {name: change[name] for name in ("tick", "changed_at", "confidence", "at")} == {
+        name: alarm[name] for name in ("tick", "changed_at", "confidence", "at")
+    }
+    assert change["delay"] == alarm["tick"] - alarm["changed_at"]
+    zeta = {"imu": 0.1, "gps": 1.0}
+    for which, part in (("before", steps[: alarm["changed_at"]]), ("after", steps[alarm["changed_at"] :])):
+        weights = [zeta[step["fidelity"]] for step in part]
+        mean = sum(w * step["x"] for w, step in zip(weights, part, strict=True)) / sum(weights)
+        assert change[which]["mean"] == pytest.approx(mean)
+        assert change[which]["low"] < mean < change[which]["high"]
+    assert f" V at tick {alarm['changed_at']}, " in change["text"]
+    assert shared.get("/streams/levels/changes", params={"limit": 5}).json() == {"changes": []}
+    assert shared.get("/streams/nobody/changes").status_code == 404
+
+
 def test_readings_of_several_numbers(shared: httpx.Client) -> None:
     config = {"model": {"kind": "multivariate_gaussian", "mean": [0, 0], "var": 9, "noise_var": 1}}
     make(shared, "pair", config=config)
@@ -165,6 +185,7 @@ def test_readings_of_several_numbers(shared: httpx.Client) -> None:
     for x in (1, 1.5):
         answer = shared.post("/streams/pair/observe", json={"tick": 3, "fidelity": "full", "x": x})
         assert (answer.status_code, answer.json()["error"]) == (422, f"x must be a list of numbers, not {x!r}")
+    assert shared.get("/streams/pair/changes").json() == {"changes": []}
     table = shared.get("/streams/pair/trace", params={"format": "csv"}).text.splitlines()
     assert table[0].startswith("tick,fidelity,x_0,x_1,cost,mean_0,mean_1,")
     assert table[1].startswith("0,full,0.1,0.2,1.0,")

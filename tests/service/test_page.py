@@ -218,8 +218,15 @@ def test_points_and_an_alarm_appear_live(shared: httpx.Client, visit: Callable[.
     announced = seen.page.locator("#announced")
     assert f"Live one changed at tick {alarm['changed_at']}" in announced.inner_text()
     assert announced.get_attribute("role") == "alert"
+    (change,) = shared.get("/streams/live/changes").json()["changes"]
+    seen.page.wait_for_selector("#last-change:not([hidden])", timeout=WAIT)
+    assert seen.page.locator("#last-change").inner_text() == f"Last change: {change['text']}."
     (row,) = seen.page.locator("#alarms tbody tr").all()
     assert f"tick {alarm['changed_at']}" in row.inner_text()
+    for which in ("before", "after"):
+        shown = "v => Object.values(v).map(x => x.toLocaleString('en', { maximumSignificantDigits: 4 }))"
+        mean, low, high = seen.page.evaluate(shown, change[which])
+        assert f"{mean} {low} to {high}" in row.inner_text().replace("\n", " ").replace("\t", " ").replace("  ", " ")
     spent = seen.page.evaluate("document.getElementById('spend').data.map(t => t.y.at(-1))")
     stream = shared.get("/streams/live").json()
     assert spent == pytest.approx([stream["spent"], 44 * stream["budget"]])

@@ -21,10 +21,11 @@ pytestmark = pytest.mark.slow
 
 ANYBODY = {
     *(("GET", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
-    *(("GET", "/healthz"), ("GET", "/readyz")),
+    *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/livez")),
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
+    ("GET", "/streams/{stream}/changes"),
     *(("GET", "/streams/{stream}/events"), ("GET", "/events"), ("GET", "/groups"), ("GET", "/groups/{group}")),
     *(("POST", "/choose"), ("POST", "/streams/{stream}/choose"), ("GET", "/metrics")),
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from mfbocd.service.records import Token
 from mfbocd.service.store import open_store, schema
 from mfbocd.service.store.postgres import PostgresStore
 from mfbocd.service.store.schema import VERSION, upgrade_statements
@@ -17,7 +18,7 @@ from mfbocd.service.store.sqlite import SqliteStore
 
 from .postgres import execute, postgres, postgres_server  # noqa: F401 (fixtures)
 
-OTHERS = [VERSION - 1, VERSION + 1, 99]
+OTHERS = [0, VERSION + 1, 99]
 
 
 def refusal(version: int) -> str:
@@ -66,8 +67,34 @@ def test_migrations_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     mark = f"UPDATE meta SET value = '{VERSION + 2}' WHERE key = 'version'"
     assert upgrade_statements(VERSION, "sqlite") == ["A", "B", "D", mark]
     assert upgrade_statements(VERSION + 1, "postgres") == ["E", mark]
-    with pytest.raises(ValueError, match=f"schema version {VERSION - 1}, and"):
-        upgrade_statements(VERSION - 1, "sqlite")
+    with pytest.raises(ValueError, match="schema version 0, and"):
+        upgrade_statements(0, "sqlite")
+
+
+def tables(database: str) -> list[tuple[str, ...]]:
+    """The columns of all tables."""
+    if database.startswith("postgresql://"):
+        columns = "table_name, column_name, data_type, is_nullable"
+        where = "table_schema = 'public' ORDER BY table_name, ordinal_position"
+        return execute(database, f"SELECT {columns} FROM information_schema.columns WHERE {where}")
+    with sqlite3.connect(database) as connection:
+        return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+
+
+def test_a_database_of_version_1_is_migrated_and_keeps_its_data(database: str) -> None:
+    open_store(database).close()
+    wanted = tables(database)
+    store = open_store(database)
+    with store.transaction() as cursor:
+        for statement in ("DROP TABLE outbox", "DROP TABLE removed", "UPDATE meta SET value = '1'"):
+            cursor.execute(statement)
+    store.add_token(Token("kept", "hash", "read", 0.0))
+    store.close()
+    migrated = open_store(database)
+    assert [token.name for token in migrated.tokens()] == ["kept"]
+    migrated.close()
+    assert tables(database) == wanted
+    assert stored_version(database) == [(str(VERSION),)]
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_metrics_count(shared: httpx.Client) -> None:
     shared.post("/streams/counted/observe", json=repeat)
     shared.post("/streams/counted/observe", json=repeat | {"tick": 99})
     after = metrics(shared)
-    grown = {name: after[name] - before[name] for name in after if name.startswith("mfbocd_")}
+    grown = {name: after[name] - before.get(name, 0.0) for name in after if name.startswith("mfbocd_")}
     assert grown["mfbocd_ticks_total"] == 3
     assert grown["mfbocd_spent_total"] == pytest.approx(sum(step["cost"] for step in steps))
     assert grown["mfbocd_worker_steps_total"] == 3
@@ -188,7 +188,17 @@ def test_the_openapi_document_is_complete(shared: httpx.Client) -> None:
     assert set(observation["paths"]) == {
         *("/streams", "/streams/{stream}", "/streams/{stream}/choose", "/streams/{stream}/observe"),
         *("/streams/{stream}/step", "/streams/{stream}/trace", "/streams/{stream}/events"),
-        *("/choose", "/observe", "/events", "/groups", "/groups/{group}", "/metrics", "/healthz", "/readyz"),
+        *(
+            "/choose",
+            "/observe",
+            "/events",
+            "/groups",
+            "/groups/{group}",
+            "/metrics",
+            "/healthz",
+            "/readyz",
+            "/livez",
+        ),
     }
     assert observation["components"]["schemas"]["Observation"]["examples"]
     made = observation["components"]["schemas"]["NewStream"]["examples"][0]

@@ -95,7 +95,7 @@ def model_for(values: ArrayLike) -> Model:
         if np.isnan(column).all():
             raise ValueError(f"X must contain a reading in every column, but column {j} has none")
     if x.shape[1] == 1:
-        guess = guess_basic_model(x[:, 0]).model
+        guess = guess_basic_model(x[:, 0]).spec
         if guess["kind"] == "bernoulli":
             return Bernoulli(guess["alpha"], guess["beta"])
         # three degrees of freedom: the fewest with a finite expected noise variance

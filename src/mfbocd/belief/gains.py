@@ -11,6 +11,7 @@ from .._kernels import layout
 from .._kernels.change import SMALL
 from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
+from ..inputs.display import html_table
 from .alarm import old_moments
 from .filter import Filter
 from .state import table
@@ -61,6 +62,14 @@ class FidelityGain(NamedTuple):
 
 class Gains(tuple[FidelityGain, ...]):
     """One `FidelityGain` per fidelity; printed, a table that shows why one was chosen."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        heads = ("", *(name.replace("_", " ") for name in FidelityGain._fields[:-1]))
+        rows = [("chosen" if g.chosen else "", *g[:-1]) for g in self]
+        return html_table("Expected gains of a reading at the coming tick", heads, rows, len(self))
 
     def __str__(self) -> str:
         lines = [

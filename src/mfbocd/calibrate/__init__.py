@@ -14,6 +14,7 @@ from .cost import (
     onnx_operations,
 )
 from .dependence import autocorrelation, effective_power
+from .draft.model import guess_model
 from .evidence import Fitted, fit
 from .intervals import period_of
 from .noise import local_noise
@@ -56,6 +57,7 @@ __all__ = [
     "fit",
     "fleet_alarm_for",
     "gaussian_zeta",
+    "guess_model",
     "local_noise",
     "measured_time",
     "onnx_operations",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..inputs.times import Times
 
 Array = NDArray[np.float64]
 
@@ -17,7 +18,7 @@ _NEAR = 0.1  # of the median interval: months differ by less from each other
 _REGULAR = 0.9  # share of the intervals that must be so near
 
 
-def period_of(name: str, times: Sequence[Any] | NDArray[Any]) -> float:
+def period_of(name: str, times: Times | Sequence[Any] | NDArray[Any]) -> float:
     """Convert the name of a period to ticks.
 
     Parameters
@@ -25,7 +26,8 @@ def period_of(name: str, times: Sequence[Any] | NDArray[Any]) -> float:
     name : str
         "hourly", "daily", "weekly" or "yearly".
     times : sequence
-        Times of the readings, in order: numpy datetimes, datetimes, ISO 8601 text, or numbers of seconds.
+        Times of the readings, in order: numpy datetimes, datetimes, text such as ISO 8601, Unix times, or numbers of
+        seconds.
 
     Returns
     -------
@@ -71,7 +73,7 @@ def period_of(name: str, times: Sequence[Any] | NDArray[Any]) -> float:
     return ticks
 
 
-def period_in(name: str, times: Sequence[Any] | None) -> float:
+def period_in(name: str, times: Times | Sequence[Any] | None) -> float:
     """Return `period_of`, or raise an error if there are no times.
 
     Parameters
@@ -91,35 +93,20 @@ def period_in(name: str, times: Sequence[Any] | None) -> float:
     ValueError
         If there are no times, or as in `period_of`.
     """
-    if times is None:
+    if times is None or (isinstance(times, Times) and times.at is None):
         raise ValueError(f'the period "{name}" needs readings with timestamps; pass the number of ticks instead')
     return period_of(name, times)
 
 
-def _seconds(times: Sequence[Any] | NDArray[Any]) -> Array:
+def _seconds(times: Times | Sequence[Any] | NDArray[Any]) -> Array:
     """Return times as seconds since the first."""
-    given = np.asarray(times)
-    if given.ndim != 1:
-        raise ValueError(f"times must be one series, not an array of shape {given.shape}")
-    if given.size and given.dtype.kind in "UO":
-        given = np.array([_moment(value) for value in given.tolist()])
-        if given.dtype.kind == "O":  # datetimes
-            given = np.array([(value - given[0]).total_seconds() for value in given])
-    if given.dtype.kind == "M":
-        if np.isnat(given).any():
-            raise ValueError("times must not be missing")
-        given = given.astype("datetime64[us]")  # months have no fixed length in seconds
-        return np.asarray((given - given[:1]) / np.timedelta64(1, "s"))
-    if given.size and given.dtype.kind not in "iuf":
-        raise TypeError(f"times must be datetimes, ISO 8601 text or numbers, not {given[0]!r}")
-    out = given.astype(float)
-    if not np.isfinite(out).all():
+    if isinstance(times, np.ndarray) and times.ndim != 1:
+        raise ValueError(f"times must be one series, not an array of shape {times.shape}")
+    read = times if isinstance(times, Times) else Times.of(times)
+    at = read.seconds()
+    if at is not None:
+        return at
+    label = read.labels[read.bad]
+    if label is None or label != label:
         raise ValueError("times must not be missing or infinite")
-    return np.asarray(out - out[:1])
-
-
-def _moment(value: Any) -> Any:
-    if isinstance(value, str):
-        # a month alone is no ISO time to datetime
-        return datetime.fromisoformat(f"{value}-01" if len(value) == 7 else value)
-    return value
+    raise TypeError(f"times must be datetimes, ISO 8601 text or numbers, not {label!r}")

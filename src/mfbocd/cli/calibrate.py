@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import CONFIG, DATA, FILE, force_option, format_option, handle_errors, status, write_new
+from .common import (
+    CONFIG,
+    DATA,
+    FILE,
+    check_new,
+    compiling,
+    force_option,
+    handle_errors,
+    input_options,
+    open_input,
+    skipped_note,
+    status,
+    write_new,
+)
 
 if TYPE_CHECKING:
     from ..calibrate.recalibrate import Recalibrated
@@ -25,10 +38,10 @@ MAX_ROWS = 100_000
     help="Also set the average spend, as a fraction of the way from the cheapest fidelity (0) to the most expensive "
     "one (1). A budget gets this amount, another policy the price or weight that spends it on the held-out rows.",
 )
-@format_option
+@input_options
 @click.option("--out", type=FILE, help="Write the new configuration to this file instead of stdout.")
 @force_option
-def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Path | None, force: bool) -> None:
+def calibrate(data: str, path: Path, budget: float | None, out: Path | None, force: bool, **reading: Any) -> None:
     """Estimate zeta, offset, scale, noise variance, prior and price from held-out data.
 
     DATA has one column per fidelity, read at the same ticks. A pair of fidelities is compared on the rows that have
@@ -46,8 +59,8 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
         from ..calibrate.recalibrate import recalibrate
         from ..io.config import Config
         from ..io.config.edit import EditError
-        from ..io.tables import open_table
 
+        check_new([out], force=force)
         config = Config.load(path)
         fidelities = [f for f in config.fidelities if f.zeta > 0.0]
         if not fidelities:
@@ -57,7 +70,7 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
         columns = {f.name: f.column for f in fidelities}
         readings: dict[str, list[float]] = {name: [] for name in columns}
         rows = 0
-        with open_table(data, format) as table:
+        with open_input(data, **reading) as table:
             for chunk in table.chunks(list(dict.fromkeys(columns.values()))):
                 for name, column in columns.items():
                     values = (chunk.number(i, column) for i in range(len(chunk)))
@@ -66,7 +79,10 @@ def calibrate(data: str, path: Path, budget: float | None, format: Any, out: Pat
                 if rows >= MAX_ROWS:
                     status(f"Using the first {rows} rows only.")
                     break
-        new = recalibrate(config, {name: np.array(values) for name, values in readings.items()}, budget)
+        if note := skipped_note(table):
+            status(note)
+        with compiling():
+            new = recalibrate(config, {name: np.array(values) for name, values in readings.items()}, budget)
         status(_table(new))
         header = f"Calibrated on {rows} rows of {table.name}, from {path.name}."
         try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .common import handle_errors
+from .common import check_new, compiling, force_option, handle_errors
 
 
 @click.command()
@@ -25,7 +25,8 @@ from .common import handle_errors
 )
 @click.option("--ticks", type=click.IntRange(50), help="Length of the simulated stream. Default: 1000.")
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Seed of the simulated stream.")
-def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, seed: int) -> None:
+@force_option
+def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, seed: int, force: bool) -> None:
     """Detect changes of pace in a GPS track of a real run, with a cheap and an expensive fidelity.
 
     Prints the detected changes next to the annotated ones, the cost, and the error of a random baseline with the same
@@ -39,7 +40,9 @@ def demo(simulated: bool, out: Path, budget: float | None, ticks: int | None, se
     if ticks is not None and not simulated:
         raise click.UsageError("--ticks needs --simulated: the real stream has a fixed length")
     with handle_errors():
-        from ..report.demo import real_run, run_demo, simulated_walk
+        from ..report.demo import FILES, real_run, run_demo, simulated_walk
 
-        scene = simulated_walk(seed, ticks or 1000, budget) if simulated else real_run(budget)
-        click.echo(run_demo(scene, out, seed=seed))
+        check_new([out / name for name in FILES], force=force)
+        with compiling():
+            scene = simulated_walk(seed, ticks or 1000, budget) if simulated else real_run(budget)
+            click.echo(run_demo(scene, out, seed=seed))

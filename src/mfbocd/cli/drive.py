@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import CONFIG, FILE, handle_errors, quiet_option, status
+from .common import CONFIG, FILE, compiling, handle_errors, json_option, quiet_option, status
 
 if TYPE_CHECKING:
     from ..detector.detector import Detector
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     help="Seconds from the start of one tick to the next. Default: the next tick starts at once.",
 )
 @click.option("--ticks", type=click.IntRange(1), help="Stop after this number of ticks.")
+@json_option
 @click.option("--alarms", is_flag=True, help="Print only the steps that raise an alarm.")
 @quiet_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -51,6 +52,7 @@ def drive(
     timeout: float,
     every: float | None,
     ticks: int | None,
+    json: bool,
     alarms: bool,
     quiet: bool,
     command: tuple[str, ...],
@@ -71,7 +73,8 @@ def drive(
                 {"x": null}     no reading; the cost is still paid
                 {"end": true}   no more readings; exiting with code 0 means the same
 
-    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr.
+    A "time" in a response is copied to the step. Prints one JSON object per tick, and a summary on stderr. On a
+    terminal, without --json, it prints the changes when they are found, and the summary.
 
     If a program fails, times out or sends anything else, the state is saved and the exit code is 1. After SIGINT or
     SIGTERM the state is saved and the exit code is 130 or 143. A tick whose request failed is not applied and costs
@@ -84,20 +87,35 @@ def drive(
     """
     with handle_errors():
         from ..io.config import Config
-        from .output import StepWriter, advice
+        from .output import StepFormat, StepWriter, advice, on_terminal
         from .sensor import Interrupted, SensorError, Signals
         from .state import save
 
         config = Config.load(path)
         _check_command(config, command, path)
-        detector = _load_or_create(config, state, quiet)
-        tips, unit = advice(config.model), config.data.cost_unit
-        writer = StepWriter(sys.stdout, detector, timed=False, advice=tips, cost_unit=unit, alarms=alarms)
+        detector, levels = _load_or_create(config, state, quiet)
+        format: StepFormat = "text" if on_terminal() and not json else "jsonl"
+        writer = StepWriter(
+            sys.stdout,
+            detector,
+            timed=False,
+            advice=advice(config.model),
+            unit=config.data.unit,
+            cost_unit=config.data.cost_unit,
+            alarms=alarms,
+            format=format,
+        )
+        if levels is not None:
+            writer.tracker.restore(levels)
         failure: SensorError | None = None
         signalled = 0
         written = True
         try:
-            with Signals() as signals, _open_sensor(config, command, timeout, signals) as sensor:
+            with (
+                compiling(quiet=quiet),
+                Signals() as signals,
+                _open_sensor(config, command, timeout, signals) as sensor,
+            ):
                 _loop(sensor, signals, config, detector, writer, state, save_every, ticks, every)
         except SensorError as error:
             failure = error
@@ -108,13 +126,14 @@ def drive(
             raise
         finally:
             if state is not None and written:
-                save(state, detector, config)
+                save(state, detector, config, writer.tracker)
         saved = "" if state is None else f" The state after {detector.ticks} ticks is saved in {state}."
         if failure is not None:
             raise click.ClickException(f"{failure}{'' if str(failure).endswith('?') else '.'}{saved}")
         if signalled:
             status(f"Stopped.{saved}", quiet=quiet)
-        status(writer.summary(), quiet=quiet)
+        if format == "text" or not quiet:
+            click.echo(writer.summary(), err=format != "text")
         if signalled:
             raise click.exceptions.Exit(128 + signalled)
 
@@ -143,20 +162,23 @@ def _open_sensor(config: Config, command: tuple[str, ...], timeout: float, signa
         yield process if process is not None and not commands else Observers(commands, timeout, signals, process)
 
 
-def _load_or_create(config: Config, state: Path | None, quiet: bool) -> Detector:
-    """Load the saved detector, or create one and save it at once, so that a bad path fails before the first tick."""
+def _load_or_create(config: Config, state: Path | None, quiet: bool) -> tuple[Detector, dict[str, Any] | None]:
+    """Load the saved detector, or create one and save it at once, so that a bad path fails before the first tick.
+
+    Also return what the levels of later changes need, if it was saved.
+    """
     from .state import load, save
 
     if state is not None and state.exists():
-        detector, remark = load(state, config)
+        detector, remark, levels = load(state, config)
         status(f"Resuming from {state} after {detector.ticks} ticks, {detector.spent:g} spent.", quiet=quiet)
         if remark:
             status(remark, quiet=quiet)
-        return detector
+        return detector, levels
     detector = config.detector(missing="skip")  # checked in the loop
     if state is not None:
         save(state, detector, config)
-    return detector
+    return detector, None
 
 
 def _loop(
@@ -196,4 +218,4 @@ def _loop(
         # Print before saving: a crash in between repeats a tick and never loses one.
         writer.write(step, response.get("time"))
         if state is not None and detector.ticks % save_every == 0:
-            save(state, detector, config)
+            save(state, detector, config, writer.tracker)

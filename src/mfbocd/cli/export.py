@@ -55,6 +55,8 @@ def c(
 
         if (out / "src" / "mfbocd_model.h").exists() and not force:
             raise click.UsageError(f"{out} already has an exported detector; use --force to overwrite it")
+        if out.is_dir() and any(out.iterdir()) and not force:
+            raise click.UsageError(f"{out} is not empty; use --force to write into it and overwrite its files")
         config = Config.load(path)
         try:
             detector = config.detector(**_pruning(config, hypotheses))

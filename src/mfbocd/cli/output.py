@@ -1,12 +1,20 @@
-"""The output of `detect` and `drive`: steps as JSON Lines, and a summary."""
+"""The output of `detect` and `drive`: steps as JSON Lines or CSV, and a summary."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+import sys
 from collections import deque
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+
+from ..inputs.times import Times
+from ..trace.levels import Level, Levels, describe_change, levels_to_json
+from ..trace.regimes import NEAREST
+from ..trace.tracker import LevelTracker
 
 if TYPE_CHECKING:
     from ..calibrate.auto import AutoDetector
@@ -14,6 +22,8 @@ if TYPE_CHECKING:
     from ..detector.step import Step
 
 Time = str | int | float | None
+StepFormat = Literal["jsonl", "csv", "text"]
+"""How steps are written: as JSON Lines, as CSV, or, on a terminal, only changes as text."""
 
 MAX_LISTED = 20
 """Changes listed in the summary."""
@@ -21,19 +31,42 @@ SUSPICIOUS_SPACING = 25
 """With fewer ticks per change than this, most changes are probably noise or drift: the summary suggests a remedy."""
 
 
+def on_terminal() -> bool:
+    """Tell whether stdout is a terminal, where a summary is more useful than all steps."""
+    return sys.stdout.isatty()
+
+
+class _Change(NamedTuple):
+    """One change of the summary."""
+
+    step: Step
+    time: Time
+    levels: tuple[Levels, Levels]
+
+    def describe(self, unit: str) -> str:
+        """Say what changed, and when in the words of the input."""
+        at, step = f"tick {self.step.changed_at}", self.step
+        if self.time is not None:
+            at = Times.of([self.time]).describe(0)
+        delay = step.tick - (step.changed_at or 0)
+        return describe_change(*self.levels, at, step.confidence or 0.0, delay, unit)
+
+
 class StepWriter:
-    """Write one JSON object per step, and collect what the summary needs in constant memory.
+    """Write one line per step, and collect what the summary needs in constant memory.
 
     Parameters
     ----------
     out : text file
-        Where the JSON Lines go.
+        Where the lines go.
     detector : Detector or AutoDetector
         The detector before its first step of this run.
     timed : bool
         Whether every step has a timestamp, even if it is null.
     advice : str
         What the summary suggests if there are suspiciously many changes.
+    unit : str, default ""
+        Unit of the readings.
     cost_unit : str, default ""
         Unit of the costs.
     reach : int, optional
@@ -41,7 +74,16 @@ class StepWriter:
     alarms : bool, default False
         Write only the steps that raise an alarm.
     live : bool, default True
-        Flush after every line.
+        Flush after every line; as text, write each change when it is found.
+    format : {"jsonl", "csv", "text"}, default "jsonl"
+        How steps are written.
+    column : str, default ""
+        The stream's column, if there are several streams: it is in every line.
+
+    Attributes
+    ----------
+    pending : list of tuple or None
+        If it is a list, lines are appended to it with their ticks instead of being written.
     """
 
     def __init__(
@@ -51,37 +93,95 @@ class StepWriter:
         *,
         timed: bool,
         advice: str,
+        unit: str = "",
         cost_unit: str = "",
         reach: int | None = None,
         alarms: bool = False,
         live: bool = True,
+        format: StepFormat = "jsonl",
+        column: str = "",
     ) -> None:
-        self.timed, self.alarms, self.live = timed, alarms, live
-        self._out, self._detector, self._advice, self._cost_unit = out, detector, advice, cost_unit
+        self.timed, self.alarms, self.live, self.format, self.column = timed, alarms, live, format, column
+        self.pending: list[tuple[int, str]] | None = None
+        self._about = "{" + (f'"column": {json.dumps(column, ensure_ascii=False)}, ' if column else "")
+        self._out, self._detector, self._advice = out, detector, advice
+        self._unit, self._cost_unit = unit, cost_unit
         self._surprise = bool(getattr(detector, "surprise", False))
         self._encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
         self._first, self._spent = detector.ticks, detector.spent
+        self.tracker = LevelTracker.of(detector, self._times.maxlen or 1)
+        self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm, when it fired
+        self._settles = -1  # tick at which enough readings for the level after the last change have been made
         self._readings = {f.name: 0 for f in detector.fidelities}
         self._missing = 0
-        self._changes: list[str] = []
+        self._changes: list[_Change] = []
         self._count = 0
 
     def write(self, step: Step, time: Time = None) -> None:
         """Write a step; with `alarms`, only if it raises one."""
         self._times.append(time)
+        self.tracker.add(step)
         if step.fidelity is not None:
             self._readings[step.fidelity] += 1
         self._missing += step.x is None
         if step.alarm:
+            assert step.changed_at is not None
+            self._settle(step.changed_at)
             self._count += 1
+            self._around = self.tracker.around(step.changed_at)
+            self._settles = step.changed_at + NEAREST
             if self._count <= MAX_LISTED:
-                self._changes.append(self._describe(step, time))
-        if step.alarm or not self.alarms:
-            self._out.write(self._line(step, time))
-            if self.live:
-                self._out.flush()
+                self._changes.append(_Change(step, self._change_time(step), self._around))
+        elif step.tick + 1 == self._settles:
+            self._settle()
+        if self.format == "text":
+            if step.alarm and self.live:
+                prefix = f"{self.column}: " if self.column else ""
+                change = _Change(step, self._change_time(step), self._around)
+                self._put(step.tick, f"{prefix}{change.describe(self._unit)}\n")
+        elif step.alarm or not self.alarms:
+            line = self._line(step, time)
+            self._put(step.tick, line if self.format == "jsonl" else self._csv_row(json.loads(line)))
+
+    def _put(self, tick: int, line: str) -> None:
+        if self.pending is not None:
+            self.pending.append((tick, line))
+            return
+        self._out.write(line)
+        if self.live:
+            self._out.flush()
+
+    def header(self) -> str:
+        """Return the first line of the output: the names of the columns of CSV, else nothing."""
+        return _csv_line(self._names()) if self.format == "csv" else ""
+
+    def _names(self) -> list[str]:
+        """Return the names of the fields of a step."""
+        timed = self.timed
+        return [
+            *(["column"] if self.column else []),
+            "tick",
+            *(["time"] if timed else []),
+            *("fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at"),
+            *(["changed_at_time"] if timed else []),
+            "confidence",
+            *(["outlier"] if _has_outliers(self._detector) else []),
+            *(f"{side}_{end}" for side in ("before", "after") for end in Level._fields),
+            *(_surprise_names() if self._surprise else []),
+        ]
+
+    def _csv_row(self, step: dict[str, Any]) -> str:
+        """Return the fields of a step as CSV, missing ones empty."""
+        levels: dict[str, Any] = {}
+        for side in ("before", "after"):
+            level = step.get(side)
+            if isinstance(level, list):  # one for each category
+                level = {end: json.dumps([one and one[end] for one in level]) for end in Level._fields}
+            levels |= {f"{side}_{end}": value for end, value in (level or {}).items()}
+        values = ((step | levels).get(name) for name in self._names())
+        return _csv_line([str(value).lower() if isinstance(value, bool) else value for value in values])
 
     def flush(self) -> None:
         """Print what was written so far."""
@@ -92,13 +192,15 @@ class StepWriter:
         text = self._text
         timed = self.timed or time is not None
         at = f'"time": {text(time)}, ' if timed else ""
-        more: dict[str, float | None] = {} if step.outlier is None else {"outlier": step.outlier}
+        more: dict[str, Any] = {} if step.outlier is None else {"outlier": step.outlier}
+        if step.alarm:
+            more |= {"before": levels_to_json(self._around[0]), "after": levels_to_json(self._around[1])}
         if self._surprise:
             more |= _surprise_fields(step)
         rest = "".join(f', "{name}": {text(value)}' for name, value in more.items())
         began = f', "changed_at_time": {text(self._change_time(step))}' if timed else ""
         return (
-            f'{{"tick": {step.tick}, {at}"fidelity": {text(step.fidelity)}, "x": {text(step.x)}, '
+            f'{self._about}"tick": {step.tick}, {at}"fidelity": {text(step.fidelity)}, "x": {text(step.x)}, '
             f'"cost": {text(step.cost)}, "mean": {text(step.mean)}, "run_length": {step.run_length}, '
             f'"p_change": {text(step.p_change)}, "alarm": {"true" if step.alarm else "false"}, '
             f'"changed_at": {text(step.changed_at)}{began}, "confidence": {text(step.confidence)}{rest}}}\n'
@@ -118,12 +220,12 @@ class StepWriter:
             return None
         return self._times[-1 - (step.tick - step.changed_at)]
 
-    def _describe(self, step: Step, time: Time) -> str:
-        began = self._change_time(step)
-        changed = f"tick {step.changed_at}" + (f" ({began})" if began is not None else "")
-        detected = f"tick {step.tick}" + (f" ({time})" if time is not None else "")
-        confidence = min(step.confidence or 0.0, 0.999)  # never print 100 %, which rounding would do
-        return f"  at {changed}, detected at {detected}, confidence {100 * confidence:.1f} %"
+    def _settle(self, until: int | None = None) -> None:
+        """Compute the level after the last listed change again, from the readings since its alarm as well."""
+        if self._settles >= 0 and self._count <= MAX_LISTED:
+            last = self._changes[-1]
+            self._changes[-1] = last._replace(levels=(last.levels[0], self.tracker.after(until)))
+        self._settles = -1
 
     def summary(self) -> str:
         """Return the changes found and the costs, as text."""
@@ -132,9 +234,10 @@ class StepWriter:
         if ticks == 0:
             return "No ticks."
         lines = [f"{_count(ticks, 'tick')}, {_count(self._count, 'change')} found" + (":" if self._count else ".")]
-        lines += self._changes
+        self._settle()
+        lines += (f"  {change.describe(self._unit)}" for change in self._changes)
         if self._count > MAX_LISTED:
-            lines.append(f"  ... and {self._count - MAX_LISTED} more")
+            lines.append(f"  ... and {self._count - MAX_LISTED} more; --alarms --json prints all")
         if self._count > 3 and ticks < SUSPICIOUS_SPACING * self._count:
             lines.append(
                 f"That is one change every {ticks / self._count:.0f} ticks. If that is too many: drifting or "
@@ -161,13 +264,31 @@ def advice(model: Mapping[str, Any]) -> str:
 
 def _surprise_fields(step: Step) -> dict[str, float | None]:
     """Return the fields of a step's surprise; null without one, or if it is minus infinity, which JSON lacks."""
-    from ..belief.filter import Surprise
-
-    values = (None,) * len(Surprise._fields) if step.surprise is None else step.surprise
+    names = _surprise_names()
+    values = (None,) * len(names) if step.surprise is None else step.surprise
     return {
         name: value if value is not None and math.isfinite(value) else None
-        for name, value in zip(Surprise._fields, values, strict=True)
+        for name, value in zip(names, values, strict=True)
     }
+
+
+def _surprise_names() -> tuple[str, ...]:
+    from ..belief.filter import Surprise
+
+    return Surprise._fields
+
+
+def _has_outliers(detector: Detector | AutoDetector) -> bool:
+    """Tell whether steps have the probability of an outlier."""
+    from ..models import Outliers
+
+    return isinstance(getattr(detector, "model", None), Outliers)
+
+
+def _csv_line(cells: list[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
 
 
 def _count(n: int, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,6 +59,38 @@ DB = click.option(
     help="Requests per second allowed from one client; 0 is no limit. Default: from [serve], else no limit on a "
     "loopback address and 1000 elsewhere.",
 )
+@click.option(
+    "--webhook",
+    envvar="MFBOCD_WEBHOOK",
+    show_envvar=True,
+    help="Send every alarm to this address. Use the environment variable if the address is secret. Requests are "
+    "signed if MFBOCD_WEBHOOK_SECRET is set.",
+)
+@click.option(
+    "--webhook-format",
+    type=click.Choice(["json", "alertmanager", "alertmanager-webhook", "slack"]),
+    default="json",
+    show_default=True,
+    help="Body of the requests to the webhook.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Log to standard error as text or as lines of JSON.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="The least severe level that is logged.",
+)
+@click.option("--access-log", is_flag=True, help="Log every request.")
+@click.option(
+    "--otel", is_flag=True, help="Export traces with OpenTelemetry; OTEL_EXPORTER_OTLP_ENDPOINT is the collector."
+)
 @quiet_option
 def serve(
     path: Path | None,
@@ -69,6 +102,12 @@ def serve(
     lease: float,
     advertise: str | None,
     rate: float | None,
+    webhook: str | None,
+    webhook_format: str,
+    log_format: str,
+    log_level: str,
+    access_log: bool,
+    otel: bool,
     quiet: bool,
 ) -> None:
     """Serve many streams over HTTP: clients ask for the next fidelity and send readings.
@@ -90,11 +129,16 @@ def serve(
             from ..service.server import Server, listen, public_url
         except ImportError as error:
             raise ImportError(f"serving needs FastAPI and uvicorn: pip install 'mfbocd[serve]' ({error})") from None
+        from ..service import logs
         from ..service.auth import is_loopback
         from ..service.settings import Settings
         from ..service.store import open_store
+        from ..service.tracing import export_otlp
+        from ..service.webhook import Webhook
 
-        logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+        logs.configure(log_format, log_level, access=access_log)
+        secret = os.environ.get("MFBOCD_WEBHOOK_SECRET", "")
+        receiver = None if webhook is None else Webhook(webhook, webhook_format, secret)
         local = is_loopback(host)
         settings = Settings.load(path, rate=rate if rate is not None or local else 1000.0)
         component = None
@@ -116,7 +160,14 @@ def serve(
         except BaseException:
             store.close()
             raise
-        app = create_app(lambda: store, settings, tokens=not local, component=component)
+        app = create_app(
+            lambda: store,
+            settings,
+            tokens=not local,
+            component=component,
+            webhook=receiver,
+            tracing=export_otlp() if otel else None,
+        )
         server = Server(
             uvicorn.Config(
                 app,
@@ -127,7 +178,16 @@ def serve(
                 timeout_graceful_shutdown=10,
             )
         )
-        server.on_started = lambda: status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+
+        def started() -> None:
+            if log_format == "json":  # every line of the output is JSON then
+                log = logging.getLogger("mfbocd.serve")
+                log.setLevel(logging.WARNING if quiet else logging.INFO)
+                log.info("Serving %s", shown)
+            else:
+                status(f"Serving {shown}; stop with Ctrl-C.", quiet=quiet)
+
+        server.on_started = started
         with suppress(KeyboardInterrupt):  # uvicorn raises it again after an orderly shutdown
             server.run(sockets=[socket])
         if not server.started:

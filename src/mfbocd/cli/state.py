@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from ..detector.detector import Detector
     from ..io.config import Config
+    from ..trace.tracker import LevelTracker
 
 MAX_HEAD = 1 << 20
 """Maximum length of the first line, in bytes."""
@@ -18,10 +19,15 @@ _KIND = "mfbocd-drive"
 _VERSION = 2
 
 
-def save(path: Path, detector: Detector, config: Config) -> None:
-    """Write a temporary file, sync it and rename it, so that a crash leaves either the old or the new state."""
+def save(path: Path, detector: Detector, config: Config, tracker: LevelTracker | None = None) -> None:
+    """Write a temporary file, sync it and rename it, so that a crash leaves either the old or the new state.
+
+    With the tracker, the levels of later changes are those of a run without interruption.
+    """
     head = {"kind": _KIND, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
     head["settings"] = config.to_dict()  # for those who read the file without the configuration
+    if tracker is not None:
+        head["levels"] = tracker.to_dict()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with temporary.open("wb") as file:
@@ -60,6 +66,8 @@ class Saved(NamedTuple):
     """The configuration as plain values; None in files of version 1."""
     version: int
     detector: Detector
+    levels: dict[str, Any] | None
+    """What `LevelTracker.restore` takes; None in files of older versions."""
 
 
 def read(path: Path) -> Saved:
@@ -73,7 +81,8 @@ def read(path: Path) -> Saved:
     if head["version"] not in (1, _VERSION):
         raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads up to version {_VERSION}")
     try:
-        return Saved(head["config"], head.get("settings"), head["version"], Detector.from_bytes(rest))
+        detector = Detector.from_bytes(rest)
+        return Saved(head["config"], head.get("settings"), head["version"], detector, head.get("levels"))
     except (ValueError, KeyError) as error:
         raise ValueError(f"{path}: {error}") from None
 
@@ -114,8 +123,10 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def load(path: Path, config: Config) -> tuple[Detector, str]:
-    """Load a detector, and a remark if costs have changed: the detector continues with those of the configuration.
+def load(path: Path, config: Config) -> tuple[Detector, str, dict[str, Any] | None]:
+    """Load a detector, a remark if costs have changed, and what the levels of later changes need.
+
+    The detector continues with the costs of the configuration.
 
     Raises ValueError if the file is not a state or belongs to another configuration.
     """
@@ -130,13 +141,13 @@ def load(path: Path, config: Config) -> tuple[Detector, str]:
         )
     fidelities = config.detector(missing="skip").fidelities
     if detector.fidelities == fidelities:
-        return detector, ""
+        return detector, "", saved.levels
     changed = (
         f"{new.name} {old.cost_of():g} -> {new.cost_of():g}"
         for old, new in zip(detector.fidelities, fidelities, strict=True)
         if old.cost != new.cost
     )
-    return detector.with_fidelities(fidelities), f"Costs have changed: {', '.join(changed)}."
+    return detector.with_fidelities(fidelities), f"Costs have changed: {', '.join(changed)}.", saved.levels
 
 
 def _difference(before: dict[str, Any] | None, config: Config) -> str:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..belief.filter import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
-from ..calibrate.draft.series import is_sorted
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..io.config import Config, Data
-from ..io.tables import Chunk, TableError, number
+from ..io.tables import Chunk, TableError
 from ..policy import Budget, Fidelity
 from .output import advice
 
@@ -24,13 +22,14 @@ if TYPE_CHECKING:
     from ..trace.trace import Trace
     from .output import StepWriter, Time
 
-MAX_PLOTTED = 200_000
-"""Ticks in a plot or report, which need the steps in memory."""
+_AT_ONCE = 200_000  # readings processed at once
 _FIRST = 10  # rows of a file that are printed before the kernels are needed, and perhaps compiled
 
 
 class Task(Protocol):
     """A detector, and the column of timestamps and the units of its data."""
+
+    data: Data
 
     @property
     def detector(self) -> Detector | AutoDetector:
@@ -38,8 +37,8 @@ class Task(Protocol):
         ...
 
     @property
-    def data(self) -> Data:
-        """Column of timestamps and units."""
+    def column(self) -> str:
+        """The column of readings; empty if there are several."""
         ...
 
     @property
@@ -58,7 +57,7 @@ class Task(Protocol):
         ...
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
-        """Process the rows of a chunk; yield the timestamps of those that were recorded for a plot."""
+        """Process the rows of a chunk; yield their timestamps if they were recorded for a plot."""
         ...
 
     def describe(self) -> str:
@@ -75,6 +74,7 @@ class Configured:
 
     def __init__(self, config: Config, surprise: bool = False) -> None:
         self.config, self.data = config, config.data
+        self.column = config.fidelities[0].column if len(config.fidelities) == 1 else ""
         self.detector = config.detector(missing="skip")  # checked in `advance`, where the line is known
         self.detector.surprise = surprise
         self.advice = advice(config.model)
@@ -104,21 +104,20 @@ class Configured:
             fidelity = detector.choose().name
             column = columns[fidelity]
             x = None if column is None else chunk.number(i, column)
-            if x is None and column is not None and config.missing == "raise":
+            if x is None and column is not None and config.missing == "raise" and chunk.skipped is None:
                 raise TableError(
                     f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
                 )
-            kept = recorder if detector.ticks < MAX_PLOTTED else None
-            if kept is not None:
-                kept.before_tick()
+            if recorder is not None:
+                recorder.before_tick()
             try:
                 step = detector.update(x, fidelity)
             except (TypeError, ValueError) as error:
                 raise TableError(f"{chunk.where(i, str(column))}: {error}") from None
             time = chunk.label(i, self.data.time) if self.data.time else None
             writer.write(step, time)
-            if kept is not None:
-                kept.after_tick(step)
+            if recorder is not None:
+                recorder.after_tick(step)
                 yield time
 
 
@@ -140,8 +139,6 @@ class Automatic:
         self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period, surprise=surprise)
         self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
-        self._sorted = True
-        self._last: list[Any] = []  # the last timestamp, parsed
         self._explained = (-1, "")  # tick, and the explanation then
 
     def describe(self) -> str:
@@ -150,12 +147,7 @@ class Automatic:
 
     def remarks(self) -> list[str]:
         """Return what the series was taken to be, and warnings."""
-        found = self.detector.warnings()
-        if not self._sorted:
-            found.append(
-                f"The timestamps in column {self.data.time!r} are not sorted: rows were used in their order."
-            )
-        return [self._explain(), *(f"Warning: {text}" for text in found)]
+        return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
 
     def _explain(self) -> str:
         """Return the explanation, which takes long: the readings are replayed for it several times."""
@@ -168,19 +160,15 @@ class Automatic:
         """Process the rows, many at once unless they arrive one by one."""
         x, bad = _readings(chunk, self.column)
         stamps = self.data.time
-        times = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
-        if stamps and self._sorted and (parsed := _parsed(times)):
-            self._sorted = is_sorted([*self._last, *parsed])
-            self._last = parsed[-1:]
+        times: list[Time] = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
         start = 0
         while start < len(x):
-            kept = recorder if self.detector.ticks < MAX_PLOTTED else None
-            end = min(start + self._piece(kept), len(x))
+            end = min(start + self._piece(recorder), len(x))
             steps = self._steps(x[start:end])
             for step, time in zip(steps, times[start:end], strict=True):
                 writer.write(step, time)
-            if kept is not None:
-                kept.after_ticks(steps)
+            if recorder is not None:
+                recorder.after_ticks(steps)
                 yield from times[start:end]
             start = end
             if self.detector.ticks <= _FIRST:
@@ -190,9 +178,8 @@ class Automatic:
 
     def _piece(self, recorder: Recorder | None) -> int:
         """Return how many readings to take at once."""
-        ticks = self.detector.ticks
-        most = _FIRST if ticks < _FIRST else MAX_PLOTTED
-        return most if recorder is None else min(recorder.ticks_to_row, most, MAX_PLOTTED - ticks)
+        most = _FIRST if self.detector.ticks < _FIRST else _AT_ONCE
+        return most if recorder is None else min(recorder.ticks_to_row, most)
 
     def _steps(self, x: Sequence[float]) -> list[Step]:
         if len(x) == 1:  # several times faster than `run`
@@ -227,21 +214,12 @@ def steps_of(trace: Trace, fidelity: str) -> list[Step]:
     ]
 
 
-def _parsed(times: Sequence[Time]) -> list[Any]:
-    """Return timestamps as numbers or dates; empty if they are neither."""
-    for parse in (float, datetime.fromisoformat):
-        try:
-            return [parse(time) for time in times]  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            continue
-    return []
-
-
 def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None]:
     """Return the readings up to the first cell that is not a number, NaN where missing, and that cell's error."""
     cells = chunk.cells[column]
     try:
-        if chunk.decimal == "." and not any("_" in cell for cell in cells):
+        plain = chunk.decimal != "," and not chunk.missing.numbers
+        if plain and not any("_" in cell for cell in cells):
             x = list(map(float, cells))  # much faster than cell by cell, and the same for plain numbers
             if all(-_LARGEST <= value <= _LARGEST for value in x):
                 return x, None
@@ -250,9 +228,9 @@ def _readings(chunk: Chunk, column: str) -> tuple[list[float], TableError | None
     x = []
     for i in range(len(chunk)):
         try:
-            value = number(cells[i], chunk.decimal)
-        except ValueError as error:
-            return x, TableError(f"{chunk.where(i, column)}: {error}")
+            value = chunk.number(i, column)
+        except TableError as error:
+            return x, error
         x.append(float("nan") if value is None else value)
     return x, None
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..inputs.blocks import Blocks
+from ..inputs.display import count_text, html_table
 from .detector import Detector
 from .step import Step
 
@@ -75,6 +76,10 @@ class BlockDetector:
 
     def __repr__(self) -> str:
         return f"BlockDetector({self.blocks!r}, {self.detector!r})"
+
+    def _repr_html_(self) -> str:
+        title = f"BlockDetector: {count_text(self.ticks, 'reading')}, {self.blocks!r}"
+        return html_table(title, (), ()) + self.detector._repr_html_()
 
     @property
     def ticks(self) -> int:

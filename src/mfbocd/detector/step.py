@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..belief.alarm import Alarm
 from ..belief.filter import Surprise
 from ..inputs.arguments import finite, whole
+from ..inputs.display import html_facts, number_text, percent_text
 from ..inputs.readings import cells, number, numbers
 from ..models import Model
 from ..policy.fidelity import Fidelity
@@ -72,6 +73,23 @@ class Step(NamedTuple):
     warning: str | None = None
     outlier: float | None = None
     surprise: Surprise | None = None
+
+    def __repr__(self) -> str:
+        read = "no reading" if self.x is None else f"{self.fidelity} = {number_text(self.x)}"
+        parts = [read, f"mean {number_text(self.mean)}", f"run length {self.run_length}"]
+        if self.alarm:
+            parts.append(f"alarm: changed at {self.changed_at}, {percent_text(self.confidence or 0.0)} sure")
+        else:
+            parts.append(f"P(change) {self.p_change:.3g}")
+        parts += [f"failed: {', '.join(self.failed)}"] if self.failed else []
+        parts += [f"warning: {self.warning}"] if self.warning else []
+        return f"<Step {self.tick}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        facts = {name: value for name, value in self._asdict().items() if value not in (None, ())}
+        if self.surprise is not None:
+            facts |= {"surprise": None} | self.surprise._asdict()
+        return html_facts(f"Step {self.tick}", facts.items())
 
 
 def reading(model: Model, x: Any, missing: Missing, fidelity: Fidelity | None = None) -> Any:

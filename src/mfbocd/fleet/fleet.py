@@ -20,6 +20,7 @@ from ..detector.detector import Detector
 from ..detector.lock import alone
 from ..detector.step import Missing, report_fields, seed_of
 from ..inputs.arguments import whole
+from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_uniform, policy_of
 from ..policy.own import OwnPolicies
@@ -161,6 +162,10 @@ class Fleet(StreamSet):
     def __repr__(self) -> str:
         names = ", ".join(self._index)
         return f"<Fleet of {len(self)} x {self.model!r} over {names}: spent {self.spent:g}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"model": repr(self.model), "fidelities": ", ".join(self._index), "spent": self.spent}
+        return html_facts(f"Fleet of {count_text(len(self), 'stream')}", facts.items())
 
     def _renew(self) -> None:
         super()._renew()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from ..belief.filter import Array
 from ..detector.step import Step
+from ..inputs.display import SHOWN, count_text, html_table, percent_text
 from ..policy import Choices
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class FleetStep:
     """One tick of each of m streams of a fleet, as arrays of length m in the order of the readings.
 
@@ -73,6 +74,32 @@ class FleetStep:
 
     def __len__(self) -> int:
         return len(self.streams)
+
+    def __repr__(self) -> str:
+        fired = self.streams[self.alarm].tolist()
+        which = f" (streams {', '.join(map(str, fired[:SHOWN]))}{', ...' if len(fired) > SHOWN else ''})"
+        return f"<{self._title()}{which if fired else ''}, cost {float(self.cost.sum()):g}>"
+
+    def _repr_html_(self) -> str:
+        rows = np.flatnonzero(self.alarm)
+        heads = ("stream", "tick", "fidelity", "x", "mean", "changed at", "confidence")
+        steps = [(int(self.streams[i]), self._row(int(i))) for i in rows[:SHOWN]]
+        cells = [
+            (at, s.tick, s.fidelity, s.x, s.mean, s.changed_at, percent_text(s.confidence or 0.0)) for at, s in steps
+        ]
+        return html_table(self._title(), heads, cells, rows.size)
+
+    def _title(self) -> str:
+        streams, alarms = count_text(len(self), "stream"), count_text(int(self.alarm.sum()), "alarm")
+        return f"FleetStep of {streams}: {alarms}"
+
+    def _row(self, i: int) -> Step:
+        """Return the step of one stream."""
+        names = [f.name for f in fields(self) if f.name != "fidelities"]
+        one: dict[str, Any] = {
+            name: None if (value := getattr(self, name)) is None else value[i : i + 1] for name in names
+        }
+        return FleetStep(**one, fidelities=self.fidelities).steps()[0]
 
     @property
     def statistic(self) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._kernels.beta import beta_cdfs
 from ..inputs.arguments import finite, positive, whole
+from ..inputs.readings import cells, missing
 from .base import Array
 from .bernoulli import bernoulli_divergences
 from .cost import CostBound, whole_number
@@ -271,6 +272,74 @@ class Confusion(Grid):
         self.points = size
 
     @classmethod
+    def from_labels(
+        cls,
+        labels: Any,
+        truth: Any,
+        zeta: float = 0.5,
+        *,
+        positive: Any = None,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        points: int = 200,
+    ) -> Confusion:
+        """Estimate the confusion matrix of a classifier from two columns of labels of the same items.
+
+        With n items of a truth, of which k were given a label, its probability is (k + 1/2) / (n + 1), the mean under
+        Jeffreys' prior: never 0 or 1, because after a label that was impossible nothing is possible any more.
+
+        Parameters
+        ----------
+        labels : array-like
+            Labels of the classifier.
+        truth : array-like
+            True labels of the same items, for instance those of an expensive judge. Items with a missing label (None
+            or NaN) in either column are left out.
+        zeta : float, default 0.5
+            The zeta of the classifier's fidelity, below 1, which only names it; the truth has zeta = 1.
+        positive : Any, optional
+            The label that counts as 1, such as ``"fail"``; all others count as 0. By default labels must be 0 and 1,
+            or False and True.
+        alpha, beta : float, default 1.0
+            Prior weight of ones and of zeros, in readings.
+        points : int, default 200
+            Size of the grid over (0, 1).
+
+        Returns
+        -------
+        Confusion
+            The model, with the matrix at `zeta`.
+
+        Raises
+        ------
+        ValueError
+            If the columns differ in length, have no complete item of either truth, or contain other labels.
+
+        Examples
+        --------
+        >>> heuristic = ["fail", "ok", "ok", "fail", "ok", "ok"]
+        >>> judge = ["fail", "ok", "fail", "ok", None, "ok"]
+        >>> model = Confusion.from_labels(heuristic, judge, 0.3, positive="fail")
+        >>> model.matrices[0.3]
+        array([[0.625, 0.375],
+               [0.5  , 0.5  ]])
+        """
+        given, true = _ones("labels", labels, positive), _ones("truth", truth, positive)
+        if given.shape != true.shape:
+            raise ValueError(f"labels and truth must have the same length, not {given.size} and {true.size}")
+        if not 0.0 < finite("Confusion", "zeta", zeta) < 1.0:
+            raise ValueError(f"zeta must be between 0 and 1, where 1 is the truth, not {zeta!r}")
+        both = np.isfinite(given) & np.isfinite(true)
+        matrix = []
+        for value in (0.0, 1.0):
+            of = given[both & (true == value)]
+            if of.size == 0:
+                raise ValueError(f"truth must contain both labels of labelled items: it has no {value:.0f}")
+            one = (float(of.sum()) + 0.5) / (of.size + 1.0)
+            matrix.append([1.0 - one, one])
+        return cls({zeta: matrix}, alpha, beta, points)
+
+    @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with `points`."""
         points = whole_number(arguments, "points", 200)
@@ -302,6 +371,24 @@ def _beta_cells(alpha: float, beta: float, size: int) -> tuple[Array, Array]:
     middle = 0.5 * (edge[1:] + edge[:-1])
     mean = np.where(mass > 0.0, share / np.where(mass > 0.0, mass, 1.0), middle)
     return np.clip(mean, edge[:-1], edge[1:]), np.maximum(mass, 0.0)
+
+
+def _ones(name: str, column: Any, positive: Any) -> Array:
+    """Return labels as 0 and 1, NaN where missing."""
+    given = cells(column)
+    if given.ndim != 1:
+        raise ValueError(f"{name} must be one column, not of shape {given.shape}")
+    out = np.empty(given.size)
+    for i, label in enumerate(given.tolist()):
+        if missing(label) or label != label:
+            out[i] = np.nan
+        elif positive is not None:
+            out[i] = label == positive
+        elif isinstance(label, (bool, int, float)) and label in (0, 1):
+            out[i] = label
+        else:
+            raise ValueError(f"{name} must be 0 or 1, not {label!r}: name the label that counts as 1 with positive=")
+    return out
 
 
 class _Labels:

@@ -12,8 +12,8 @@ Examples
 True
 """
 
+from ..trace.levels import Level
 from .detection import Detection, FoundChange, detect
-from .levels import Level
 from .page import page, write
 
 __all__ = ["Detection", "FoundChange", "Level", "detect", "page", "write"]

@@ -20,6 +20,8 @@ from ..trace.trace import Trace
 
 Array = NDArray[np.float64]
 
+FILES = ("report.html", "trace.csv", "stream.csv")
+"""What `run_demo` writes."""
 BASELINES = 50  # random baselines to average over
 COLUMNS = ("tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "target")
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
 
 from ..belief.alarm import Alarm
 from ..calibrate.auto import HAZARD as AUTOMATIC_HAZARD
@@ -15,15 +13,19 @@ from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
 from ..calibrate.intervals import period_in
 from ..detector.detector import Detector
+from ..inputs.display import SHOWN, count_text
+from ..inputs.times import Times
 from ..io.config import model_kinds
 from ..io.config.kinds import snake
 from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity
+from ..trace.change import changes_html
+from ..trace.levels import describe_change, levels_to_json
 from ..trace.recorder import Recorder
+from ..trace.regimes import Array
 from ..trace.run import run
 from ..trace.trace import Trace
-from .levels import Array, Level, levels_around
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +34,6 @@ _HAZARD = 1 / 250
 _LOOK = 2000  # readings that the prior of a family is estimated from
 _DETAILED = 20_000  # ticks up to which the posterior is recorded for plots
 _REPLAYED = 5_000  # the same for the automatic detector
-_SHOWN = 10  # changes in a printed detection
 
 
 class FoundChange(NamedTuple):
@@ -46,8 +47,8 @@ class FoundChange(NamedTuple):
         Label of the reading at which the alarm fired.
     confidence : float
         P(there was a change), in [0, 1].
-    before, after : Level
-        Mean of the readings of the regime before and of the one after, with a 90 % interval. Seasons are removed.
+    before, after : Level or None
+        Level of the readings before and after, with a 95 % interval, as in `Change`. Seasons are removed.
     tick, detected_tick : int
         The same as `at` and `detected_at`, counted from 0.
     """
@@ -55,18 +56,50 @@ class FoundChange(NamedTuple):
     at: Any
     detected_at: Any
     confidence: float
-    before: Level
-    after: Level
+    before: Any
+    after: Any
     tick: int
     detected_tick: int
 
+    @property
+    def delay(self) -> int:
+        """Number of ticks from the change to the alarm."""
+        return self.detected_tick - self.tick
+
     def __str__(self) -> str:
-        sure = "> 99.9" if self.confidence > 0.999 else f"{100.0 * self.confidence:.1f}"
-        later = self.detected_tick - self.tick
-        return (
-            f"{self.at}: {self.before.mean:.4g} -> {self.after.mean:.4g}, {sure} % sure, "
-            f"detected {later} tick{'' if later == 1 else 's'} later"
+        return self.describe()
+
+    def __repr__(self) -> str:
+        return f"<FoundChange: {self}>"
+
+    def describe(self, unit: str = "") -> str:
+        """Say what changed.
+
+        Parameters
+        ----------
+        unit : str, default ''
+            Unit of the readings.
+
+        Returns
+        -------
+        str
+            Such as ``7.1 -> 7.9 V at 08:20, 99 % sure, detected 3 ticks later``.
+        """
+        return describe_change(
+            self.before, self.after, Times.of([self.at]).describe(0), self.confidence, self.delay, unit
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the delay as JSON can represent them.
+
+        Returns
+        -------
+        dict
+            Labels are numbers or text; levels are dictionaries with ``mean``, ``low`` and ``high``.
+        """
+        levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
+        labels = {"at": _plain(self.at), "detected_at": _plain(self.detected_at), "delay": self.delay}
+        return self._asdict() | labels | levels
 
 
 class Detection:
@@ -100,49 +133,41 @@ class Detection:
     def __init__(self, series: GivenSeries, trace: Trace, detector: AutoDetector | Detector, unit: str = "") -> None:
         self.detector, self.trace = detector, trace
         self.name, self.labels, self.unit = series.name, series.labels, unit
-        found = trace.changes
-        levels = levels_around(self._without_seasons(series.x), [change.changed_at for change in found])
         self.changes = [
             FoundChange(
                 self._label(change.changed_at),
                 self._label(change.tick),
                 change.confidence,
-                *around,
+                change.before,
+                change.after,
                 change.changed_at,
                 change.tick,
             )
-            for change, around in zip(found, levels, strict=True)
+            for change in trace.changes
         ]
 
     def __len__(self) -> int:
         return len(self.changes)
 
     def __repr__(self) -> str:
-        lines = [self._headline(), *(f"  {change}" for change in self.changes[:_SHOWN])]
-        if len(self.changes) > _SHOWN:
-            lines.append(f"  and {len(self.changes) - _SHOWN} more")
+        lines = [self._headline(), *(f"  {change.describe(self.unit)}" for change in self.changes[:SHOWN])]
+        if len(self.changes) > SHOWN:
+            lines.append(f"  and {len(self.changes) - SHOWN} more")
         return "\n".join([*lines, *(f"Warning: {text}" for text in self.warnings)])
 
     def _repr_html_(self) -> str:
-        heads = ("at", "before", "after", "confidence", "detected at")
-        rows = [
-            (str(c.at), str(c.before), str(c.after), f"{c.confidence:.3f}", str(c.detected_at))
-            for c in self.changes[:_SHOWN]
-        ]
-        table = "".join(
-            "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-            for tag, cells in [("th", heads), *(("td", row) for row in rows)]
-        )
-        more = f"<p>and {len(self.changes) - _SHOWN} more</p>" if len(self.changes) > _SHOWN else ""
-        notes = "".join(f"<p>Warning: {escape(text)}</p>" for text in self.warnings)
-        return f"<p>{escape(self._headline())}</p>" + (f"<table>{table}</table>" if rows else "") + more + notes
+        changes = [(str(c.at), str(c.detected_at), c) for c in self.changes]
+        notes = [f"Warning: {text}" for text in self.warnings]
+        return changes_html(self._headline(), changes, notes, self.unit)
 
     @property
     def warnings(self) -> list[str]:
         """What may make the result unreliable; empty if there is nothing to say."""
         found = self.detector.warnings() if isinstance(self.detector, AutoDetector) else []
-        if self.labels is not None and times_of(self.labels) is None and not is_sorted(self.labels):
+        if self.labels is not None and not is_sorted(self.labels):
             found.append("The labels are not sorted: the readings were used in the order given.")
+        if (times := times_of(self.labels)) is not None and times.warning:
+            found.append(times.warning)
         return found
 
     def explain(self) -> str:
@@ -172,8 +197,7 @@ class Detection:
         matplotlib.figure.Figure
             The figure, not yet shown or saved.
         """
-        time = times_of(self.labels)
-        given = {"time": time, "unit": self.unit, "xlabel": "tick" if time is None else "time"}
+        given = {"time": times_of(self.labels), "unit": self.unit}
         return self._detailed().plot(**(given | options))
 
     def report(self, path: str | Path, **options: Any) -> Path:
@@ -206,28 +230,19 @@ class Detection:
         done = self.detector
         if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
             again = AutoDetector(done.hazard, done.alarm, period=done.period, history=done.history, seed=done.seed)
+            again.fidelities = done.fidelities
             recorder = Recorder(again, ticks=len(self.trace))
             for x in self.trace.x.tolist():
                 recorder.after_tick(again.update(x))
-            self.trace = recorder.trace()
+            self.trace = replace(self.trace, detail=recorder.trace().detail)
         return self.trace
 
     def _headline(self) -> str:
-        count, n = len(self.changes), len(self.trace)
-        what = f"{count or 'no'} change{'' if count == 1 else 's'}"
-        return f"{what} in {n:,} readings{' of ' + self.name if self.name else ''}"
+        of = f" of {self.name}" if self.name else ""
+        return f"{count_text(len(self.changes), 'change')} in {count_text(len(self.trace), 'reading')}{of}"
 
     def _label(self, tick: int) -> Any:
         return tick if self.labels is None else self.labels[tick]
-
-    def _without_seasons(self, x: Array) -> Array:
-        """Subtract the seasons that the automatic detector found, where readings are not transformed."""
-        structure = self.detector.structure if isinstance(self.detector, AutoDetector) else None
-        if structure is None or structure.transform != "none":
-            return x
-        for season in structure.seasons:
-            x = x - structure.unit * season.at(np.arange(x.size))
-        return x
 
 
 def detect(
@@ -255,8 +270,7 @@ def detect(
     column : str, optional
         The column of a frame or table; it may be omitted if there is only one column of readings.
     time : str, optional
-        The column of labels or timestamps. By default the index of a pandas object, or a column of a table that looks
-        like one.
+        The column of labels or timestamps. By default the index of a pandas object, or a column that looks like one.
     model : Model or str, optional
         A model, or the name of a family, such as ``"poisson"``, whose prior is estimated from the first readings. By
         default the structure of the series is estimated while it is read (`AutoDetector`).
@@ -288,13 +302,14 @@ def detect(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(1)
     >>> result = detect(np.concatenate([rng.normal(5, 1, 200), rng.normal(9, 1, 100)]))
     >>> result
     1 change in 300 readings
-      200: 4.926 -> 8.839, 99.6 % sure, detected 1 tick later
+      4.9 -> 8.8 at 200, 99.6 % sure, detected 1 tick later
     >>> print(result.changes[0].after)
-    8.839 (8.687 to 8.991)
+    8.84 (8.66 to 9.02)
     >>> result.detector.update(9.2).alarm
     False
     """
@@ -305,6 +320,7 @@ def detect(
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
         automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)
+        automatic.fidelities = (Fidelity(name, 1.0, 1.0),)  # plots and reports name the column
         return Detection(series, automatic.run(series.x), automatic, unit)
     if period is not None:
         raise ValueError("period is for the automatic detector: with a model, use Seasonal")
@@ -320,11 +336,15 @@ def detect(
     return Detection(series, run(detector, series.x, detail=series.x.size <= _DETAILED), detector, unit)
 
 
+def _plain(label: Any) -> Any:
+    """Return a label as JSON can represent it."""
+    return label if isinstance(label, (int, float)) else str(label)
+
+
 def _family(name: str, x: Array) -> Model:
     """Return a model of the family with that name, with a prior estimated from the first readings."""
     kinds = model_kinds()
     kind = snake(name.strip())
     if kind not in kinds:
         raise ValueError(f"model must be one of {', '.join(sorted(kinds))}, not {name!r}")
-    given = dict(guess_family(kind, x[:_LOOK]).model)
-    return kinds[given.pop("kind")](**given)
+    return guess_family(kind, x[:_LOOK]).model

@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..trace.plots.panels import LOWEST_SHOWN, STRIP, gain_unit
-from ..trace.plots.queries import is_binary, most_expensive, require_detail
+from ..trace.plots.queries import is_binary, most_expensive, reading_label, require_detail
 from ..trace.plots.style import ALARM, BAND, GREY, INK, MEAN, SPEND, fidelity_styles
-from ..trace.plots.thin import extremes
+from ..trace.plots.thin import bin_width, extremes
 from ..trace.plots.timeline import Timeline
 from ..trace.trace import Trace
 
 HEAT = 512  # columns of the heat map: more would enlarge the file without a visible difference
-HOVER = "%{y:.5g} at %{x}"
+PAPER, EDGE, GRID = "#ffffff", "#999999", "#eeeeee"
+MOST_SHAPES = 300  # changes that are drawn with their intervals: a browser takes long to draw more shapes
+HOVER = "%{y:.5g}"
 SHADES = [[0.0, "#f0f6fc"], [0.25, "#c9dff1"], [0.5, "#85bcdc"], [0.75, "#2f7fbc"], [1.0, "#08306b"]]
 
 
@@ -45,7 +47,11 @@ def data(
         marker: dict[str, Any] = {"color": f.colour, "symbol": f.symbol, "size": 6 if f.open else 5}
         if f.open:
             marker |= {"line": {"color": f.colour, "width": 1.4}}
-        hover = {"customdata": values[rows], "hovertemplate": "%{customdata:.5g} at %{x}"}
+        texts = timeline.labels(rows + trace.first)
+        hover = {
+            "customdata": list(zip(values[rows].tolist(), map(escape, texts), strict=True)),
+            "hovertemplate": "%{customdata[0]:.5g} at %{customdata[1]}",
+        }
         place = {"x": timeline.at[rows], "y": values[rows] + strip, "mode": "markers"}
         shown.append({**place, **hover, "marker": marker, "name": escape(f.name)})
     if truth is not None:
@@ -60,7 +66,7 @@ def data(
         marker = {"symbol": "line-ns", "size": 9, "line": {"color": GREY, "width": 1.2}}
         place = {"x": timeline.at[absent], "y": np.full(absent.size, 0.02), "yaxis": "y2", "mode": "markers"}
         shown.append({**place, "marker": marker, "name": "no reading", "hovertemplate": "no reading at %{x}"})
-    figure = _figure(shown, timeline, "reading" + (f" ({escape(unit)})" if unit else ""), height=420)
+    figure = _figure(shown, timeline, escape(reading_label(trace, unit)), height=420)
     _mark_changes(figure, trace, timeline, changes)
     return figure
 
@@ -109,11 +115,12 @@ def changes(trace: Trace, timeline: Timeline, known: Sequence[int] | NDArray[Any
     """Return the figure of P(change within the alarm's window) and the alarms."""
     rows = extremes(trace.p_change)
     line = _line(timeline.at[rows], trace.p_change[rows], "P(recent change)", INK, 1.5)
-    fired = np.flatnonzero(trace.alarm)
-    marker = {"color": ALARM, "symbol": "triangle-down", "size": 12, "line": {"color": "white", "width": 1}}
+    fired = extremes(np.where(trace.alarm, trace.confidence, np.nan))
+    marker = {"color": ALARM, "symbol": "triangle-down", "size": 12, "line": {"color": PAPER, "width": 1}}
     place = {"x": timeline.at[fired], "y": trace.confidence[fired], "mode": "markers", "cliponaxis": False}
-    hover = "alarm at %{x}<br>P = %{y:.1%}, changed at %{customdata}<extra></extra>"
-    when = np.array(timeline.labels(trace.changed_at[fired]))
+    hover = "alarm at %{customdata[1]}<br>P = %{y:.1%}, changed at %{customdata[0]}<extra></extra>"
+    labels = (map(escape, timeline.labels(ticks)) for ticks in (trace.changed_at[fired], fired + trace.first))
+    when = list(zip(*labels, strict=True))
     alarms = {**place, "marker": marker, "customdata": when, "name": "alarm", "hovertemplate": hover}
     figure = _figure([line, alarms], timeline, "probability", height=280)
     figure.update_yaxes(range=[0, 1.06], tickvals=[0, 0.5, 1])
@@ -155,13 +162,13 @@ def gains(trace: Trace, timeline: Timeline) -> Any:
 
 def _line(x: Any, y: Any, name: str, colour: str, width: float, dash: str = "solid") -> dict[str, Any]:
     line = {"color": colour, "width": width, "dash": dash}
-    return {"x": x, "y": y, "mode": "lines", "line": line, "name": name, "hovertemplate": HOVER}
+    return {"x": x, "y": y, "mode": "lines", "line": line, "name": name, "hovertemplate": f"{HOVER} at %{{x}}"}
 
 
 def _figure(shown: Sequence[dict[str, Any]], timeline: Timeline, ylabel: str, height: int) -> Any:
     import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-    axis = {"showline": True, "linecolor": "#999", "ticks": "outside", "tickcolor": "#999", "zeroline": False}
+    axis = {"showline": True, "linecolor": EDGE, "ticks": "outside", "tickcolor": EDGE, "zeroline": False}
     font = {"family": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif", "size": 13, "color": INK}
     return go.Figure(
         [{"type": "scatter", **trace} for trace in shown],
@@ -169,14 +176,16 @@ def _figure(shown: Sequence[dict[str, Any]], timeline: Timeline, ylabel: str, he
             "template": "none",
             "height": height,
             "font": font,
-            "margin": {"l": 64, "r": 14, "t": 30, "b": 40},
-            "paper_bgcolor": "white",
-            "plot_bgcolor": "white",
+            "margin": {"l": 64, "r": 40, "t": 30, "b": 40},
+            "paper_bgcolor": PAPER,
+            "plot_bgcolor": PAPER,
             "hovermode": "closest",
-            "hoverlabel": {"bgcolor": "white", "font": font},
+            "hoverlabel": {"bgcolor": PAPER, "font": font},
+            "modebar": {"orientation": "v", "bgcolor": PAPER, "color": EDGE, "activecolor": INK},  # in the margin
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
-            "xaxis": {**axis, "automargin": True, "range": _plain(np.array(timeline.limits()))},
-            "yaxis": {**axis, "automargin": True, "title": {"text": ylabel, "standoff": 8}, "gridcolor": "#eee"},
+            "xaxis": {**axis, "automargin": True, "exponentformat": "none"}
+            | {"range": _plain(np.array(timeline.limits()))},
+            "yaxis": {**axis, "automargin": True, "title": {"text": ylabel, "standoff": 8}, "gridcolor": GRID},
             "yaxis2": {"range": [0, 1], "overlaying": "y", "visible": False, "fixedrange": True},
             "showlegend": True,
         },
@@ -187,11 +196,14 @@ def _mark_changes(figure: Any, trace: Trace, timeline: Timeline, known: Sequence
     """Mark the changes found, with their credible intervals, and the true changes."""
     shapes: list[dict[str, Any]] = []
     across = {"yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+    fired = np.flatnonzero(trace.alarm)
+    if fired.size > MOST_SHAPES:
+        _mark_many(figure, timeline, trace.changed_at[fired])
+        return _mark_known(figure, timeline, known)
     if trace.detail is not None:
         for low, high in _plain(timeline.position(trace.detail.began)):
             shapes.append({**across, "type": "rect", "x0": low, "x1": high, "fillcolor": ALARM, "opacity": 0.2})
             shapes[-1]["line"] = {"width": 0}
-    fired = np.flatnonzero(trace.alarm)
     for at in _plain(timeline.position(trace.changed_at[fired])):
         shapes.append({**across, "type": "line", "x0": at, "x1": at, "line": {"color": ALARM, "width": 1.4}})
     figure.update_layout(shapes=shapes)
@@ -201,6 +213,20 @@ def _mark_changes(figure: Any, trace: Trace, timeline: Timeline, known: Sequence
     if fired.size and trace.detail is not None:
         square = {"color": ALARM, "opacity": 0.25, "size": 12, "symbol": "square"}
         figure.add_scatter(**key, mode="markers", marker=square, name=f"{trace.detail.level:.0%} interval")
+    _mark_known(figure, timeline, known)
+
+
+def _mark_many(figure: Any, timeline: Timeline, ticks: NDArray[np.int64]) -> None:
+    """Draw a line at each change, as one trace; at most one in each column of the drawing."""
+    width = bin_width(len(timeline.at))
+    at = timeline.position(ticks[np.unique((ticks - timeline.first) // width, return_index=True)[1]])
+    x = np.repeat(at, 3)
+    y = np.tile([0.0, 1.0, np.nan], len(at))
+    line = {"color": ALARM, "width": 0.6}
+    figure.add_scatter(x=x, y=y, yaxis="y2", mode="lines", line=line, name="change found", hoverinfo="skip")
+
+
+def _mark_known(figure: Any, timeline: Timeline, known: Sequence[int] | NDArray[Any] | None) -> None:
     if known is not None and len(known):
         figure.add_scatter(
             x=timeline.position(known),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from ..trace.change import Change
+from ..trace.levels import Level, Levels
 from ..trace.plots.queries import most_expensive
 from ..trace.plots.timeline import Timeline
 from ..trace.trace import Trace
@@ -40,25 +43,18 @@ class Costs:
         return None if not self.all_high else 1.0 - self.spent / self.all_high
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """One alarm.
 
     Attributes
     ----------
-    tick : int
-        Tick at which the alarm fired.
-    changed_at : int
-        Tick at which the new regime most probably began.
-    confidence : float
-        P(a new regime began).
+    change : Change
+        What changed and when.
     began : tuple[int, int] or None
         First and last tick of the credible interval of the change; None without detail.
     """
 
-    tick: int
-    changed_at: int
-    confidence: float
+    change: Change
     began: tuple[int, int] | None
 
 
@@ -104,15 +100,14 @@ def found(trace: Trace) -> list[Found]:
     list[Found]
         One entry per alarm.
     """
-    rows = np.flatnonzero(trace.alarm).tolist()
-    intervals = [None] * len(rows) if trace.detail is None else [(int(a), int(b)) for a, b in trace.detail.began]
+    intervals = [None] * len(trace.changes) if trace.detail is None else trace.detail.began.tolist()
     return [
-        Found(trace.first + t, int(trace.changed_at[t]), float(trace.confidence[t]), began)
-        for t, began in zip(rows, intervals, strict=True)
+        Found(change, None if began is None else (began[0], began[1]))
+        for change, began in zip(trace.changes, intervals, strict=True)
     ]
 
 
-def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
+def to_csv(alarms: list[Found], timeline: Timeline) -> str:
     """Return the alarms as CSV, one row per alarm.
 
     Parameters
@@ -120,9 +115,7 @@ def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
     alarms : list[Found]
         The alarms.
     timeline : Timeline
-        Positions of the ticks.
-    timed : bool
-        Whether to add the times to the ticks.
+        Times of the ticks, if there are any.
 
     Returns
     -------
@@ -131,10 +124,20 @@ def to_csv(alarms: list[Found], timeline: Timeline, timed: bool) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
+    timed = timeline.times is not None
     times = ["alarm_time", "changed_at_time"] if timed else []
-    writer.writerow(["alarm_tick", "changed_at", "confidence", "earliest", "latest", *times])
-    for alarm in alarms:
-        began = alarm.began or ("", "")
-        when = timeline.labels([alarm.tick, alarm.changed_at]) if timed else []
-        writer.writerow([alarm.tick, alarm.changed_at, f"{alarm.confidence:.6g}", *began, *when])
+    levels = [f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")]
+    writer.writerow(["alarm_tick", "changed_at", "confidence", "earliest", "latest", *times, *levels])
+    for change, began in alarms:
+        when = timeline.labels([change.tick, change.changed_at]) if timed else []
+        around = [*_numbers(change.before), *_numbers(change.after)]
+        first = [change.tick, change.changed_at, f"{change.confidence:.6g}", *(began or ("", ""))]
+        writer.writerow([*first, *when, *around])
     return out.getvalue()
+
+
+def _numbers(levels: Levels) -> list[str]:
+    """Return the mean and the interval of a level as text; of several, separated by spaces."""
+    several = [levels] if levels is None or isinstance(levels, Level) else list(levels)
+    rows = [("", "", "") if one is None else [f"{v:.6g}" if np.isfinite(v) else "" for v in one] for one in several]
+    return [" ".join(column) for column in zip(*rows, strict=True)]

@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 
 from .. import __version__
-from . import metrics, routes
+from . import exposition, routes
 from .auth import AccessControl, required_scope
 from .errors import RequestError, UnavailableError, not_found
 from .limits import BodyLimit
@@ -22,7 +22,10 @@ from .responses import ERROR_RESPONSES, add_error_handlers, respond, service_of
 from .service import Service
 from .settings import Settings
 from .store.base import Store
+from .telemetry import Telemetry
+from .tracing import Tracing
 from .warming import Warmer
+from .webhook import Webhook
 
 PAGE = Path(__file__).parent / "page"
 MEDIA_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -46,18 +49,25 @@ async def health(request: Request) -> Response:
 
 @router.get("/readyz", responses={503: ERROR_RESPONSES[503]})
 async def ready(request: Request) -> Response:
-    """Whether the kernels for all stored configurations are loaded; before that the first requests may take long."""
-    not_ready = service_of(request).warmer.not_ready
-    if not_ready:
+    """Whether requests should be sent here: kernels are loaded, the store has answered, and it is not stopping."""
+    if not_ready := service_of(request).not_ready():
         raise RequestError(503, not_ready)
     return respond({"status": "ready"})
 
 
+@router.get("/livez", responses={503: ERROR_RESPONSES[503]})
+async def live(request: Request) -> Response:
+    """Whether the process works, whatever the store does. If not, only a restart helps."""
+    if not service_of(request).writer.is_alive():
+        raise RequestError(503, "a thread of the service has ended")
+    return respond({"status": "alive"})
+
+
 @router.get("/metrics", response_class=PlainTextResponse)
 async def all_metrics(request: Request) -> Response:
-    """Metrics for Prometheus."""
+    """Metrics for Prometheus. Without the store, those of this worker."""
     service = service_of(request)
-    found = metrics.render(service, await service.read(service.store.totals))
+    found = exposition.render(service, await service.totals())
     return PlainTextResponse(found, media_type="text/plain; version=0.0.4")
 
 
@@ -97,6 +107,8 @@ def create_app(
     tokens: bool = False,
     component: Callable[[Service], Any] | None = None,
     warmer: Warmer | None = None,
+    webhook: Webhook | None = None,
+    tracing: Tracing | None = None,
 ) -> Any:
     """Create the application.
 
@@ -112,12 +124,16 @@ def create_app(
         the MQTT bridge.
     warmer : Warmer, optional
         For tests.
+    webhook : Webhook, optional
+        Receives alarms.
+    tracing : Tracing, optional
+        Traces requests; closed with the application.
     """
     settings = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service = Service(await asyncio.to_thread(store), settings, warmer)
+        service = Service(await asyncio.to_thread(store), settings, warmer, webhook, tracing)
         app.state.service = service
         try:
             # until tokens are known, requests that need one are refused with 503
@@ -145,4 +161,5 @@ def create_app(
     app.add_middleware(BodyLimit, limits=settings.limits)
     needs = partial(required_scope, [*routes.router.routes, *router.routes], routes.READ_ONLY)
     app.add_middleware(AccessControl, limits=settings.limits, required=tokens, needs=needs)
+    app.add_middleware(Telemetry, tracing=tracing)
     return app

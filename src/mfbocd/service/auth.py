@@ -17,7 +17,7 @@ from .store.base import Store
 
 SCOPES = ("read", "write")
 """Write includes read."""
-PUBLIC = ("/healthz", "/readyz")
+PUBLIC = ("/healthz", "/readyz", "/livez")
 """Paths that need no token, besides the page and its files, which contain no data of streams."""
 
 CLIENT = "mfbocd.client"

@@ -249,7 +249,7 @@ class Engine:
                     self.refusals += not isinstance(refused, NotReadyError)
                     results.append(refused)
                 except Exception as error:  # a damaged row must not affect other streams
-                    log.exception("a command for %s failed", command.stream)
+                    log.exception("a command failed", extra={"fields": {"stream": command.stream}})
                     self.refusals += 1
                     results.append(DamagedError("stream", command.stream, error))
         if wave:
@@ -347,7 +347,8 @@ class Engine:
         self.refusals += 1
         # an unexpected error of one reading must not affect the others of its transaction either
         if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
-            log.error("a reading of %s was refused", tick.stream.row.id, exc_info=error)
+            fields = {"stream": tick.stream.row.id}
+            log.error("a reading was refused", exc_info=error, extra={"fields": fields})
         expected = {"x": _expected_reading(tick.stream.fleet.model)}
         tick.results[tick.position] = RequestError(422, f"x is not valid: {error}", expected)
 

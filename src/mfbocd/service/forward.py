@@ -11,6 +11,8 @@ import httpx
 import orjson
 
 from .errors import RequestError
+from .logs import CONTEXT
+from .tracing import Tracing
 
 log = logging.getLogger("mfbocd.service")
 
@@ -26,10 +28,10 @@ MAX_CONNECTIONS = 100
 
 
 class Forwarder:
-    """Sends requests to other workers; `worker` is the URL of this one."""
+    """Sends requests to other workers; `worker` is the URL of this one. They continue the trace, if there is one."""
 
-    def __init__(self, worker: str) -> None:
-        self.worker = worker
+    def __init__(self, worker: str, tracing: Tracing | None = None) -> None:
+        self.worker, self.tracing = worker, tracing
         self._client: httpx.AsyncClient | None = None
 
     def can_forward(self, owner: str, headers: Mapping[str, str]) -> bool:
@@ -62,6 +64,10 @@ class Forwarder:
         sent = {name: headers[name] for name in REQUEST_HEADERS if name in headers} | {
             FORWARDED_BY: self.worker or "unknown"
         }
+        if found_id := CONTEXT.get().request_id:
+            sent["x-request-id"] = found_id  # the same in the logs of both workers
+        if self.tracing is not None:
+            self.tracing.inject(sent)
         try:
             found = await self._client.request(method, owner.rstrip("/") + path, headers=sent, content=body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -48,6 +48,10 @@ class Limits:
     """Open connections from one address; 0 is no limit."""
     half_open: int = 100
     """Connections from one address without a complete request, of which the oldest is closed; 0 is no limit."""
+    stream_metrics: int = 0
+    """Streams with metrics of their own, the oldest first; 0 is none. Each adds three series."""
+    silent: float = 900.0
+    """Seconds without an observation after which the metrics count a stream as silent."""
 
 
 def client_of(address: str) -> str:

@@ -143,7 +143,7 @@ def add_stream(
         The stream as returned to clients.
     """
     store = engine.store
-    if store.totals()["streams"] >= max_streams:
+    if store.count_streams() >= max_streams:
         raise RequestError(429, f"there are {max_streams} streams already, which is the limit of this service")
     cached = None
     if group is not None:

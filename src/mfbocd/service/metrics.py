@@ -1,31 +1,37 @@
-"""Metrics in the text format of Prometheus."""
+"""What one process counts while it runs. `exposition` renders it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-
-from .. import __version__
-from .service import Service
+from .instruments import Counter, Histogram
 
 
-def render(service: Service, totals: Mapping[str, float]) -> str:
-    """All metrics; `totals` are those of the store, the others count since the start of this process."""
-    engine = service.engine
-    rows = [
-        ("mfbocd_streams", "gauge", "Streams in the store.", totals["streams"]),
-        ("mfbocd_ticks_total", "counter", "Ticks of all streams in the store.", totals["ticks"]),
-        ("mfbocd_spent_total", "counter", "Cost of all readings of the streams in the store.", totals["spent"]),
-        ("mfbocd_alarms_total", "counter", "Alarms of the streams in the store.", totals["alarms"]),
-        ("mfbocd_worker_streams", "gauge", "Streams in the memory of this worker.", len(engine.cache.streams)),
-        ("mfbocd_worker_steps_total", "counter", "Steps computed by this worker.", engine.steps),
-        ("mfbocd_worker_repeats_total", "counter", "Repeated observations at this worker.", engine.repeats),
-        ("mfbocd_worker_refusals_total", "counter", "Commands refused by this worker.", engine.refusals),
-        ("mfbocd_worker_commits_total", "counter", "Transactions of this worker.", engine.commits),
-        ("mfbocd_worker_waiting", "gauge", "Jobs in the queue of this worker.", service.writer.waiting()),
-        ("mfbocd_worker_watchers", "gauge", "Open /events connections.", service.watching.total()),
-        ("mfbocd_worker_uptime_seconds", "gauge", "Since the worker started.", time.time() - service.started),
-    ]
-    lines = [f'# TYPE mfbocd_info gauge\nmfbocd_info{{version="{__version__}"}} 1']
-    lines += [f"# HELP {name} {text}\n# TYPE {name} {kind}\n{name} {value:.17g}" for name, kind, text, value in rows]
-    return "\n".join(lines) + "\n"
+class Metrics:
+    """Counters and histograms of one service, since its start."""
+
+    def __init__(self) -> None:
+        self.requests = Histogram(
+            "mfbocd_http_request_duration_seconds",
+            "Duration of HTTP requests; of event streams, until their first byte.",
+            ("method", "route", "status"),
+        )
+        self.broker_failures = Counter(
+            "mfbocd_broker_failures_total",
+            "Failed or lost connections to the MQTT broker, and failures of the bridge.",
+            ("reason",),
+            [("connection",), ("bridge",)],
+        )
+        self.messages = Counter(
+            "mfbocd_mqtt_observations_total",
+            "Observations received over MQTT by result.",
+            ("result",),
+            [("stored",), ("refused",), ("failed",)],
+        )
+        self.deliveries = Counter(
+            "mfbocd_webhook_deliveries_total",
+            "Requests to the webhook by result.",
+            ("result",),
+            [("delivered",), ("failed",), ("refused",)],
+        )
+        self.abandoned = Counter(
+            "mfbocd_webhook_abandoned_total", "Alarms that the webhook did not accept for seven days."
+        )

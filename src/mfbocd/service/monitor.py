@@ -32,6 +32,8 @@ class StoreMonitor(threading.Thread):
         self._tokens: dict[str, Token] | None = None
         self._error = ""
         self._space_problem = ""
+        self.free_bytes: int | None = None
+        """Free space at the last check; None where it is not known."""
         self._last_success = time.monotonic()
         self._stopping = threading.Event()
         self.start()
@@ -54,6 +56,7 @@ class StoreMonitor(threading.Thread):
     def _check(self) -> None:
         self._tokens = {token.hash: token for token in self.store.tokens()}
         self._space_problem = self.store.space_problem()
+        self.free_bytes = self.store.free_bytes()
         self._error, self._last_success = "", time.monotonic()
 
     def token(self, digest: str) -> Token | None:
@@ -74,6 +77,11 @@ class StoreMonitor(threading.Thread):
             return self._error
         silent = time.monotonic() - self._last_success
         return f"it has not answered for {silent:.0f} seconds" if silent > TIMEOUT else self._space_problem
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether a check has ever succeeded."""
+        return self._tokens is not None
 
     def stop(self) -> None:
         """Stop after the check in progress."""

@@ -128,9 +128,11 @@ class _Bridge:
                         tasks.create_task(self._listen(client))
             except* self.aiomqtt.MqttError as errors:
                 self._set_problem("the broker is not available")
+                self.service.metrics.broker_failures.add("connection")
                 log.warning("the broker is not available; next attempt in %g s: %s", wait, errors.exceptions[0])
             except* Exception as errors:  # a bug must not end the bridge for good
                 self._set_problem(f"failed: {type(errors.exceptions[0]).__name__}")
+                self.service.metrics.broker_failures.add("bridge")
                 log.error("the bridge failed; it restarts in %g s", wait, exc_info=errors)
             if connected_at is not None and time.monotonic() - connected_at > RETRY[1]:
                 wait = RETRY[0]  # it worked for a while
@@ -157,15 +159,20 @@ class _Bridge:
                     self._published[stream] = -1
                 continue
             except RequestError as refused:
+                self.service.metrics.messages.add("failed" if refused.status >= 500 else "refused")
                 if refused.status == 503:
-                    log.warning("an observation of %s was not stored: %s", stream, refused.error)
+                    log.warning(
+                        "an observation was not stored: %s", refused.error, extra={"fields": {"stream": stream}}
+                    )
                 await client.publish(f"{PREFIX}/{stream}/error", json_text(refused.body()), qos=1)
                 continue
             except Exception:  # must not affect other messages
-                log.exception("an observation of %s failed", stream)
+                self.service.metrics.messages.add("failed")
+                log.exception("an observation failed", extra={"fields": {"stream": stream}})
                 error = json_text({"error": "internal error; see the log of the service", "expected": None})
                 await client.publish(f"{PREFIX}/{stream}/error", error, qos=1)
                 continue
+            self.service.metrics.messages.add("stored")
             if self._published.get(stream, -1) <= tick:
                 await self._publish_choices(client, [stream])
 

@@ -11,9 +11,11 @@ from starlette.exceptions import HTTPException
 
 from .errors import OwnedElsewhere, RequestError
 from .forward import changing_owner
+from .logs import RequestContext
 from .records import json_bytes
 from .schemas import Failure
 from .service import Service
+from .telemetry import REQUEST
 
 log = logging.getLogger("mfbocd.service")
 
@@ -89,8 +91,12 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _internal_error(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return respond({"error": "internal error; see the log of the service", "expected": None}, 500)
+    # the middleware that adds the id has ended already
+    context = request.scope.get(REQUEST, RequestContext())
+    fields = {"fields": context._asdict()}
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error, extra=fields)
+    body = {"error": "internal error; see the log of the service", "expected": None}
+    return respond(body, 500, {"X-Request-ID": context.request_id})
 
 
 def add_error_handlers(app: FastAPI) -> None:

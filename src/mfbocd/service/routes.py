@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from . import events, manage, schemas, trace
+from . import changes, events, manage, schemas, trace
 from .auth import CLIENT
 from .engine import ChooseCommand, ObserveCommand, Result
 from .errors import DamagedError, OwnedElsewhere, RequestError, not_found
@@ -257,6 +257,21 @@ async def stream_trace(
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
+
+
+@router.get("/streams/{stream}/changes", response_model=schemas.Changes)
+async def stream_changes(
+    request: Request, stream: schemas.Id, limit: Annotated[int, Query(ge=1, le=100_000)] = 10_000
+) -> Response:
+    """Changes among the last `limit` steps, with the levels before and after, from all readings so far."""
+    service = service_of(request)
+    row = await _stored_stream(service, stream)
+    limit = min(limit, service.settings.limits.page)
+    found = await service.read(service.store.events, stream, max(row.tick - 1 - limit, -1), limit)
+    try:
+        return respond({"changes": await asyncio.to_thread(changes.changes_of, row.config, found)})
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedError("stream", stream, error) from None
 
 
 LastEventId = Annotated[str | None, Header()]

@@ -126,6 +126,33 @@ class Step(BaseModel):
     posterior: list[tuple[float, float]]
 
 
+class Level(BaseModel):
+    """The mean of the readings of a regime, and a 95 % interval; an infinite end is null."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class Change(BaseModel):
+    """A change, with the levels before and after: one for each number of a reading, or for each category."""
+
+    tick: int
+    changed_at: int
+    confidence: float
+    before: Level | list[Level | None] | None
+    after: Level | list[Level | None] | None
+    delay: int
+    at: float
+    text: str
+
+
+class Changes(BaseModel):
+    """The changes among the last steps of a stream."""
+
+    changes: list[Change]
+
+
 class Failure(BaseModel):
     """Why a request was refused, and what was expected."""
 

@@ -9,15 +9,22 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from .engine import Command, Engine, Result
 from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
+from .metrics import Metrics
 from .monitor import StoreMonitor
+from .notifier import Notifier
 from .settings import Settings
 from .store.base import Store
+from .store.totals import Totals
+from .tracing import Tracing
 from .warming import Warmer
+from .webhook import Webhook
 from .writer import Writer
 
 T = TypeVar("T")
@@ -32,6 +39,8 @@ READ_TIMEOUT = 10.0
 """Seconds after which a request stops waiting for the store to be read."""
 PROBE_TIMEOUT = 3.0
 """Seconds for which /healthz waits for a test write."""
+TOTALS_TIMEOUT = 3.0
+"""Seconds for which /metrics waits for the sums over all streams; Prometheus itself waits for 10 seconds."""
 
 
 class Service:
@@ -43,26 +52,42 @@ class Service:
         Closed with the service.
     settings : Settings, optional
     warmer : Warmer, optional
+    webhook : Webhook, optional
+        Receives alarms.
+    tracing : Tracing, optional
     """
 
-    def __init__(self, store: Store, settings: Settings | None = None, warmer: Warmer | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings | None = None,
+        warmer: Warmer | None = None,
+        webhook: Webhook | None = None,
+        tracing: Tracing | None = None,
+    ) -> None:
         self.store = store
         self.settings = settings or Settings()
         self.warmer = warmer or Warmer()
         self.engine = Engine(store, max_state=self.settings.limits.state, is_ready=self.warmer.is_ready)
         self.started = time.time()
+        self.metrics = Metrics()
         self.watching: Counter[str] = Counter()
         """Open /events connections of each client."""
         self.components: dict[str, str] = {}
         """The problem of each component that runs alongside, such as the MQTT bridge; empty if it has none."""
         self.monitor = StoreMonitor(store)
-        self.forwarder = Forwarder(store.worker)
+        self.tracing = tracing
+        self.forwarder = Forwarder(store.worker, tracing)
+        self.notifier: Notifier | None = None
+        if webhook is not None:
+            self.notifier = Notifier(store, webhook, self.metrics, partial(self.components.__setitem__, "webhook"))
         self._readers = ThreadPoolExecutor(READ_THREADS, "mfbocd-read")
         self._probing: asyncio.Future[None] | None = None
+        self._counting: asyncio.Future[Totals] | None = None
         self.closing = False
         self._loop = asyncio.get_running_loop()
         self._next_commit: asyncio.Future[None] = self._loop.create_future()
-        self.writer = Writer(self.engine, self._on_commit)
+        self.writer = Writer(self.engine, self._on_commit, self._span)
         self.warmer.start(store)
 
     async def run(self, commands: Sequence[Command]) -> list[Result]:
@@ -70,6 +95,10 @@ class Service:
 
         Commands for streams whose kernels are not loaded are repeated when these are.
         """
+        with self._span("commands", commands=len(commands)):
+            return await self._run(commands)
+
+    async def _run(self, commands: Sequence[Command]) -> list[Result]:
         results = await asyncio.wrap_future(self.writer.submit(commands))
         while not_ready := {i: r for i, r in enumerate(results) if isinstance(r, NotReadyError)}:
             await self.warm(*{error.config for error in not_ready.values()})
@@ -77,6 +106,10 @@ class Service:
             for i, result in zip(not_ready, repeated, strict=True):
                 results[i] = result
         return results
+
+    def _span(self, name: str, **attributes: Any) -> AbstractContextManager[None]:
+        """A span of the trace, if there are traces."""
+        return nullcontext() if self.tracing is None else self.tracing.span(name, **attributes)
 
     async def run_one(self, command: Command) -> str:
         """Execute one command and return its result as JSON; raises `RequestError` if it is refused."""
@@ -107,10 +140,32 @@ class Service:
             If it does not return within `READ_TIMEOUT`.
         """
         try:
-            async with asyncio.timeout(READ_TIMEOUT):
-                return await self._loop.run_in_executor(self._readers, lambda: function(*args, **kwargs))
+            with self._span("read", function=getattr(function, "__name__", "")):
+                async with asyncio.timeout(READ_TIMEOUT):
+                    return await self._loop.run_in_executor(self._readers, lambda: function(*args, **kwargs))
         except TimeoutError:
             raise UnavailableError(f"it did not answer within {READ_TIMEOUT:g} seconds") from None
+
+    async def totals(self) -> Totals | None:
+        """Sums over all streams; None if the store does not return them soon.
+
+        Requests share one query, so that a store which hangs blocks one thread.
+        """
+        if self._counting is None or self._counting.done():
+            limits = self.settings.limits
+            self._counting = self._loop.run_in_executor(
+                self._readers, lambda: self.store.totals(limits.silent, limits.stream_metrics)
+            )
+            self._counting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        done, _ = await asyncio.wait([self._counting], timeout=TOTALS_TIMEOUT)
+        if not done or self._counting.cancelled():
+            return None
+        error = self._counting.exception()
+        if error is None:
+            return self._counting.result()
+        if not isinstance(error, UnavailableError):
+            raise error
+        return None
 
     async def problem(self) -> str:
         """Why the store cannot be used at present; empty if it can.
@@ -123,6 +178,12 @@ class Service:
                 self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.wait([self._probing], timeout=PROBE_TIMEOUT)
         return self.monitor.problem() or self.engine.write_error
+
+    def not_ready(self) -> str:
+        """Why this worker should not get requests yet, or no longer; empty if it should."""
+        if self.closing:
+            return "the service is stopping"
+        return self.warmer.not_ready or ("" if self.monitor.has_answered else "the store has not answered yet")
 
     async def wait_for_commit(self) -> None:
         """Wait for the next commit, at most `POLL_INTERVAL`."""
@@ -160,6 +221,10 @@ class Service:
         self.warmer.close()
         self.monitor.stop()
         self.writer.close()
+        if self.notifier is not None:
+            self.notifier.stop()
+        if self.tracing is not None:
+            self.tracing.close()
         self._readers.shutdown(cancel_futures=True)
         self.monitor.join()
         self.store.release()

@@ -30,13 +30,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 from .engine import Command, Engine, Result
 from .errors import UnavailableError
+from .instruments import Histogram
 from .store.base import Changes
 
 log = logging.getLogger("mfbocd.service")
@@ -72,11 +75,21 @@ class Writer:
         Used by the compute thread only from now on.
     on_commit : callable, optional
         Called after every transaction, in the commit thread.
+    span : callable, optional
+        Makes a context manager that is active during a transaction, for traces.
     """
 
-    def __init__(self, engine: Engine, on_commit: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        on_commit: Callable[[], None] | None = None,
+        span: Callable[..., AbstractContextManager[None]] = lambda *_, **__: nullcontext(),
+    ) -> None:
         self.engine = engine
-        self._on_commit = on_commit
+        self._on_commit, self._span = on_commit, span
+        self.commit_seconds = Histogram("mfbocd_commit_duration_seconds", "Duration of transactions with ticks.")
+        self._submitted: dict[Future[Any], float] = {}
+        """When each unfinished job was submitted, as of `time.monotonic`, oldest first."""
         self._handing_over: Waiting = []
         """Results that the compute thread has not handed over yet."""
         lock = threading.Lock()  # protects the fields below
@@ -109,6 +122,19 @@ class Writer:
         """Number of jobs in the queue."""
         return len(self._jobs)
 
+    def lag(self) -> float:
+        """Seconds since the oldest job that is not finished was submitted; 0 if there is none."""
+        while True:
+            try:
+                oldest = next(iter(self._submitted.values()), None)
+            except RuntimeError:  # another thread has changed it at this moment
+                continue
+            return 0.0 if oldest is None else time.monotonic() - oldest
+
+    def is_alive(self) -> bool:
+        """Whether both threads run; without them no request is ever answered."""
+        return self._compute_thread.is_alive() and self._commit_thread.is_alive()
+
     def close(self) -> None:
         """Finish all submitted jobs and end both threads."""
         with self._wake:
@@ -123,8 +149,10 @@ class Writer:
             if self._stopping:
                 future.set_exception(UnavailableError("the service is stopping"))
                 return future
+            self._submitted[future] = time.monotonic()
             self._jobs.append((job, future))
             self._wake.notify()
+        future.add_done_callback(self._submitted.pop)
         return future
 
     # --- commit thread -------------------------------------------------------------------------------------------
@@ -136,7 +164,10 @@ class Writer:
             error: BaseException | None = None
             try:
                 if changes.streams:
-                    self.engine.store.commit(changes)
+                    started = time.perf_counter()
+                    with self._span("commit", streams=len(changes.streams), events=len(changes.events)):
+                        self.engine.store.commit(changes)
+                    self.commit_seconds.observe(time.perf_counter() - started)
             except BaseException as failure:
                 error = failure
             else:

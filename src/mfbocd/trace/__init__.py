@@ -1,5 +1,8 @@
 """Finished streams: run a detector over a table, record, plot, score and look back."""
 
-from .trace import Change, Detail, Trace
+from .change import Change, Changepoint
+from .levels import Level
+from .trace import Detail, Trace
+from .tracker import LevelTracker
 
-__all__ = ["Change", "Detail", "Trace"]
+__all__ = ["Change", "Changepoint", "Detail", "Level", "LevelTracker", "Trace"]

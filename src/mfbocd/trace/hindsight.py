@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability, whole
+from ..inputs.display import count_text
+from .change import Changepoint
 from .log_hazard import LogHazard
+from .regimes import LevelRule, levels_around, stacked_readings
 from .run import run_each
 from .trace import Trace
 
@@ -25,27 +28,6 @@ CELLS = LIVE * LIVE // 2
 FEWEST = 256
 """Hypotheses that a stream of any length follows at least by default."""
 NEGLIGIBLE = 46.0  # nats: hypotheses below 1e-20 of a tick's sum are left out of sums, but still followed
-
-
-class Changepoint(NamedTuple):
-    """A change of the most probable segmentation.
-
-    Attributes
-    ----------
-    at : int
-        First tick of the new regime.
-    low : int
-        First tick of the credible interval of the change, within the halfway points to its neighbours.
-    high : int
-        Last tick of the credible interval.
-    probability : float
-        P(at least one regime begins between the halfway points to the neighbouring changes).
-    """
-
-    at: int
-    low: int
-    high: int
-    probability: float
 
 
 class Hindsight:
@@ -84,7 +66,7 @@ class Hindsight:
     >>> from mfbocd import Gaussian
     >>> back = hindsight(Detector(Gaussian(0, 9, 1), hazard=0.02), [0.1, -0.3, 0.2, 0.1, 4.0, 4.3, 3.9])
     >>> back.changepoints()
-    [Changepoint(at=4, low=4, high=4, probability=0.99...)]
+    [<Changepoint: 0.0 -> 4.1 at tick 4 (4 to 4), > 99.9 % sure>]
     >>> back.smoothed.round(3)[3:6], back.lagged(1).round(3)[3:6]
     (array([0.011, 0.993, 0.006]), array([0.026, 0.986, 0.006]))
     >>> back.exact
@@ -101,6 +83,9 @@ class Hindsight:
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
         self._missing = detector._no_reading
         self._hazard = LogHazard(detector.hazard)
+        self._rule = LevelRule.of(detector.model, detector.fidelities)
+        self._index: dict[str | None, int] = {f.name: j for j, f in enumerate(detector.fidelities)} | {None: -1}
+        self._readings: list[tuple[Any, int]] = []  # reading and fidelity of every tick
         # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
         # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
         self._stats: Array = np.empty((self._model.columns, 0))
@@ -118,6 +103,10 @@ class Hindsight:
 
     def __len__(self) -> int:
         return len(self._births)
+
+    def __repr__(self) -> str:
+        how = "exact" if self.exact else f"regimes of up to {count_text(self.reach, 'tick')}"
+        return f"<Hindsight of {count_text(len(self), 'tick')}: {how}>"
 
     @property
     def reach(self) -> int:
@@ -139,6 +128,7 @@ class Hindsight:
         """
         if step.tick != len(self):
             raise ValueError(f"step must be that of tick {len(self)}, not of tick {step.tick}")
+        self._readings.append((step.x, self._index[step.fidelity]))
         if step.x is None or step.fidelity is None:
             self._add(self._missing, 0.0)
         else:
@@ -313,7 +303,9 @@ class Hindsight:
             right = low + int(np.searchsorted(below, (1.0 - tail) * below[-1]))
             some = 1.0 - self.none(low, high)
             out.append(Changepoint(change, min(left, change), min(max(right, change), high), some))
-        return out
+        x, choice = stacked_readings(self._readings)
+        levels = levels_around(x, found, self._rule, choice)
+        return [one._replace(before=b, after=a) for one, (b, a) in zip(out, levels, strict=True)]
 
     def none(self, low: int, high: int) -> float:
         """Return P(no regime begins at any of the ticks low..high | the whole stream).

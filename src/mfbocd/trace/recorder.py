@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,29 +12,25 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from ..belief.alarm import Alarm
-from ..belief.filter import RunLength
+from ..belief.filter import RunLength, Surprise
 from ..belief.gains import Gain, expected_gains
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
-from ..policy.fidelity import Fidelity
 from .trace import Detail, Trace
+from .tracker import OwnRule
 
 Array = NDArray[np.float64]
 
 ROWS = 1024  # ticks for which the band and the posterior are kept
 BINS = 256  # run-length bins
+PACKED = 4096  # steps that are kept as objects, which take several times the memory of arrays
 BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bins are widened
 
 
-class SingleFidelity(Protocol):
+class SingleFidelity(OwnRule, Protocol):
     """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
-
-    @property
-    def fidelities(self) -> tuple[Fidelity, ...]:
-        """The fidelity."""
-        ...
 
     @property
     def changes(self) -> list[tuple[int, int]]:
@@ -57,9 +55,9 @@ class SingleFidelity(Protocol):
 class Recorder:
     """Record a detector at every tick without changing it.
 
-    Memory grows only with the steps and gains. When there are more than 1024 rows, every second row is dropped and
-    from then on only every second tick is recorded. The run-length bins are merged in pairs when more than 1e-3 of
-    the probability lies beyond the last one.
+    Memory grows only with the steps and gains, by some 100 bytes per tick. When there are more than 1024 rows, every
+    second row is dropped and from then on only every second tick is recorded. The run-length bins are merged in pairs
+    when more than 1e-3 of the probability lies beyond the last one.
 
     Parameters
     ----------
@@ -91,9 +89,12 @@ class Recorder:
     def __init__(self, detector: Detector | SingleFidelity, level: float = 0.9, ticks: int = 0) -> None:
         self.detector = detector
         self.level = probability("", "level", level)
-        self.steps: list[Step] = []
+        self.ticks = 0
+        self._steps: list[Step] = []  # the last ones; those before them are in `_parts`
+        self._parts: list[Trace] = []
+        self._now = -1  # the last tick
         self._gain: Gain = "joint"
-        self._gains: list[Array] = []
+        self._gains = array("d")
         if isinstance(detector, Detector):
             self._gain = detector.policy.gain or "joint"
             self._last_alarm = int(detector._filter.state[layout.FIRED])
@@ -110,12 +111,12 @@ class Recorder:
     @property
     def ticks_to_row(self) -> int:
         """Number of ticks up to and including the next one whose band and posterior are recorded."""
-        return (-len(self.steps)) % self._stride + 1
+        return (-self.ticks) % self._stride + 1
 
     def before_tick(self) -> None:
         """Record the expected gain of every fidelity; call it before each tick."""
         if isinstance(self.detector, Detector):
-            self._gains.append(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
+            self._gains.extend(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
 
     def after_tick(self, step: Step) -> None:
         """Record a step and the detector's state after it.
@@ -136,15 +137,19 @@ class Recorder:
             The steps the detector has just made, at most `ticks_to_row`. The interval of a change that is not
             reported by the last one also uses the readings up to the last one.
         """
-        self.steps.extend(steps)
+        self._steps.extend(steps)
+        self.ticks += len(steps)
+        self._now = steps[-1].tick if steps else self._now
+        if len(self._steps) >= PACKED:
+            self._pack()
         for step in steps:
             if step.alarm:
                 self._began.append(self._change_interval(step))
                 self._last_alarm = step.tick
-        if (len(self.steps) - 1) % self._stride:
+        if (self.ticks - 1) % self._stride:
             return
         row = (
-            self.steps[-1].tick,
+            self._now,
             *self._band(),
             self._binned_posterior(),
         )  # computed before the append: it may merge the bins of earlier rows
@@ -166,8 +171,20 @@ class Recorder:
         Trace
             The steps, with `detail`.
         """
-        known = self.detector if isinstance(self.detector, Detector) else self.detector.fidelities
-        return Trace.of(self.steps, known, detail=self._detail(), **fields)
+        if self._steps or not self._parts:
+            self._pack()
+        trace = _joined(self._parts)
+        if not isinstance(self.detector, Detector):
+            plain = self.detector.without_seasons(trace.x, np.arange(trace.first, trace.first + len(trace)))
+            fields = {"season": None if plain is trace.x else trace.x - plain} | fields
+        return replace(trace, detail=self._detail(), **fields)
+
+    def _pack(self) -> None:
+        detector = self.detector
+        known = detector if isinstance(detector, Detector) else detector.fidelities
+        own = {} if isinstance(detector, Detector) else {"level_rule": detector.level_rule}
+        self._parts.append(Trace.of(self._steps, known, **own))
+        self._steps = []
 
     def _change_interval(self, step: Step) -> tuple[int, int]:
         """Return the equal-tailed interval of when an alarm's regime began, among the run lengths it counts."""
@@ -175,7 +192,7 @@ class Recorder:
         assert alarm is not None
         assert at is not None
         since = max(step.tick - alarm.within, self._last_alarm, 0)
-        found = change_interval(self.detector.run_length, self.steps[-1].tick, (since, step.tick), self.level)
+        found = change_interval(self.detector.run_length, self._now, (since, step.tick), self.level)
         if found is None:  # another structure than the most probable one reported the change
             return at, at
         return found if isinstance(self.detector, Detector) else (min(found[0], at), max(found[1], at))
@@ -250,6 +267,29 @@ def change_interval(
     low = int(np.searchsorted(cumulative, tail, side="right"))
     high = int(np.searchsorted(cumulative, cumulative[-1] - tail))
     return int(births[min(low, births.size - 1)]), int(births[min(high, births.size - 1)])
+
+
+def _joined(parts: Sequence[Trace]) -> Trace:
+    """Return consecutive traces of one detector as one."""
+    if len(parts) == 1:
+        return parts[0]
+    each = ("choice", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at", "confidence")
+    fields: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in each}
+    if any(part.outlier is not None for part in parts):
+        fields["outlier"] = np.concatenate(
+            [np.full(len(part), np.nan) if part.outlier is None else part.outlier for part in parts]
+        )
+    some = next((part.surprise for part in parts if part.surprise is not None), None)
+    if some is not None:
+        absent = [np.full((1, *np.shape(field)[1:]), np.nan) for field in some]
+        columns: list[Any] = [
+            np.concatenate(
+                [np.repeat(gap, len(part), axis=0) if part.surprise is None else part.surprise[i] for part in parts]
+            )
+            for i, gap in enumerate(absent)
+        ]
+        fields["surprise"] = Surprise(*columns)
+    return replace(parts[0], **fields)
 
 
 def _merge_pairs(row: Array) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,10 @@ from numpy.typing import NDArray
 from ..belief.filter import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
+from ..inputs.display import count_text
 from ..policy.fidelity import Fidelity
+from .change import Change, changes_html
+from .regimes import LevelRule, levels_around
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,24 +25,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Ticks = NDArray[np.int64]
-
-
-class Change(NamedTuple):
-    """One alarm of a trace.
-
-    Attributes
-    ----------
-    tick : int
-        Tick at which the alarm fired.
-    changed_at : int
-        Tick at which the new regime most probably began.
-    confidence : float
-        P(a new regime began within the alarm's window), in [0, 1].
-    """
-
-    tick: int
-    changed_at: int
-    confidence: float
 
 
 @dataclass(frozen=True)
@@ -85,7 +71,7 @@ class Detail:
     weight: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Trace:
     """The steps of a stream, as arrays of length T.
 
@@ -124,6 +110,10 @@ class Trace:
     surprise : Surprise or None
         If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
         where nothing was read. The tails have the shape of `x`.
+    season : numpy.ndarray or None
+        What of each reading the automatic detector takes for its season, (T,); None if there is none.
+    level_rule : LevelRule or None
+        How the levels of `changes` follow from the readings; None weights all readings equally.
     """
 
     choice: NDArray[np.int64]
@@ -142,6 +132,8 @@ class Trace:
     detail: Detail | None = None
     outlier: Array | None = None
     surprise: Surprise | None = None
+    season: Array | None = None
+    level_rule: LevelRule | None = None
 
     @classmethod
     def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
@@ -187,8 +179,12 @@ class Trace:
                 raise ValueError(
                     f"step {step.tick}: fidelity must be one of {', '.join(names)}, not {step.fidelity!r}"
                 )
+        if isinstance(fidelities, Detector):
+            fields.setdefault("level_rule", LevelRule.of(fidelities.model, fidelities.fidelities))
         if all(isinstance(f, Fidelity) for f in given):
-            fields.setdefault("costs", costs_of([f for f in given if isinstance(f, Fidelity)]))
+            known = [f for f in given if isinstance(f, Fidelity)]
+            fields.setdefault("costs", costs_of(known))
+            fields.setdefault("level_rule", LevelRule(tuple(f.zeta for f in known)))
         index[None] = -1
         if any(s.outlier is not None for s in steps):
             fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
@@ -211,17 +207,34 @@ class Trace:
     def __len__(self) -> int:
         return len(self.choice)
 
+    def __repr__(self) -> str:
+        return f"<{self._title()}>"
+
+    def _repr_html_(self) -> str:
+        return changes_html(self._title(), [(f"tick {c.changed_at}", f"tick {c.tick}", c) for c in self.changes])
+
+    def _title(self) -> str:
+        ticks, changes = count_text(len(self), "tick"), count_text(int(self.alarm.sum()), "change")
+        counts = np.bincount(self.choice[self.choice >= 0], minlength=len(self.fidelities)).tolist()
+        read = ", ".join(f"{name} {n:,} times" for name, n in zip(self.fidelities, counts, strict=True))
+        return f"Trace of {ticks}: {changes}, spent {self.spent:g}" + (f" ({read})" if len(counts) > 1 else "")
+
     @property
     def spent(self) -> float:
         """Total cost of the readings."""
         return float(self.cost.sum())
 
-    @property
+    @cached_property
     def changes(self) -> list[Change]:
-        """The alarms, in order of their ticks."""
+        """The alarms, in order of their ticks, with the levels before and after."""
+        rows = np.flatnonzero(self.alarm).tolist()
+        places = [int(self.changed_at[t]) for t in rows]
+        rule = self.level_rule or LevelRule((1.0,) * max(len(self.fidelities), 1))
+        x = self.x if self.season is None else self.x - self.season
+        around = levels_around(x, [at - self.first for at in places], rule, self.choice)
         return [
-            Change(self.first + int(t), int(self.changed_at[t]), float(self.confidence[t]))
-            for t in np.flatnonzero(self.alarm)
+            Change(self.first + t, at, float(self.confidence[t]), *levels)
+            for t, at, levels in zip(rows, places, around, strict=True)
         ]
 
     def number(self, j: int) -> Self:
@@ -255,7 +268,8 @@ class Trace:
         tails = self.surprise
         if tails is not None:
             tails = tails._replace(log_lower=tails.log_lower[:, j], log_upper=tails.log_upper[:, j])
-        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails)
+        rule = self.level_rule and replace(self.level_rule, categories=0)
+        return replace(self, x=self.x[:, j], mean=self.mean[:, j], detail=None, surprise=tails, level_rule=rule)
 
     def plot(self, **options: Any) -> Figure:
         """Draw the standard figure (extra ``plot``).
@@ -312,7 +326,7 @@ class Trace:
 
         names = np.array([*self.fidelities, None], dtype=object)  # -1, nothing read, selects the last
         columns: dict[str, Any] = {"fidelity": names[self.choice]}
-        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise")
+        other = ("posterior", "fidelities", "first", "costs", "detail", "surprise", "season", "level_rule")
         each = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in other}
         if self.surprise is not None:
             each |= self.surprise._asdict()

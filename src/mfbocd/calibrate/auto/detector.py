@@ -16,15 +16,17 @@ from ...detector.detector import Detector
 from ...detector.lock import alone
 from ...detector.step import Step, report_fields, seed_of
 from ...inputs.arguments import positive, probability, whole
+from ...inputs.display import count_text, html_facts
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
+from ...trace.regimes import LevelRule
 from ...trace.trace import Trace
 from .pattern import Pattern
 from .posterior import FIRST, HAZARD, AutoPosterior
 from .repeats import counted, repeats_itself
 from .rows import Member, Report, Rows, agreed
 from .saved import read, write
-from .season import Array
+from .season import Array, Ticks
 from .selection import History, candidates, refreshed, replay
 from .structure import Flags, Structure
 from .surprise import surprise_of
@@ -34,6 +36,7 @@ _LATER = 2.0  # the same, once the history is full
 _AGAIN = 4  # times that the structure is reconsidered before an alarm, until it is chosen again anyway
 _HYPOTHESES = 64
 _FULL = (Fidelity("full", 1.0, 1.0),)
+_LINES = LevelRule((1.0,), line=True)
 
 
 class AutoDetector(AutoPosterior):
@@ -118,6 +121,7 @@ class AutoDetector(AutoPosterior):
             raise TypeError(f"surprise must be True or False, not {surprise!r}")
         self.surprise = surprise
         self.fidelities = _FULL
+        self.level_rule = _LINES  # how the levels of changes follow from the readings
         self.changes: list[tuple[int, int]] = []
         self.ticks = 0
         self._x = np.empty(0)  # the last readings, at most `history`
@@ -134,7 +138,20 @@ class AutoDetector(AutoPosterior):
         self._pattern: Pattern | None = None  # reports changes instead of the members
 
     def __repr__(self) -> str:
-        return f"<AutoDetector: {self.ticks} ticks, {len(self.changes)} changes>"
+        return f"<AutoDetector: {count_text(self.ticks, 'tick')}, {count_text(len(self.changes), 'change')}>"
+
+    def _repr_html_(self) -> str:
+        known = self.structure
+        facts: dict[str, object] = {
+            "hazard": self.hazard,
+            "alarm": repr(self.alarm),
+            "changes": count_text(len(self.changes), "change"),
+            "last change": f"tick {self.changes[-1][1]}" if self.changes else None,
+        }
+        if known is not None:
+            facts["structure"] = known.kind if known.transform == "none" else f"{known.transform} of the readings"
+            facts["seasons"] = ", ".join(f"{season.period:.4g} ticks" for season in known.seasons) or None
+        return html_facts(f"AutoDetector: {count_text(self.ticks, 'tick')}", facts.items())
 
     @alone
     def to_bytes(self) -> bytes:
@@ -203,7 +220,7 @@ class AutoDetector(AutoPosterior):
         if math.isinf(value):
             raise ValueError(f"x must be finite, not {x!r}")
         surprise = self._surprise(value) if self.surprise else None
-        step = self._advance(np.array([value])).step(0, self.ticks - 1, value)
+        step = self._advance(np.array([value])).step(0, self.ticks - 1, value, self.fidelities[0].name)
         return step if surprise is None else step._replace(surprise=surprise)
 
     @alone
@@ -249,12 +266,37 @@ class AutoDetector(AutoPosterior):
             choice=np.where(np.isnan(x), -1, 0),
             x=x,
             cost=np.ones(x.size),
-            fidelities=("full",),
+            fidelities=(self.fidelities[0].name,),
             first=first,
             costs=(1.0,),
             surprise=Surprise(*tails) if self.surprise else None,
+            season=self._season(x, first),
+            level_rule=self.level_rule,
             **rows._asdict(),
         )
+
+    def without_seasons(self, x: Array, tick: Ticks) -> Array:
+        """Return readings without the seasons found so far.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        tick : ndarray of int
+            Their ticks.
+
+        Returns
+        -------
+        ndarray
+            The readings themselves if no season was found.
+        """
+        return x if self.structure is None else self.structure.without_seasons(x, tick)
+
+    def _season(self, x: Array, first: int) -> Array | None:
+        """Return what of the readings is season; None if no season was found."""
+        if self.structure is None or not self.structure.seasons:
+            return None
+        return x - self.without_seasons(x, np.arange(first, first + x.size))
 
     def _surprise(self, x: float) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
@@ -402,11 +444,13 @@ class AutoDetector(AutoPosterior):
         for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
             detector, trace = replay(candidate.structure, history, self._make)
             report = None
-            if trace.changes:
-                last = trace.changes[-1]
-                report = Report(last.tick + self._origin, last.changed_at + self._origin, last.confidence)
+            fired = np.flatnonzero(trace.alarm).tolist()  # not `changes`: their levels take longer
+            if fired:
+                t = fired[-1]
+                changed_at, confidence = int(trace.changed_at[t]), float(trace.confidence[t])
+                report = Report(t + self._origin, changed_at + self._origin, confidence)
             if not self._members:
-                self._pattern = Pattern.of(self._x, len(trace.changes), self._origin)
+                self._pattern = Pattern.of(self._x, len(fired), self._origin)
             self._members.append(Member(candidate.structure, share, detector, report))
         rows.mean[-1] = self.mean
         rows.run_length[-1] = self._members[0].detector.map_run_length or 0

@@ -77,13 +77,13 @@ class Rows(NamedTuple):
         for whole_column, column in zip(self, part, strict=True):
             whole_column[start : start + column.size] = column
 
-    def step(self, i: int, tick: int, x: float) -> Step:
-        """Return row i as a step; `x` is the reading."""
+    def step(self, i: int, tick: int, x: float, fidelity: str) -> Step:
+        """Return row i as a step; `x` is the reading at the fidelity."""
         missing = math.isnan(x)
         fired = bool(self.alarm[i])
         return Step(
             tick=tick,
-            fidelity=None if missing else "full",
+            fidelity=None if missing else fidelity,
             x=None if missing else x,
             cost=1.0,
             mean=float(self.mean[i]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -132,6 +132,28 @@ class Structure:
         if self.transform == "log":
             return np.asarray(np.exp(np.minimum(y, 700.0)))
         return y * self.unit if self.transform == "none" else 0.25 * np.maximum(y, 0.0) ** 2 - _SHIFT
+
+    def without_seasons(self, x: Array, tick: Ticks) -> Array:
+        """Return readings without their seasons, in units of the readings.
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        tick : ndarray of int
+            Their ticks.
+
+        Returns
+        -------
+        ndarray
+            The readings themselves where there is no season, or where they are not `possible`.
+        """
+        if self.kind == "binary" or not self.seasons:
+            return x
+        plain = replace(self, step=0.0)  # without the random fractions of a step
+        possible = self.possible(x)
+        y = plain.prepared(np.where(possible, x, 1.0), tick)
+        return np.where(possible, replace(plain, seasons=()).restored(y, tick), x)
 
     def log_jacobian(self, x: Array) -> float:
         """Return what the transform adds to the log density of readings, so that evidences can be compared.

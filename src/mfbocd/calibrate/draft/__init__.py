@@ -2,7 +2,7 @@
 
 from .columns import TIMES, TableColumns, classify_columns
 from .guess import GuessError, guess_config, template
-from .model import Guess, guess_family, guess_model
+from .model import Guess, guess_family, guess_model, guess_with_reasons
 
 __all__ = [
     "TIMES",
@@ -13,5 +13,6 @@ __all__ = [
     "guess_config",
     "guess_family",
     "guess_model",
+    "guess_with_reasons",
     "template",
 ]

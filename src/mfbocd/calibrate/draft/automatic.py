@@ -47,7 +47,7 @@ def draft_model(x: Array) -> Draft:
     --------
     >>> rng = np.random.default_rng(0)
     >>> draft = draft_model(rng.normal(20, 2, 300))
-    >>> draft.guess.model["kind"], draft.left_out
+    >>> draft.guess.spec["kind"], draft.left_out
     ('robust_trend', '')
     """
     detector = AutoDetector()
@@ -57,7 +57,7 @@ def draft_model(x: Array) -> Draft:
     values = finite_values(x)
     if structure is None or structure.kind == "binary":
         basic = guess_basic_model(values)
-        if basic.model["kind"] == "bernoulli":
+        if basic.spec["kind"] == "bernoulli":
             return Draft(basic, found, "", detector.hazard, detector.alarm)
     structure = structure or _plain(Structure(), values)
     left_out = _not_expressible(structure)

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...io.config import Config
-from .. import CalibrationError, CorrectionEstimate, bernoulli_zeta, estimate_correction, gaussian_zeta
-from ..correction import LEAST
+from ..checks import CalibrationError
+from ..correction import LEAST, CorrectionEstimate, estimate_correction
 from ..noise import noise_of, varies
+from ..zeta import bernoulli_zeta, gaussian_zeta
 from .automatic import Draft, draft_model
 from .columns import TableColumns
-from .model import Guess, guess_basic_model, guess_model
+from .model import Guess, guess_basic_model, guess_with_reasons
 
 Array = NDArray[np.float64]
 
@@ -61,7 +62,7 @@ def template() -> tuple[Config, dict[str, str]]:
     )
     return config, _GENERAL | {
         "": "An example to edit: a cheap, noisy sensor and an expensive, precise one.\n"
-        "`mfbocd init --from data.csv` estimates all of this from a table with one column per fidelity.",
+        "`mfbocd init --from data.csv --fidelity imu --fidelity gps` estimates all of this from columns of a table.",
         "model": 'The distribution of readings: "gaussian" for numbers, "bernoulli" for zeros and ones, "poisson" '
         "for counts, and others.",
         "model.mean": "The level of a regime lies around `mean`, with variance `var`;",
@@ -102,10 +103,8 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
     # the noise of a constant column is a placeholder, which says nothing about its quality
     quietest = min(noises, key=lambda name: (not varies(found.readings[name]), noises[name]))
     top = best or quietest
-    binary = guess_basic_model(found.readings[top]).model["kind"] == "bernoulli"
-    kept = {
-        n: v for n, v in found.readings.items() if not binary or guess_basic_model(v).model["kind"] == "bernoulli"
-    }
+    binary = guess_basic_model(found.readings[top]).spec["kind"] == "bernoulli"
+    kept = {n: v for n, v in found.readings.items() if not binary or guess_basic_model(v).spec["kind"] == "bernoulli"}
     draft = draft_model(found.readings[top]) if len(kept) == 1 else None
     guess = _shared(found.readings[top]) if draft is None else draft.guess
     wrong = (
@@ -134,7 +133,7 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
             else f"its noise variance, {noises[name]:.3g}, is the smallest of {_listed(noises)}"
         )
         notes[f"fidelity[{i}]"] = "The only column of numbers." if len(kept) == 1 else f"The best: {why}."
-    given: dict[str, Any] = {"hazard": HAZARD, "model": _rounded(guess.model), "fidelity": rows}
+    given: dict[str, Any] = {"hazard": HAZARD, "model": _rounded(guess.spec), "fidelity": rows}
     if draft is not None:
         given |= {"hazard": draft.hazard, "alarm": {"within": draft.alarm.within, "threshold": draft.alarm.threshold}}
         notes |= _automatic_notes(draft)
@@ -166,22 +165,22 @@ def _automatic_notes(draft: Draft) -> dict[str, str]:
 
 def _shared(best: Array) -> Guess:
     """Return a model for several fidelities, of a family whose zeta can be estimated from readings."""
-    guess, alone = guess_basic_model(best), guess_model(best)
-    kind = alone.model["kind"]
-    if kind == guess.model["kind"]:
+    guess, alone = guess_basic_model(best), guess_with_reasons(best)
+    kind = alone.spec["kind"]
+    if kind == guess.spec["kind"]:
         return alone
     why = (
         "a gaussian, because its zeta can be estimated from readings.\nCAREFUL: by itself the best column is of kind "
         f"{kind}: {alone.reasons['kind']}"
     )
-    return Guess(guess.model, guess.reasons | {"kind": why})
+    return Guess(guess.spec, guess.reasons | {"kind": why})
 
 
 def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
     """Return an estimate of zeta, and its reason."""
     both = np.isfinite(high) & np.isfinite(low)
     x, y = high[both], low[both]
-    if guess.model["kind"] == "bernoulli":
+    if guess.spec["kind"] == "bernoulli":
         try:
             labels = bernoulli_zeta(x, y, "information")
         except CalibrationError as error:
@@ -191,7 +190,7 @@ def _zeta(high: Array, low: Array, guess: Guess) -> tuple[float, str]:
     for column, whose in ((low, "its readings"), (high, "the best's readings")):
         if not varies(column):
             return 0.5, f"A PLACEHOLDER, set your own: {whose} never vary, so that their noise is unknown."
-    noise_var = guess.model["noise_var"]
+    noise_var = guess.spec["noise_var"]
     try:
         estimate = gaussian_zeta(x, y, noise_var=noise_var)
         why = f"Noise variance of the best divided by its own, from their differences: {estimate}"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...io.config import model_kinds
+from ...models import Model
 from ..noise import finite_values, noise_of
 from .scatter import dispersion, exponential_distance, noise_ratio
 
@@ -39,21 +40,55 @@ if it is unknown). Smaller changes of the noise do little harm.
 
 @dataclass(frozen=True)
 class Guess:
-    """A model as a configuration describes it, and the reason for each argument.
+    """A model with the reason for each argument.
 
     Attributes
     ----------
-    model : dict[str, Any]
-        The table ``[model]``: the kind and the arguments.
+    spec : dict[str, Any]
+        The model as a configuration describes it, the table ``[model]``: the kind and the arguments.
     reasons : dict[str, str]
         The reason for each argument, by its name.
     """
 
-    model: dict[str, Any]
+    spec: dict[str, Any]
     reasons: dict[str, str]
 
+    @property
+    def model(self) -> Model:
+        """The model itself."""
+        given = dict(self.spec)
+        return model_kinds()[given.pop("kind")](**given)
 
-def guess_model(values: ArrayLike) -> Guess:
+
+def guess_model(values: ArrayLike) -> Model:
+    """Return a model of the family that fits readings, with a prior estimated from them.
+
+    Parameters
+    ----------
+    values : ArrayLike
+        The readings, NaN where missing.
+
+    Returns
+    -------
+    Model
+        A `Bernoulli`, `Poisson`, `Exponential`, `Gaussian` or `GaussianUnknown`.
+
+    Raises
+    ------
+    ValueError
+        If there are no readings.
+
+    Examples
+    --------
+    >>> guess_model([0, 1, 1, 0])
+    Bernoulli(alpha=1, beta=1, predictive='normalized')
+    >>> from mfbocd import Detector
+    >>> detector = Detector(guess_model([20.0, 21.0, 20.5, 19.0, 20.0]), hazard=1 / 100)
+    """
+    return guess_with_reasons(values).model
+
+
+def guess_with_reasons(values: ArrayLike) -> Guess:
     """Choose the family that fits readings, with a prior in their own unit.
 
     Zeros and ones are a Bernoulli; counts whose variance equals their mean are a Poisson; non-negative readings
@@ -78,20 +113,20 @@ def guess_model(values: ArrayLike) -> Guess:
 
     Examples
     --------
-    >>> guess_model([0, 1, 1, 0]).model
+    >>> guess_with_reasons([0, 1, 1, 0]).spec
     {'kind': 'bernoulli', 'alpha': 1.0, 'beta': 1.0}
-    >>> guess_model([20.0, 21.0, 20.5, 19.0, 20.0]).model["mean"]
+    >>> guess_with_reasons([20.0, 21.0, 20.5, 19.0, 20.0]).spec["mean"]
     20.0
     >>> rng = np.random.default_rng(0)
-    >>> found = guess_model(rng.poisson(3, 200))
-    >>> found.model["kind"], found.reasons["kind"]
+    >>> found = guess_with_reasons(rng.poisson(3, 200))
+    >>> found.spec["kind"], found.reasons["kind"]
     ('poisson', 'counts: whole numbers whose variance within a level is 0.895 times their mean (1 for a Poisson)')
-    >>> guess_model(rng.exponential(0.01, 1000)).model["kind"]
+    >>> guess_with_reasons(rng.exponential(0.01, 1000)).spec["kind"]
     'exponential'
     """
     x = finite_values(values)
     basic = guess_basic_model(x)
-    if basic.model["kind"] == "bernoulli" or x.size < LEAST:
+    if basic.spec["kind"] == "bernoulli" or x.size < LEAST:
         return basic
     scatter = dispersion(x) if _whole(x) else math.nan
     is_labels = float(np.mean(x == x.max())) > LABEL_SHARE
@@ -103,7 +138,7 @@ def guess_model(values: ArrayLike) -> Guess:
     why = _not_counts_reason(x, scatter)
     ratio = noise_ratio(x)
     if ratio < NOISE_RATIO:
-        return Guess(basic.model, basic.reasons | {"kind": why})
+        return Guess(basic.spec, basic.reasons | {"kind": why})
     return _unknown(basic, f"{why}; their noise is not constant: its standard deviation is {_ratio_text(ratio)}")
 
 
@@ -127,7 +162,7 @@ def guess_basic_model(values: ArrayLike) -> Guess:
 
     Examples
     --------
-    >>> guess_basic_model([3, 5, 4, 4, 2, 6]).model["kind"]
+    >>> guess_basic_model([3, 5, 4, 4, 2, 6]).spec["kind"]
     'gaussian'
     """
     x = finite_values(values)
@@ -169,9 +204,9 @@ def guess_family(kind: str, values: ArrayLike) -> Guess:
 
     Examples
     --------
-    >>> guess_family("poisson", [3, 5, 4, 4, 2, 6]).model["kind"]
+    >>> guess_family("poisson", [3, 5, 4, 4, 2, 6]).spec["kind"]
     'poisson'
-    >>> guess_family("trend", [19.0, 20.0, 21.0]).model["level"]
+    >>> guess_family("trend", [19.0, 20.0, 21.0]).spec["level"]
     20.0
     """
     x = finite_values(values)
@@ -276,11 +311,11 @@ def _exponential(x: Array, kind: str) -> Guess:
 
 def _unknown(basic: Guess, why: str) -> Guess:
     """Return the Gaussian's prior with an unknown noise variance."""
-    noise_var, var = basic.model["noise_var"], basic.model["var"]
+    noise_var, var = basic.spec["noise_var"], basic.spec["var"]
     return Guess(
         {
             "kind": "gaussian_unknown",
-            "mean": basic.model["mean"],
+            "mean": basic.spec["mean"],
             "count": noise_var / var,
             "shape": 1.5,
             "scale": noise_var / 2,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from datetime import datetime
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...inputs.readings import floats
-from ...io.tables import Chunk, Format, Table, number, open_table
+from ...inputs.times import Times
+from ...io.tables import Chunk, Format, Table, open_table
 from .columns import TIMES, classify_columns
 
 Array = NDArray[np.float64]
+
+
+_HEAD = 2000  # rows of a frame that decide which column holds the readings
 
 
 class GivenSeries(NamedTuple):
@@ -49,7 +52,7 @@ def read_series(
     column : str, optional
         The column of a frame or table; it may be omitted if there is only one column of readings.
     time : str, optional
-        The column of labels. By default the index of a pandas object, or a column of a table that looks like one.
+        The column of labels. By default the index of a pandas object, or a column that looks like one.
     format : {"csv", "jsonl", "parquet", "arrow"}, optional
         Format of a file, if its name does not tell.
 
@@ -73,8 +76,14 @@ def read_series(
     if isinstance(data, (str, os.PathLike)):
         with open_table(Path(data), format) as table:
             return _from_table(table, column, time)
+    if hasattr(data, "collect_schema") and hasattr(data, "collect"):  # a lazy frame of polars
+        data = data.collect()
     if hasattr(data, "columns"):
         return _from_frame(data, column, time)
+    if isinstance(data, Mapping) or not (hasattr(data, "__iter__") or hasattr(data, "__array__")):
+        raise TypeError(
+            f"data must be a series of numbers, a frame or the path of a table, not {type(data).__name__}"
+        )
     if column is not None or time is not None:
         raise ValueError("column and time name columns of a frame or a file, but data is a single series")
     x = _one_dimension(floats(data if hasattr(data, "__array__") else list(data)))
@@ -142,8 +151,8 @@ def wanted_columns(table: Table, column: str | None, time: str | None) -> tuple[
     return tuple(dict.fromkeys([column, *stamps]))
 
 
-def times_of(labels: Sequence[Any] | None) -> list[Any] | None:
-    """Return labels as numbers or datetimes for an axis.
+def times_of(labels: Sequence[Any] | None) -> Times | None:
+    """Read labels as times.
 
     Parameters
     ----------
@@ -152,28 +161,19 @@ def times_of(labels: Sequence[Any] | None) -> list[Any] | None:
 
     Returns
     -------
-    list or None
-        None if they are neither numbers nor dates, decrease, or some are missing.
+    Times or None
+        None if there are no labels.
 
     Examples
     --------
-    >>> times_of(["2024-05-01 12:00", "2024-05-01 13:00"])[0]
-    datetime.datetime(2024, 5, 1, 12, 0)
+    >>> str(times_of(["2024-05-01 12:00", "2024-05-01 13:00"]).at[0])
+    '2024-05-01T12:00:00.000000'
     """
-    if labels is None or not len(labels):
-        return None
-    for parse in (_plain, number, _date):
-        try:
-            found: list[Any] = [parse(label) for label in labels]
-            if not any(t is None or t != t for t in found) and is_sorted(found):
-                return found
-        except (TypeError, ValueError):
-            continue
-    return None
+    return None if labels is None or not len(labels) else Times.of(labels)
 
 
 def is_sorted(labels: Sequence[Any]) -> bool:
-    """Tell whether labels never decrease.
+    """Tell whether labels never decrease: as times if they are, else by their own order.
 
     Parameters
     ----------
@@ -185,23 +185,13 @@ def is_sorted(labels: Sequence[Any]) -> bool:
     bool
         False as well if they cannot be compared.
     """
+    times = Times.of(labels)
+    if times.at is not None:
+        return times.increasing
     try:
         return all(a <= b for a, b in pairwise(labels))
     except TypeError:
         return False
-
-
-def _plain(label: Any) -> Any:
-    """Accept numbers and dates that need not be converted."""
-    if isinstance(label, np.datetime64):
-        return label
-    if isinstance(label, (int, float, np.integer, np.floating, datetime)) and not isinstance(label, bool):
-        return label
-    raise TypeError
-
-
-def _date(label: Any) -> datetime:
-    return datetime.fromisoformat(label)
 
 
 def _from_table(table: Table, column: str | None, time: str | None) -> GivenSeries:
@@ -220,12 +210,31 @@ def _from_frame(data: Any, column: str | None, time: str | None) -> GivenSeries:
     for given in (column, time):
         if given is not None and given not in names:
             raise ValueError(f"data has no column {given!r}, only {', '.join(map(repr, names))}")
-    left = [name for name in names if name != time]
-    if column is None and len(left) != 1:
-        raise ValueError(f"data has several columns: {', '.join(map(repr, left))}: select one with column=")
-    name = left[0] if column is None else column
+    name = column
+    if name is None:
+        name, stamps = _choose_column(data, names, time)
+        if time is None and _index_of(data) is None:
+            time = stamps
     labels = _index_of(data) if time is None else list(data[time])
     return GivenSeries(_one_dimension(floats(data[name])), labels, str(name))
+
+
+def _choose_column(data: Any, names: list[Any], time: Any) -> tuple[Any, Any]:
+    """Return the only column of readings of a frame and that of its times, if any, as for a file."""
+    left = [name for name in names if name != time]
+    if len(left) == 1:
+        return left[0], None
+    by_text = {str(name): name for name in names}
+    first = {text: list(islice(iter(data[name]), _HEAD)) for text, name in by_text.items()}
+    rows = range(len(next(iter(first.values()), [])))
+    found = classify_columns([Chunk("row", rows, first)], list(by_text), time=None if time is None else str(time))
+    if len(found.readings) != 1:
+        if not found.readings:
+            raise ValueError(f"data has no column of numbers, only {', '.join(map(repr, by_text))}")
+        several = ", ".join(map(repr, found.readings))
+        raise ValueError(f"data has several columns of numbers: {several}: select one with column=")
+    stamps = None if found.time is None else by_text[found.time]
+    return by_text[next(iter(found.readings))], stamps
 
 
 def _one_dimension(x: Array) -> Array:

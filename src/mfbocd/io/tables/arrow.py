@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from .base import Table
+from .base import Rules, Table
 from .cells import Chunk, TableError
 
 
@@ -27,8 +27,8 @@ class _Batches(Table):
 
     unit = "row"
 
-    def __init__(self, name: str, source: Any, names: Sequence[str]) -> None:
-        self.name = name
+    def __init__(self, name: str, source: Any, names: Sequence[str], rules: Rules) -> None:
+        self.name, self.rules = name, rules
         self._source = source
         self._read = 0
         self.columns = tuple(names)
@@ -53,7 +53,8 @@ class _Batches(Table):
                     first = self._read + 1
                     cells = {c: part.column(part.schema.get_field_index(c)).to_pylist() for c in columns}
                     self._read += part.num_rows
-                    yield Chunk("row", range(first, self._read + 1), cells)
+                    numbers, rules = range(first, self._read + 1), self.rules
+                    yield Chunk("row", numbers, cells, rules.decimal or ".", rules.missing, rules.skipped)
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"row {self._read + 1}: cannot read {self.name}: {error}") from None
 
@@ -68,6 +69,8 @@ class ParquetTable(_Batches):
     ----------
     path : Path
         The file.
+    rules : Rules
+        How cells are read.
 
     Raises
     ------
@@ -77,13 +80,13 @@ class ParquetTable(_Batches):
         If pyarrow is not installed.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rules: Rules) -> None:
         pa = _pyarrow(f"{path.name} is Parquet, which")
         try:
             source = pa.parquet.ParquetFile(path)
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{path.name} is not Parquet: {error}") from None
-        super().__init__(path.name, source, source.schema_arrow.names)
+        super().__init__(path.name, source, source.schema_arrow.names, rules)
         self.total = source.metadata.num_rows
 
     def _batches(self, columns: Sequence[str], rows: int) -> Iterable[Any]:
@@ -102,6 +105,8 @@ class ArrowTable(_Batches):
         The open stream, or the path of the file.
     stream : bool
         Whether `source` is a stream.
+    rules : Rules
+        How cells are read.
 
     Raises
     ------
@@ -111,7 +116,7 @@ class ArrowTable(_Batches):
         If pyarrow is not installed.
     """
 
-    def __init__(self, name: str, source: IO[bytes] | Path, stream: bool) -> None:
+    def __init__(self, name: str, source: IO[bytes] | Path, stream: bool, rules: Rules) -> None:
         pa = _pyarrow(f"{name} is Arrow, which")
         try:
             if stream:
@@ -122,7 +127,7 @@ class ArrowTable(_Batches):
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{name} is not Arrow: {error}") from None
         self._stream = source if stream else None
-        super().__init__(name, opened, opened.schema.names)
+        super().__init__(name, opened, opened.schema.names, rules)
 
     def _batches(self, columns: Sequence[str], rows: int) -> Iterable[Any]:
         if self._stream is not None:

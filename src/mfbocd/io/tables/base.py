@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from .cells import Chunk, TableError
+from .cells import NONE_MISSING, BadCells, Chunk, Missing, TableError
 
 ROWS = 4096
 """Rows per chunk by default; a live table yields one row per chunk."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How cells are read.
+
+    Attributes
+    ----------
+    missing : Missing
+        What means a missing reading, in addition to the usual texts.
+    decimal : str or None
+        Decimal separator of text, "." or ","; determined from the table if None.
+    skipped : BadCells or None
+        Counts the cells and rows that cannot be read; None if they are errors.
+    """
+
+    missing: Missing = NONE_MISSING
+    decimal: str | None = None
+    skipped: BadCells | None = None
 
 
 class Table(ABC):
@@ -29,6 +49,8 @@ class Table(ABC):
     """Size of the table in `unit`; None if it is not known."""
     unit = "B"
     """Unit of `total` and `done`: "B" for bytes, or "row"."""
+    rules = Rules()
+    """How cells are read."""
 
     @property
     @abstractmethod

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -25,11 +26,80 @@ _NUMBERS = (
 )  # numpy's integers include timedelta64, excluded below
 
 
+_GROUPED = {  # by decimal separator: digits in groups of three, which the other separator divides
+    ".": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?"),
+    ",": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*|(?<=\.\d{3}\.\d{3}))"),
+}
+_EITHER = re.compile(r"[+-]?\d+(,\d+)+")  # a decimal comma, or groups of digits
+
+
 class TableError(ValueError):
     """A table cannot be read; the message says where and why."""
 
 
-def number(cell: Any, decimal: str = ".") -> float | None:
+@dataclass
+class BadCells:
+    """What was skipped in a table: how many cells and rows, and the error of the first one."""
+
+    count: int = 0
+    first: str = ""
+
+    def add(self, error: object) -> None:
+        """Count an error."""
+        if not self.count:
+            self.first = str(error)
+        self.count += 1
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Texts and numbers that mean a missing reading, in addition to an empty cell, NA, NaN, null and none.
+
+    Attributes
+    ----------
+    texts : frozenset of str
+        The texts, in lower case.
+    numbers : frozenset of float
+        Those of them that are numbers, such as -999, however they are written.
+    """
+
+    texts: frozenset[str] = frozenset()
+    numbers: frozenset[float] = frozenset()
+
+    @classmethod
+    def of(cls, texts: Collection[str]) -> Missing:
+        """Return the marks for texts.
+
+        Parameters
+        ----------
+        texts : collection of str
+            The texts; upper and lower case are the same.
+
+        Returns
+        -------
+        Missing
+            The marks.
+
+        Examples
+        --------
+        >>> Missing.of(["ERROR", "-999"]).numbers
+        frozenset({-999.0})
+        """
+        given = frozenset(text.strip().lower() for text in texts)
+        numbers = set()
+        for text in given:
+            try:
+                numbers.add(float(text))
+            except ValueError:
+                continue
+        return cls(given, frozenset(numbers))
+
+
+NONE_MISSING = Missing()
+"""No texts in addition to the usual ones."""
+
+
+def number(cell: Any, decimal: str = ".", missing: Missing = NONE_MISSING) -> float | None:
     """Return a cell as a finite number.
 
     Parameters
@@ -37,7 +107,10 @@ def number(cell: Any, decimal: str = ".") -> float | None:
     cell : Any
         Text, or a value of Python, numpy or Arrow.
     decimal : str
-        Decimal separator of text; "." by default.
+        Decimal separator of text: "." (default) or ",", the other of which may divide groups of three digits; ""
+        for a point where a comma could mean either, and is an error.
+    missing : Missing
+        What means a missing reading, in addition to the usual texts; nothing by default.
 
     Returns
     -------
@@ -51,21 +124,31 @@ def number(cell: Any, decimal: str = ".") -> float | None:
 
     Examples
     --------
-    >>> number("1.5"), number("NA"), number(True), number("1,5", decimal=",")
-    (1.5, None, 1.0, 1.5)
+    >>> number("1.5"), number("NA"), number(True), number("1,5", decimal=","), number("1,200")
+    (1.5, None, 1.0, 1.5, 1200.0)
+    >>> number("-999.0", missing=Missing.of(["-999"])) is None
+    True
     """
     if isinstance(cell, str):
-        if decimal != "." and "." not in cell:
-            cell = cell.replace(decimal, ".")
+        plain = cell
+        if decimal == "," and "." not in cell:
+            plain = cell.replace(",", ".")
         try:
-            value = float(cell)
+            value = float(plain)
         except ValueError:
             text = cell.strip().lower()
-            if text in MISSING:
+            if text in MISSING or text in missing.texts:
                 return None
-            if text not in _BITS:
+            if text in _BITS:
+                value = _BITS[text]
+            elif not decimal and _EITHER.fullmatch(text):
+                raise ValueError(
+                    f"the comma of {shortened(cell)} can divide thousands or decimals: set decimal"
+                ) from None
+            elif decimal and _GROUPED[decimal].fullmatch(text):
+                value = float(text.replace("," if decimal == "." else ".", "").replace(",", "."))
+            else:
                 raise ValueError(f"{shortened(cell)} is not a number") from None
-            value = _BITS[text]
         if "_" in cell:  # only Python accepts 1_000
             raise ValueError(f"{shortened(cell)} is not a number")
     elif cell is None:
@@ -77,9 +160,11 @@ def number(cell: Any, decimal: str = ".") -> float | None:
             value = math.inf
     else:
         raise ValueError(f"{shortened(cell)} is not a number")
+    if value in missing.numbers or math.isnan(value):
+        return None
     if math.isinf(value):
         raise ValueError(f"{shortened(cell)} is not a finite number")
-    return None if math.isnan(value) else value
+    return value
 
 
 def shortened(cell: Any, most: int = 60) -> str:
@@ -149,12 +234,18 @@ class Chunk:
         The cells of each column.
     decimal : str
         Decimal separator of text cells.
+    missing : Missing
+        What means a missing reading, in addition to the usual texts.
+    skipped : BadCells or None
+        Counts the cells that are not numbers, which are then missing; None if they are errors.
     """
 
     unit: str
     numbers: Sequence[int]
     cells: Mapping[str, Sequence[Any]]
     decimal: str = "."
+    missing: Missing = NONE_MISSING
+    skipped: BadCells | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -177,7 +268,7 @@ class Chunk:
         Raises
         ------
         TableError
-            If the cell is not a finite number.
+            If the cell is not a finite number and `skipped` is None.
 
         Examples
         --------
@@ -187,9 +278,13 @@ class Chunk:
         mfbocd.io.tables.cells.TableError: line 17, column 'gps': 'abc' is not a number
         """
         try:
-            return number(self.cells[column][i], self.decimal)
+            return number(self.cells[column][i], self.decimal, self.missing)
         except ValueError as error:
-            raise TableError(f"{self.where(i, column)}: {error}") from None
+            bad = TableError(f"{self.where(i, column)}: {error}")
+        if self.skipped is None:
+            raise bad
+        self.skipped.add(bad)
+        return None
 
     def label(self, i: int, column: str) -> str | int | float | None:
         """Return a timestamp.

@@ -11,6 +11,7 @@ const SPANS = [200, 500, KEPT];
 const LISTED = 20; // alarms
 const EXPORTED = 10_000; // steps in a download: as many as one answer holds
 const PAUSE = 250; // ms between two drawings
+const REFRESH = 50; // ticks after which the level since the last change is asked for again
 const PLOTLY = "/static/plotly.min.js";
 const OPTIONS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
 
@@ -19,12 +20,21 @@ const view = { span: SPANS[1], part: 0 };
 /** Shows a stream until `signal` ends it. */
 export async function stream(main, page, id, signal) {
   const path = `/streams/${id}`;
-  const shown = { row: null, steps: [] };
+  const shown = { row: null, steps: [], changes: [], asked: -1 };
   const ready = plotly();
   let find = null;
 
+  const refresh = async () => {
+    const { alarms, tick } = shown.row;
+    if (alarms === 0 || (shown.asked >= 0 && shown.alarms === alarms && tick < shown.asked + REFRESH)) return;
+    Object.assign(shown, { asked: tick, alarms });
+    shown.changes = (await json(`${path}/changes`, signal)).changes;
+    if (!signal.aborted) drawText(find, shown);
+  };
   const draw = async () => {
     drawText(find, shown);
+    await refresh();
+    if (signal.aborted) return;
     page.title(state(shown.row) === "alarm" ? 1 : 0, shown.row.name);
     const Plotly = await ready;
     if (signal.aborted) return;
@@ -70,7 +80,7 @@ export async function stream(main, page, id, signal) {
       if (find === null) begin();
       const before = shown.row;
       // One that was made anew under the same id has another history.
-      if (before?.created !== row.created) shown.steps = [];
+      if (before?.created !== row.created) Object.assign(shown, { steps: [], changes: [], asked: -1 });
       else if (row.alarms > before.alarms) page.announce(row, row.last_alarm);
       shown.row = row;
       const first = row.tick - 1 - KEPT;
@@ -132,7 +142,7 @@ function listenZoom(node, soon) {
   });
 }
 
-function drawText(find, { row, steps }) {
+function drawText(find, { row, steps, changes }) {
   say(find("name"), row.name);
   say(find("id"), row.group === null ? row.id : `${row.id}, of group ${row.group}`);
   const last = row.last;
@@ -150,20 +160,23 @@ function drawText(find, { row, steps }) {
   say(find("export-note"), row.tick > EXPORTED
     ? `The last ${number(EXPORTED)} steps; ${`/streams/${row.id}/trace`} gives the others page by page.`
     : "All steps.");
-  drawAlarms(find("alarms"), find("no-alarms"), row, steps);
+  drawAlarms(find("alarms"), find("no-alarms"), row, steps, new Map(changes.map((one) => [one.tick, one])));
+  find("last-change").hidden = changes.length === 0;
+  say(find("last-change"), changes.length === 0 ? "" : `Last change: ${changes.at(-1).text}.`);
   drawParts(find("parts"), find("part"), last);
   const extent = last === null ? "no readings yet" : `up to tick ${last.tick}`;
   const names = { readings: "Readings", "run-length": "Run length", change: "P(change)", spend: "Spend" };
   for (const [name, title] of Object.entries(names)) find(name).setAttribute("aria-label", `${title}, ${extent}`);
 }
 
-function drawAlarms(table, none, row, steps) {
+function drawAlarms(table, none, row, steps, changes) {
   const alarms = steps.filter((step) => step.alarm);
   if (row.last_alarm !== null && !alarms.some((step) => step.tick === row.last_alarm.tick)) {
     alarms.unshift(row.last_alarm);
   }
   const rows = alarms.slice(-LISTED).reverse().map((step) => element("tr", {},
-    element("td", {}, `tick ${number(step.changed_at)}`), element("td", {}, percent(step.confidence)),
+    element("td", {}, `tick ${number(step.changed_at)}`), level(changes.get(step.tick)?.before),
+    level(changes.get(step.tick)?.after), element("td", {}, percent(step.confidence)),
     element("td", {}, number(step.tick)), element("td", { title: moment(step.at) }, ago(step.at))));
   const body = table.tBodies[0];
   if (rows.length !== body.children.length || rows.some((made, i) => !made.isEqualNode(body.children[i]))) {
@@ -171,6 +184,15 @@ function drawAlarms(table, none, row, steps) {
   }
   table.hidden = rows.length === 0;
   none.hidden = rows.length > 0;
+}
+
+/** A level with its interval; of several, that of the number that is drawn. */
+function level(levels) {
+  const one = Array.isArray(levels) ? levels[view.part] : levels;
+  if (!one) return element("td", {}, "–");
+  const interval = one.low === null || one.high === null ? [] :
+    [" ", element("small", {}, `${number(one.low)} to ${number(one.high)}`)];
+  return element("td", {}, number(one.mean), ...interval);
 }
 
 /** Which number of a reading is drawn, where a reading has several. */

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import repeat
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from ..errors import UnavailableError
+from ..instruments import Counter
 from ..records import Event, GroupRow, StreamRow, Token
+from . import outbox
 from .reader import COLUMNS, StoreReader
+from .totals import add_removed, fold_group, removed_usage
 
 PROBE_BYTES = 262_144
 """Size of what `Store.probe` writes. It is random, because a database may compress other data."""
@@ -80,8 +84,8 @@ class Ownership(NamedTuple):
 class Store(StoreReader):
     """A database of streams, groups, events and tokens.
 
-    `transaction` is used by one thread at a time, `cursor` by any number. Both raise `UnavailableError` if the
-    database cannot be used at present.
+    Any number of threads may use it. `transaction` and `cursor` raise `UnavailableError` if the database cannot be
+    used at present.
     """
 
     keep: int | None = None
@@ -90,6 +94,23 @@ class Store(StoreReader):
     """Seconds for which a stream belongs to a worker; None where there is only one worker."""
     worker: str = ""
     """URL at which other workers reach this one."""
+    on_alarms: Callable[[], None] | None = None
+    """Called after a commit with alarms. If it is set, alarms are put into the outbox."""
+
+    @cached_property
+    def failures(self) -> Counter:
+        """Number of failed reads and writes."""
+        return Counter(
+            "mfbocd_store_failures_total",
+            "Reads and transactions that the database refused or did not finish.",
+            ("operation",),
+            [("read",), ("write",)],
+        )
+
+    def _unavailable(self, operation: str, error: str) -> UnavailableError:
+        """Count a failure, and return it as an exception."""
+        self.failures.add(operation)
+        return UnavailableError(error)
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
@@ -156,6 +177,8 @@ class Store(StoreReader):
         with self.transaction() as cursor:
             self._write_ticks(cursor, changes)
             self._update_groups(cursor, changes.groups)
+            notify = self.on_alarms
+            has_alarms = notify is not None and outbox.put(cursor, self.sql, changes) > 0
             if self.keep is not None:
                 old = [
                     (row.id, row.tick - self.keep)
@@ -164,6 +187,8 @@ class Store(StoreReader):
                 ]
                 if old:
                     self._delete_before(cursor, old)
+        if notify is not None and has_alarms:
+            notify()
 
     def _update_streams(
         self,
@@ -188,7 +213,7 @@ class Store(StoreReader):
             return
         own = self._ownership()
         cursor.executemany(
-            self._sql(
+            self.sql(
                 "UPDATE streams SET tick = ?, spent = ?, alarms = ?, alarmed = ?, last_alarm = ?, last = ?, "
                 f"next = ?, updated = ?, state = ?{extra}{own.assignments} WHERE id = ? AND tick = ?"
                 # a stream of a group is owned through its group, whose row is updated in the same transaction
@@ -209,7 +234,7 @@ class Store(StoreReader):
             return
         own = self._ownership()
         cursor.executemany(
-            self._sql(
+            self.sql(
                 f"UPDATE stream_groups SET state = ?, version = ?{own.assignments} WHERE id = ? AND version = ?"
                 + (f" AND {own.condition}" if own.condition else "")
             ),
@@ -221,7 +246,7 @@ class Store(StoreReader):
         """Insert a stream, with its past events."""
         with self.transaction() as cursor:
             cursor.execute(
-                self._sql(f"INSERT INTO streams ({COLUMNS}, state) VALUES ({', '.join('?' * 16)})"),
+                self.sql(f"INSERT INTO streams ({COLUMNS}, state) VALUES ({', '.join('?' * 16)})"),
                 (
                     *(row.id, row.name, row.config, row.observers, row.budget, row.created, row.group, row.tick),
                     *(row.spent, row.alarms, row.alarmed, row.last_alarm, row.last, row.next, row.updated, row.state),
@@ -233,21 +258,25 @@ class Store(StoreReader):
     def _bump_version(self, cursor: Any, group: str | None) -> None:
         """Invalidate cached copies of a group whose number of streams changes."""
         if group is not None:
-            cursor.execute(self._sql("UPDATE stream_groups SET version = version + 1 WHERE id = ?"), (group,))
+            cursor.execute(self.sql("UPDATE stream_groups SET version = version + 1 WHERE id = ?"), (group,))
 
     def remove_stream(self, stream: str, group: str | None = None) -> bool:
         """Delete a stream of this group, with its events; False if there is none."""
         with self.transaction() as cursor:
             self._bump_version(cursor, group)
             self._delete_events(cursor, stream)
-            cursor.execute(self._sql("DELETE FROM streams WHERE id = ?"), (stream,))
-            return bool(cursor.rowcount)
+            sql = "DELETE FROM streams WHERE id = ? RETURNING coalesce(group_id, ''), tick, spent, alarms"
+            found = cursor.execute(self.sql(sql), (stream,)).fetchone()
+            if found is None:
+                return False
+            add_removed(cursor, self.sql, found[0], *removed_usage(*found[1:]))
+            return True
 
     def add_group(self, row: GroupRow) -> None:
         """Insert a group."""
         with self.transaction() as cursor:
             cursor.execute(
-                self._sql(
+                self.sql(
                     "INSERT INTO stream_groups (id, name, config, created, version, state) VALUES (?, ?, ?, ?, ?, ?)"
                 ),
                 (row.id, row.name, row.config, row.created, row.version, row.state),
@@ -256,8 +285,10 @@ class Store(StoreReader):
     def remove_group(self, group: str) -> bool:
         """Delete a group without streams; False if there is none."""
         with self.transaction() as cursor:
-            cursor.execute(self._sql("DELETE FROM stream_groups WHERE id = ?"), (group,))
-            return bool(cursor.rowcount)
+            cursor.execute(self.sql("DELETE FROM stream_groups WHERE id = ?"), (group,))
+            removed = bool(cursor.rowcount)
+            fold_group(cursor, self.sql, group)
+            return removed
 
     def probe(self) -> None:
         """Test whether the store has space for as much as a batch writes.
@@ -267,10 +298,14 @@ class Store(StoreReader):
         with self.transaction() as cursor:
             cursor.execute("DELETE FROM meta WHERE key = 'probe'")
             cursor.execute(
-                self._sql("INSERT INTO meta (key, value) VALUES ('probe', ?)"), (secrets.token_hex(PROBE_BYTES // 2),)
+                self.sql("INSERT INTO meta (key, value) VALUES ('probe', ?)"), (secrets.token_hex(PROBE_BYTES // 2),)
             )
         with self.transaction() as cursor:
             cursor.execute("DELETE FROM meta WHERE key = 'probe'")
+
+    def free_bytes(self) -> int | None:
+        """Free space where the data are; None where that is not known."""
+        return None
 
     def space_problem(self) -> str:
         """Why the store will soon be full, where that can be predicted; otherwise empty."""
@@ -282,14 +317,14 @@ class Store(StoreReader):
         """Insert a token."""
         with self.transaction() as cursor:
             cursor.execute(
-                self._sql("INSERT INTO tokens (name, hash, scope, created) VALUES (?, ?, ?, ?)"),
+                self.sql("INSERT INTO tokens (name, hash, scope, created) VALUES (?, ?, ?, ?)"),
                 (token.name, token.hash, token.scope, token.created),
             )
 
     def remove_token(self, name: str) -> bool:
         """Delete a token; False if there is none."""
         with self.transaction() as cursor:
-            cursor.execute(self._sql("DELETE FROM tokens WHERE name = ?"), (name,))
+            cursor.execute(self.sql("DELETE FROM tokens WHERE name = ?"), (name,))
             return bool(cursor.rowcount)
 
 

@@ -95,7 +95,8 @@ class PostgresStore(Store):
             for statement in upgrade_statements(found, "postgres"):
                 connection.execute(statement.encode())
 
-    def _sql(self, sql: str) -> str:
+    def sql(self, sql: str) -> str:
+        """SQL with psycopg's parameter marks."""
         return sql.replace("?", "%s")
 
     def _ownership(self) -> Ownership:
@@ -145,7 +146,7 @@ class PostgresStore(Store):
                 409, f"it exists already, or something else refers to it: {_one_line(error)}"
             ) from None
         except self._errors as error:
-            raise UnavailableError(_one_line(error)) from None
+            raise self._unavailable("write", _one_line(error)) from None
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:
@@ -158,7 +159,7 @@ class PostgresStore(Store):
             ):
                 yield cursor
         except self._errors as error:
-            raise UnavailableError(_one_line(error)) from None
+            raise self._unavailable("read", _one_line(error)) from None
 
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """Lease and read streams and groups that no other worker owns. A stream of a group is leased with its group.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from ..records import Event, GroupRow, StreamRow, Token
+from .totals import SELECT_TOTALS, Totals, collect
 
 COLUMNS = (
     "id, name, config, observers, budget, created, group_id, "
@@ -34,7 +37,7 @@ class StoreReader(ABC):
     def cursor(self) -> AbstractContextManager[Any]:
         """A cursor that reads committed data."""
 
-    def _sql(self, sql: str) -> str:
+    def sql(self, sql: str) -> str:
         """SQL with the parameter marks of this database; it is given with ``?``."""
         return sql
 
@@ -56,7 +59,7 @@ class StoreReader(ABC):
     def stream(self, stream: str) -> StreamRow | None:
         """A stream as it is stored, whichever worker owns it."""
         with self.cursor() as cursor:
-            found = cursor.execute(self._sql(f"{SELECT_STREAM} WHERE id = ?"), (stream,)).fetchone()
+            found = cursor.execute(self.sql(f"{SELECT_STREAM} WHERE id = ?"), (stream,)).fetchone()
         return None if found is None else stream_row(found)
 
     def streams(
@@ -82,9 +85,9 @@ class StoreReader(ABC):
         if group is not None:
             where, values = f"{where} AND group_id = ?", (*values, group)
         with self.cursor() as cursor:
-            total = cursor.execute(self._sql(f"SELECT count(*) FROM streams {where}"), values).fetchone()[0]
+            total = cursor.execute(self.sql(f"SELECT count(*) FROM streams {where}"), values).fetchone()[0]
             rows = cursor.execute(
-                self._sql(f"SELECT {COLUMNS} FROM streams {where} ORDER BY {SORTS[sort]} LIMIT ? OFFSET ?"),
+                self.sql(f"SELECT {COLUMNS} FROM streams {where} ORDER BY {SORTS[sort]} LIMIT ? OFFSET ?"),
                 (*values, limit, offset),
             ).fetchall()
         return [stream_row((*row, b"")) for row in rows], int(total)
@@ -95,31 +98,33 @@ class StoreReader(ABC):
             rows = cursor.execute("SELECT config FROM streams UNION SELECT config FROM stream_groups").fetchall()
         return [str(row[0]) for row in rows]
 
-    def totals(self) -> dict[str, float]:
-        """Number of streams, and the ticks, spend and alarms of all streams together."""
+    def count_streams(self) -> int:
+        """Number of streams."""
         with self.cursor() as cursor:
-            found = cursor.execute(
-                "SELECT count(*), coalesce(sum(tick), 0), coalesce(sum(spent), 0), coalesce(sum(alarms), 0) "
-                "FROM streams"
-            ).fetchone()
-        return dict(zip(("streams", "ticks", "spent", "alarms"), map(float, found), strict=True))
+            return int(cursor.execute("SELECT count(*) FROM streams").fetchone()[0])
+
+    def totals(self, silent: float = math.inf, most: int = 0) -> Totals:
+        """Sums over all streams, also deleted ones; see `collect` for the parameters."""
+        with self.cursor() as cursor:
+            rows = cursor.execute(SELECT_TOTALS).fetchall()
+        return collect(rows, time.time(), silent, most)
 
     def group(self, group: str) -> GroupRow | None:
         """A group as it is stored."""
         with self.cursor() as cursor:
-            found = cursor.execute(self._sql(f"{SELECT_GROUP} WHERE id = ?"), (group,)).fetchone()
+            found = cursor.execute(self.sql(f"{SELECT_GROUP} WHERE id = ?"), (group,)).fetchone()
         return None if found is None else GroupRow(*found)
 
     def groups(self, limit: int = 1000) -> list[GroupRow]:
         """Groups, ordered by id."""
         with self.cursor() as cursor:
-            rows = cursor.execute(self._sql(f"{SELECT_GROUP} ORDER BY id LIMIT ?"), (limit,))
+            rows = cursor.execute(self.sql(f"{SELECT_GROUP} ORDER BY id LIMIT ?"), (limit,))
             return [GroupRow(*row) for row in rows]
 
     def group_size(self, group: str) -> int:
         """Number of streams of a group."""
         with self.cursor() as cursor:
-            found = cursor.execute(self._sql("SELECT count(*) FROM streams WHERE group_id = ?"), (group,)).fetchone()
+            found = cursor.execute(self.sql("SELECT count(*) FROM streams WHERE group_id = ?"), (group,)).fetchone()
         return int(found[0])
 
     def event(self, stream: str, tick: int) -> Event | None:
@@ -137,7 +142,7 @@ class StoreReader(ABC):
         """Events of all streams after a sequence number, in order."""
         with self.cursor() as cursor:
             rows = cursor.execute(
-                self._sql(f"{SELECT_EVENT} WHERE seq > ?{self._only_settled()} ORDER BY seq LIMIT ?"), (seq, limit)
+                self.sql(f"{SELECT_EVENT} WHERE seq > ?{self._only_settled()} ORDER BY seq LIMIT ?"), (seq, limit)
             )
             return [Event(*row) for row in rows]
 

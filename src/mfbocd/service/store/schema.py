@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-VERSION = 1
+VERSION = 2
 """Version of the tables, stored under the key ``version`` of the table ``meta``."""
 
-MIGRATIONS: dict[int, dict[str, str]] = {}
-"""The SQL that brings a database to a version from the one before, for each kind of database.
-
-The first change of the tables raises `VERSION` to 2 and adds ``2: {"sqlite": "ALTER ...", "postgres": "ALTER ..."}``
-here, so that databases of version 1 are migrated when they are opened. Migrations are never removed after a release.
+# `removed` has the sums of deleted streams by group, so that counters do not decrease (the module totals). `outbox`
+# has the alarms that a webhook has not received yet (the module outbox).
+_VERSION_2 = """
+CREATE TABLE removed (
+    group_id TEXT PRIMARY KEY, ticks INTEGER NOT NULL, spent TEXT NOT NULL, alarms INTEGER NOT NULL
+);
+CREATE TABLE outbox (
+    stream TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, name TEXT NOT NULL, group_id TEXT,
+    step TEXT NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL, owner TEXT, PRIMARY KEY (stream, tick, at)
+);
+CREATE INDEX outbox_by_due ON outbox (due);
 """
 
-_TABLES = """
+_TABLES = (
+    """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE stream_groups (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL,
@@ -27,6 +34,8 @@ CREATE TABLE streams (
 CREATE INDEX streams_by_group ON streams (group_id);
 CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);
 """
+    + _VERSION_2
+)
 
 # The module sqlite_events explains `latest`, `prev` and `event_index`.
 SQLITE = f"""
@@ -64,6 +73,12 @@ CREATE TABLE events (
 );
 """
 
+MIGRATIONS: dict[int, dict[str, str]] = {2: {"sqlite": _VERSION_2, "postgres": _postgres(_VERSION_2)}}
+"""The SQL that brings a database to a version from the one before, for each kind of database.
+
+Databases of an older version are migrated when they are opened. Migrations are never removed after a release.
+"""
+
 _TABLES_OF = {"sqlite": SQLITE, "postgres": POSTGRES}
 
 
@@ -94,7 +109,7 @@ def upgrade_statements(found: int | None, kind: str) -> list[str]:
     >>> upgrade_statements(7, "sqlite")
     Traceback (most recent call last):
     ...
-    ValueError: the database has schema version 7, and this mfbocd uses version 1: open it with the mfbocd that ...
+    ValueError: the database has schema version 7, and this mfbocd uses version 2: open it with the mfbocd that ...
     """
     if found is None:
         return [*_split(_TABLES_OF[kind]), f"INSERT INTO meta (key, value) VALUES ('version', '{VERSION}')"]

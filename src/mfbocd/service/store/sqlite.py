@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import MissingDatabaseError, RequestError, UnavailableError
+from ..errors import MissingDatabaseError, RequestError
 from ..records import Event, GroupRow
 from . import sqlite_events
 from .base import Changes, Loaded, Store
@@ -32,9 +32,9 @@ class SqliteStore(Store):
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = SqliteStore(f"{folder}/mfbocd.db")
-    ...     print(store.totals()["streams"])
+    ...     print(store.count_streams())
     ...     store.close()
-    0.0
+    0
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SqliteStore(Store):
         if not create and not self.path.exists():
             raise MissingDatabaseError(f"there is no database {self.path}")
         self._lock_file = _lock(self.path) if exclusive else None
-        self._reader_lock = threading.Lock()
+        self._reader_lock, self._writer_lock = threading.Lock(), threading.Lock()
         self._writer = self._reader = None
         self._checkpointer: _Checkpointer | None = None
         try:
@@ -94,25 +94,26 @@ class SqliteStore(Store):
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Cursor]:
-        """A cursor in a transaction, which is synced to disk when the block ends."""
-        try:
-            if self._writer is None:
-                self._writer = self._connect(writer=True)
-            cursor = self._writer.cursor()
-            cursor.execute("BEGIN IMMEDIATE")
-            yield cursor
-            self._writer.execute("COMMIT")
-            if self._checkpointer is not None:
-                self._checkpointer.wake.set()
-        except sqlite3.IntegrityError as error:
-            self._roll_back()
-            raise RequestError(409, f"it exists already, or something else refers to it: {error}") from None
-        except sqlite3.Error as error:
-            self._roll_back()
-            raise UnavailableError(str(error)) from None
-        except BaseException:
-            self._roll_back()
-            raise
+        """A cursor in a transaction, which is synced to disk when the block ends; one at a time."""
+        with self._writer_lock:
+            try:
+                if self._writer is None:
+                    self._writer = self._connect(writer=True)
+                cursor = self._writer.cursor()
+                cursor.execute("BEGIN IMMEDIATE")
+                yield cursor
+                self._writer.execute("COMMIT")
+                if self._checkpointer is not None:
+                    self._checkpointer.wake.set()
+            except sqlite3.IntegrityError as error:
+                self._roll_back()
+                raise RequestError(409, f"it exists already, or something else refers to it: {error}") from None
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise self._unavailable("write", str(error)) from None
+            except BaseException:
+                self._roll_back()
+                raise
 
     def _roll_back(self) -> None:
         """Roll back. A connection that cannot is closed, and replaced at the next transaction."""
@@ -135,7 +136,7 @@ class SqliteStore(Store):
                     self._reader = self._connect()
                 yield self._reader.cursor()
             except sqlite3.Error as error:
-                raise UnavailableError(str(error)) from None
+                raise self._unavailable("read", str(error)) from None
 
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
         newest = sqlite_events.insert(cursor, changes)
@@ -178,9 +179,13 @@ class SqliteStore(Store):
                     loaded.groups[group] = GroupRow(*found)
         return loaded
 
+    def free_bytes(self) -> int:
+        """Free space on the disk of the file."""
+        return shutil.disk_usage(self.path.parent).free
+
     def space_problem(self) -> str:
         """Report a full disk before it is completely full."""
-        free = shutil.disk_usage(self.path.parent).free
+        free = self.free_bytes()
         return f"the disk is full: {free} bytes are free" if free < MIN_FREE_BYTES else ""
 
     def release(self) -> None:

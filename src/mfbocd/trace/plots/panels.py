@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...inputs.times import Times as ReadTimes
 from ..trace import Trace
-from .queries import is_binary, most_expensive, require_detail
+from .queries import is_binary, most_expensive, reading_label, require_detail
 from .style import ALARM, BAND, GREY, INK, MEAN, SPEND, fidelity_styles
 from .thin import extremes
 from .timeline import Timeline
@@ -17,7 +18,7 @@ from .timeline import Timeline
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Times = Sequence[Any] | NDArray[Any] | None
+Times = ReadTimes | Sequence[Any] | NDArray[Any] | None
 
 SMALL, LABEL = 9.0, 10.0  # points, legible in a figure 7 inches wide that is shown 600 pixels wide
 LOWEST_SHOWN = 1e-4  # probability at which the heat map fades into the background
@@ -109,7 +110,7 @@ def data(
         reach = STRIP * (len(trace.fidelities) + 1)
         axis.set_ylim(-reach, 1 + reach)
         axis.set_yticks([0, 0.5, 1])
-    _format_axis(axis, timeline, "reading" + (f" ({display_text(unit)})" if unit else ""))
+    _format_axis(axis, timeline, display_text(reading_label(trace, unit), 40))
 
 
 def run_length(axis: Axes, trace: Trace, *, time: Times = None) -> None:
@@ -319,6 +320,8 @@ def _format_axis(axis: Axes, timeline: Timeline, ylabel: str) -> None:
         locator = AutoDateLocator(maxticks=7)  # type: ignore[no-untyped-call]
         axis.xaxis.set_major_locator(locator)
         axis.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    else:
+        axis.ticklabel_format(axis="x", style="plain", useOffset=False)
     if axis.get_yscale() == "linear":
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}".replace("-", "\N{MINUS SIGN}"))
     handles, labels = axis.get_legend_handles_labels()

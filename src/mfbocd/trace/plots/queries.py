@@ -49,6 +49,26 @@ def is_binary(trace: Trace) -> bool:
     return bool(seen.size) and bool(((seen == 0.0) | (seen == 1.0)).all())
 
 
+def reading_label(trace: Trace, unit: str = "") -> str:
+    """Return what the vertical axis of the readings shows: the name of a single fidelity, and the unit.
+
+    Parameters
+    ----------
+    trace : Trace
+        A trace.
+    unit : str
+        Unit of the readings.
+
+    Returns
+    -------
+    str
+        Such as "voltage (V)"; "reading" if there are several fidelities or the only one has the default name.
+    """
+    named = len(trace.fidelities) == 1 and trace.fidelities[0] not in ("", "full")
+    name = trace.fidelities[0] if named else "reading"
+    return f"{name} ({unit})" if unit else name
+
+
 def most_expensive(trace: Trace) -> int | None:
     """Return the index of the fidelity with the highest cost.
 

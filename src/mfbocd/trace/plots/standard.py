@@ -25,7 +25,7 @@ def figure(
     *,
     time: Times = None,
     unit: str = "",
-    xlabel: str = "tick",
+    xlabel: str | None = None,
     cost_unit: str = "",
     budget: float | None = None,
     truth: Sequence[float] | NDArray[Any] | None = None,
@@ -42,11 +42,12 @@ def figure(
     trace : Trace
         A trace of `mfbocd.run`. With ``detail=True`` it has the prediction band, the posterior, intervals and gains.
     time : Sequence[Any] or numpy.ndarray or None
-        Numbers or datetimes, one per tick, for the horizontal axis; the tick numbers by default.
+        Numbers, datetimes or their text, one per tick, for the horizontal axis; the tick numbers by default.
     unit : str
         Unit of the readings.
-    xlabel : str
-        Label of the horizontal axis; "tick" by default.
+    xlabel : str or None
+        Label of the horizontal axis, to which the zone of the times is added; by default "time", or "tick" without
+        `time`.
     cost_unit : str
         Unit of the costs.
     budget : float or None
@@ -76,13 +77,17 @@ def figure(
     2
     """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
+
+        from .notebook import ShownFigure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'mfbocd[plot]'") from None
 
     if len(trace.choice) == 0:
         raise ValueError("trace must have at least one tick, not none")
     several = len(trace.fidelities) > 1
+    timeline = Timeline(trace, time)
+    time = timeline.times  # read once for all panels
     drawn: list[tuple[float, Callable[[Axes], None]]] = [
         (3.0, lambda axis: panels.data(axis, trace, time=time, unit=unit, truth=truth, changes=changes))
     ]
@@ -94,12 +99,12 @@ def figure(
     if several and trace.detail is not None:
         drawn.append((1.5, lambda axis: panels.gains(axis, trace, time=time)))
     heights = [height for height, _ in drawn]
-    picture = Figure(figsize=(WIDTH, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
+    picture = ShownFigure(figsize=(WIDTH, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
     axes = picture.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (_, draw) in zip(axes, drawn, strict=True):
         draw(axis)
-    axes[-1].set_xlim(*Timeline(trace, time).limits())
+    axes[-1].set_xlim(*timeline.limits())
     wide = bin_width(len(trace.choice))
     note = "" if wide == 1 else f"\n(points and lines: the lowest and highest of every {wide} ticks)"
-    axes[-1].set_xlabel(display_text(xlabel, 80) + note, fontsize=LABEL)
+    axes[-1].set_xlabel(display_text(timeline.axis_label(xlabel), 80) + note, fontsize=LABEL)
     return picture

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...inputs.times import Times, axis_label
 from ..trace import Trace
 
 
 class Timeline:
     """Positions of a trace's ticks on the horizontal axis: the ticks themselves, or their times.
 
-    Datetimes with a time zone are shown in UTC.
+    Datetimes are drawn as a clock in their own zone shows them, or in UTC if their offsets differ (`Times`).
 
     Parameters
     ----------
     trace : Trace
         The trace.
-    time : Sequence[Any] or numpy.ndarray or None
-        Numbers or datetimes, one per tick, not decreasing; the tick numbers by default.
+    time : Times or Sequence[Any] or numpy.ndarray or None
+        One time per tick, not decreasing: numbers, datetimes, or text that `Times` reads; the tick numbers by
+        default. `Times` that cannot be drawn label the ticks, which are then the axis.
 
     Raises
     ------
@@ -32,15 +33,40 @@ class Timeline:
         If `time` holds neither numbers nor datetimes.
     """
 
-    def __init__(self, trace: Trace, time: Sequence[Any] | NDArray[Any] | None = None) -> None:
+    def __init__(self, trace: Trace, time: Times | Sequence[Any] | NDArray[Any] | None = None) -> None:
         self.first = trace.first
         ticks = len(trace.choice)
-        self.at: NDArray[Any] = np.arange(ticks) + trace.first if time is None else _positions(time, ticks)
+        self.times = time if time is None or isinstance(time, Times) else Times.of(time)
+        if self.times is not None and len(self.times.labels) != ticks:
+            raise ValueError(f"time must have {ticks} entries, one per tick, not {len(self.times.labels)}")
+        if self.times is not None and self.times is not time:
+            _require_increasing(self.times)
+        at = self.times.at if self.times is not None and self.times.increasing else None
+        self.drawn = at is not None
+        self.at: NDArray[Any] = np.arange(ticks) + trace.first if at is None else at
 
     @property
     def is_date(self) -> bool:
         """Whether positions are datetimes."""
         return self.at.dtype.kind == "M"
+
+    def axis_label(self, name: str | None = None) -> str:
+        """Return the label of the axis, with the zone of its times.
+
+        Parameters
+        ----------
+        name : str or None
+            What the times are; "time" by default. Ignored if the ticks are drawn instead of times that are not sorted
+            or cannot be read.
+
+        Returns
+        -------
+        str
+            The label.
+        """
+        if self.times is None:
+            return "tick" if name is None else name
+        return axis_label("time" if name is None else name, self.times.zone) if self.drawn else "tick"
 
     def position(self, tick: Any) -> Any:
         """Return the positions of ticks; ticks outside the trace are moved to its ends.
@@ -105,46 +131,50 @@ class Timeline:
         return self.at[0] - pad, end + pad
 
     def labels(self, ticks: Any) -> list[str]:
-        """Return the positions of ticks as text for a table.
+        """Return ticks as text for a table: their times as they were written, or the ticks.
 
         Parameters
         ----------
         ticks : Any
-            The ticks.
+            The ticks; those outside the trace are moved to its ends.
 
         Returns
         -------
         list[str]
-            One text per tick. Datetimes are written to the second, or to the millisecond if any has a fraction.
+            One text per tick.
         """
-        at = self.position(np.asarray(ticks, dtype=np.int64))
-        if not self.is_date:
-            return [f"{value:g}" if isinstance(value, float) else str(value) for value in at.tolist()]
-        fine = bool((self.at != self.at.astype("datetime64[s]")).any())
-        return [str(t).replace("T", " ") for t in at.astype("datetime64[ms]" if fine else "datetime64[s]")]
+        return [str(tick) if self.times is None else self.times.text(self._row(tick)) for tick in _listed(ticks)]
+
+    def descriptions(self, ticks: Any) -> list[str]:
+        """Return ticks as text for a reader: as `labels`, and the dates of Unix times.
+
+        Parameters
+        ----------
+        ticks : Any
+            The ticks; those outside the trace are moved to its ends.
+
+        Returns
+        -------
+        list[str]
+            One text per tick.
+        """
+        return [str(tick) if self.times is None else self.times.describe(self._row(tick)) for tick in _listed(ticks)]
+
+    def _row(self, tick: int) -> int:
+        return min(max(tick - self.first, 0), len(self.at) - 1)
 
 
-def _positions(time: Sequence[Any] | NDArray[Any], ticks: int) -> NDArray[Any]:
-    listed = list(time)
-    if len(listed) != ticks:
-        raise ValueError(f"time must have {ticks} entries, one per tick, not {len(listed)}")
-    if any(isinstance(t, datetime) and t.tzinfo is not None for t in listed):
-        listed = [t.astimezone(UTC).replace(tzinfo=None) for t in listed]
-    at = np.asarray(listed)
-    if at.dtype.kind == "M" or (at.dtype.kind == "O" and ticks and isinstance(listed[0], datetime)):
-        at = at.astype("datetime64[us]")
-        odd = np.isnat(at)
-    elif at.dtype.kind in "iuf":
-        odd = ~np.isfinite(at)
-    elif ticks == 0:
-        return np.zeros(0)
-    else:
-        raise TypeError(f"time must be numbers or datetimes, not {listed[0]!r}")
-    if odd.any():
-        t = int(odd.argmax())
-        raise ValueError(f"time[{t}] must be a finite number or a datetime, not {listed[t]!r}")
-    back = at[1:] < at[:-1]
-    if back.any():
-        t = int(back.argmax()) + 1
-        raise ValueError(f"time must not decrease, but time[{t}] is {listed[t]!r} after {listed[t - 1]!r}")
-    return at
+def _listed(ticks: Any) -> list[int]:
+    return [int(tick) for tick in np.asarray(ticks, dtype=np.int64).tolist()]
+
+
+def _require_increasing(times: Times) -> None:
+    """Raise for times that cannot be an axis."""
+    if times.at is None:
+        label = times.labels[times.bad]
+        if isinstance(label, str):
+            raise TypeError(f"time must be numbers or datetimes, not {label!r}")
+        raise ValueError(f"time[{times.bad}] must be a finite number or a datetime, not {label!r}")
+    if (row := times.first_decrease()) >= 0:
+        label, before = times.labels[row], times.labels[row - 1]
+        raise ValueError(f"time must not decrease, but time[{row}] is {label!r} after {before!r}")

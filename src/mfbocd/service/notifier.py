@@ -1,0 +1,175 @@
+"""A thread that delivers alarms to a webhook, at least once each. No tick ever waits for it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import httpx
+
+from .errors import RequestError
+from .metrics import Metrics
+from .store import outbox
+from .store.base import Store
+from .store.outbox import Entry
+from .webhook import Webhook
+
+log = logging.getLogger("mfbocd.service.webhook")
+
+TIMEOUT = 10.0
+"""Seconds for one request."""
+HOLD = 60.0
+"""Seconds for which other workers leave claimed alarms alone; longer than `TIMEOUT`."""
+BACKOFF = (1.0, 300.0)
+"""Shortest and longest time between attempts, in seconds; each is twice the one before."""
+POLL = 5.0
+"""Seconds between two looks for alarms without being notified: those of other workers, or postponed ones."""
+BATCH = 50
+"""Most alarms in one request."""
+GIVE_UP = 7 * 86_400.0
+"""Seconds after which an alarm is deleted without having been delivered."""
+
+
+class Notifier(threading.Thread):
+    """Delivers the alarms in the outbox of a store.
+
+    An endpoint that cannot be reached or fails (5xx, 408, 429) is tried again after an increasing time; all alarms
+    wait for it. One that refuses a request (other statuses) gets its alarms one by one, so that a single one which it
+    does not accept does not hold up the others.
+
+    Parameters
+    ----------
+    store : Store
+    webhook : Webhook
+    metrics : Metrics
+    set_problem : callable
+        Receives why alarms are not delivered; empty if they are.
+    """
+
+    def __init__(self, store: Store, webhook: Webhook, metrics: Metrics, set_problem: Callable[[str], None]) -> None:
+        super().__init__(name="mfbocd-webhook", daemon=True)
+        self.store, self.webhook, self.metrics = store, webhook, metrics
+        self._set_problem = set_problem
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._closed = False
+        """The store must not be used any more."""
+        self._failures = 0
+        """Failed requests since the last success."""
+        self._batch = BATCH
+        self._backlog: tuple[int, float | None] = (0, None)
+        self._next_cleaning = 0.0
+        self._client = httpx.Client(timeout=TIMEOUT)
+        set_problem("")
+        store.on_alarms = self._wake.set
+        self.start()
+
+    def backlog(self) -> tuple[int, float]:
+        """Number of alarms that were not delivered at the last look, and the age of the oldest in seconds."""
+        count, oldest = self._backlog
+        return count, 0.0 if oldest is None else max(0.0, time.time() - oldest)
+
+    def stop(self) -> None:
+        """Stop. A request in progress is given up, and its alarms are delivered again after the next start."""
+        self.store.on_alarms = None
+        self._stopping.set()
+        self._wake.set()
+        self.join(timeout=2.0)
+        self._closed = True
+
+    def run(self) -> None:
+        """Deliver until stopped."""
+        reclaimed = False
+        while not self._stopping.is_set():
+            wait = POLL
+            try:
+                if not reclaimed:
+                    outbox.reclaim(self.store)
+                    reclaimed = True
+                self._clean()
+                wait = self._deliver()
+            except RequestError as error:
+                log.warning("the alarms to be delivered could not be read: %s", error.error)
+            except Exception as error:  # a bug must not end the thread for good
+                log.exception("the delivery of alarms failed")
+                self._set_problem(f"failed: {type(error).__name__}")
+            if wait == 0.0:
+                continue
+            if self._failures:
+                self._stopping.wait(wait)  # new alarms do not make the endpoint work
+            else:
+                self._wake.wait(wait)
+            self._wake.clear()
+        self._client.close()
+
+    def _clean(self) -> None:
+        if time.monotonic() < self._next_cleaning:
+            return
+        abandoned = outbox.abandon(self.store, time.time() - GIVE_UP)
+        self._next_cleaning = time.monotonic() + 3600.0
+        for stream, tick in abandoned:
+            self.metrics.abandoned.add()
+            log.error(
+                "the alarm of tick %d was not delivered for 7 days and is deleted",
+                tick,
+                extra={"fields": {"stream": stream}},
+            )
+
+    def _deliver(self) -> float:
+        """Deliver one request; returns the seconds to wait before the next."""
+        self._backlog = outbox.backlog(self.store)
+        if not self._backlog[0]:
+            return POLL
+        entries = outbox.claim(self.store, self._batch, time.time(), HOLD)
+        if not entries:
+            return POLL
+        result, problem, retry_after = self._send(entries)
+        if self._closed or (self._stopping.is_set() and result != "delivered"):
+            return 0.0
+        self.metrics.deliveries.add(result)
+        if result == "delivered":
+            outbox.finish(self.store, entries)
+            self._failures, self._batch = 0, min(2 * self._batch, BATCH)
+            self._set_problem("")
+            self._backlog = outbox.backlog(self.store)
+            return 0.0
+        if not self._failures:
+            log.warning("alarms could not be delivered to the webhook: %s", problem)
+        self._set_problem(problem)
+        if result == "refused" and len(entries) > 1:
+            self._batch = 1
+            outbox.postpone(self.store, entries, time.time(), refused=False)
+            return 0.0
+        if result == "refused":
+            wait = _backoff(entries[0].attempts)
+            outbox.postpone(self.store, entries, time.time() + wait, refused=True)
+            return 0.0
+        wait = min(max(_backoff(self._failures), retry_after), BACKOFF[1])
+        self._failures += 1
+        outbox.postpone(self.store, entries, time.time(), refused=False)
+        return wait
+
+    def _send(self, entries: Sequence[Entry]) -> tuple[str, str, float]:
+        """The result (`delivered`, `failed` or `refused`), the problem, and the time that the endpoint asks for."""
+        body, headers = self.webhook.request(entries, time.time())
+        try:
+            response = self._client.post(self.webhook.url, content=body, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+            return "failed", f"the endpoint cannot be reached: {type(error).__name__}", 0.0
+        if response.is_success:
+            return "delivered", "", 0.0
+        problem = f"the endpoint responds with status {response.status_code}"
+        if response.status_code >= 500 or response.status_code in (408, 429):
+            given = response.headers.get("retry-after", "")
+            return "failed", problem, float(given) if given.isascii() and given.isdigit() else 0.0
+        return "refused", problem, 0.0
+
+
+def _backoff(failures: int) -> float:
+    """Seconds to wait after a number of earlier failures.
+
+    >>> [_backoff(n) for n in (0, 1, 2, 20)]
+    [1.0, 2.0, 4.0, 300.0]
+    """
+    return min(BACKOFF[0] * 2.0 ** min(failures, 30), BACKOFF[1])
