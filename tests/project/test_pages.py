@@ -12,8 +12,8 @@ from docs_tools.blocks import SAME, blocks, python_examples
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ELSEWHERE = "scale.md"
-"""Its example needs Spark: `tests/adapters/test_spark.py` runs it."""
+ELSEWHERE = "spark.md"
+"""Its first example needs Spark: `tests/adapters/test_spark.py` runs it."""
 
 
 def with_python() -> list[object]:
