@@ -55,6 +55,18 @@ def test_machine_sound(tmp_path: Path) -> None:
     assert "Does the machine sound damaged?" in (tmp_path / "out" / "machine_sound.html").read_text()
 
 
+def test_llm_judge(tmp_path: Path) -> None:
+    printed = ran("llm_judge.py", tmp_path)
+    days = [numbers(line) for line in printed.splitlines() if line.startswith("day")]
+    assert [row[0] for row in days] == [1, 2, 3]
+    spent = [row[-1] for row in days]
+    assert all(1.2 * day + 1e-9 >= total for day, total in enumerate(spent, 1))
+    detected, changed = numbers(next(line for line in printed.splitlines() if line.startswith("answer")))[:2]
+    assert 600 < detected < 800
+    assert abs(changed - 600) < 80
+    assert printed.count("restarted with") == 1
+
+
 def test_digits_networks(tmp_path: Path) -> None:
     printed = ran("digits_networks.py", tmp_path)
     changed = [int(numbers(line)[1]) for line in printed.splitlines() if line.startswith("tick")]

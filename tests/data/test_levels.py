@@ -269,22 +269,23 @@ def test_a_restored_tracker_continues(width: int) -> None:
         mf.Gaussian(0, 25, 1) if width == 1 else mf.Product(mf.Gaussian(0, 25, 1), mf.Gaussian(0, 25, 1))
     )
     detector = mf.Detector(model, TWO, 0.01, missing="skip")
-    one = LevelTracker.of(detector, reach=50)
+    whole, part = (LevelTracker.of(detector, reach=50) for _ in "ab")
     found = []
     for t, x in enumerate(rows):
         step = detector.update(x[0] if x is not None and width == 1 else x, TWO[t % 2])
-        one.add(step)
-        two = LevelTracker.of(detector, reach=50)
-        two.restore(json.loads(json.dumps(one.to_dict(), allow_nan=False)))
+        saved = json.loads(json.dumps(part.to_dict(), allow_nan=False))
+        part = LevelTracker.of(detector, reach=50)
+        part.restore(saved)
+        for tracker in (whole, part):
+            tracker.add(step)
         if step.alarm:
             assert step.changed_at is not None
-            found.append(one.around(step.changed_at))
-            assert two.around(step.changed_at) == found[-1]
-        one = two
+            found.append(whole.around(step.changed_at))
+            assert part.around(step.changed_at) == found[-1]
     assert len(found) == 2
     for damage in ({"shape": [3]}, {"x": "%"}, {"choice": ""}, {"noise": [[0]]}, {"next": None}):
         with pytest.raises(ValueError, match="cannot be restored"):
-            LevelTracker.of(detector).restore(one.to_dict() | damage)
+            LevelTracker.of(detector).restore(whole.to_dict() | damage)
 
 
 def test_alarms_in_the_output_of_the_command_have_levels() -> None:

@@ -29,6 +29,7 @@ def test_streams_of_another_configuration_are_refused_by_name() -> None:
         "missing": {"missing": "skip"},
         "on_error": {"on_error": "fallback"},
         "shadow": {"shadow": 5},
+        "learn": {"learn": True},
         "policy": {"policy": mf.Net(0.1)},
     }
     for field, change in others.items():

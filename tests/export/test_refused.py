@@ -34,6 +34,7 @@ PLAIN: dict[str, Any] = {
         ({"on_error": "fallback"}, "on_error='fallback'"),
         ({"shadow": 100}, "shadow"),
         ({"surprise": True}, "surprise=True"),
+        ({"learn": True}, "learn=True"),
         ({"alarm": mf.Alarm(2**32)}, "Alarm.within"),
         ({"alarm": mf.Alarm(direction="up")}, "Alarm.direction, Alarm.before and Alarm.at_least cannot be"),
         ({"policy": mf.Budget(reads=1, gain="variance")}, "Budget.reads cannot be exported"),

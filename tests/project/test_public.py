@@ -53,7 +53,7 @@ SIGNATURES = {
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
     "Fidelity": "name zeta cost observe offset scale",
-    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise",
+    "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise learn",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "Blocks": "every features floor",
     "BlockDetector": "blocks detector",
@@ -75,7 +75,7 @@ SIGNATURES = {
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
     "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise",
+    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise learn",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
@@ -106,7 +106,7 @@ MEMBERS = {
 
 POLICY = (
     "affords bind choose cost costs fidelities for_one_stream gain initialize learns pick pick_one priced "
-    "record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
+    "rebound record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
 )
 POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Always": (mf.Always, "name"),

@@ -15,11 +15,12 @@ from ..belief.alarm import Alarm
 from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
-from ..inputs.arguments import whole
+from ..inputs.arguments import finite, whole
 from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
+from .learning import learn_cost
 from .lifecycle import Lifecycle, OnError
 from .lock import alone, in_use
 from .observing import observe, read
@@ -63,11 +64,15 @@ class Detector(Lifecycle):
     surprise : bool
         Whether every step has its `Step.surprise`; False by default, because computing the tails takes longer than
         the update. It changes nothing else, may be switched at any time, and is saved.
+    learn : bool
+        Whether the zeta of the fidelities that `shadow` watches is learned from the pairs, and the cost of every
+        fidelity from what its readings actually cost (argument `cost` of `update`, or an attribute `last_cost` of the
+        observer after a `step`); False by default (docs/calibrating.md, "Learning zeta and cost while running").
 
     Attributes
     ----------
-    model, fidelities, hazard, policy, alarm, seed, missing, on_error, shadow, surprise : Any
-        The arguments; `policy` is a copy bound to the fidelities.
+    model, fidelities, hazard, policy, alarm, seed, missing, on_error, shadow, surprise, learn : Any
+        The arguments; `policy` is a copy bound to the fidelities. With `learn`, `fidelities` are as learned.
     pruning : Pruning
         `prune` in the form that the filter uses.
     spent : float
@@ -109,6 +114,7 @@ class Detector(Lifecycle):
         on_error: OnError = "raise",
         shadow: int | Mapping[str, ShadowGuard] | None = None,
         surprise: bool = False,
+        learn: bool = False,
     ) -> None:
         if not isinstance(model, Model):
             raise TypeError(f"model must be one of mfbocd's models, such as Gaussian(0, 9, 1), not {model!r}")
@@ -118,6 +124,8 @@ class Detector(Lifecycle):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
         if not isinstance(surprise, bool):
             raise TypeError(f"surprise must be True or False, not {surprise!r}")
+        if not isinstance(learn, bool):
+            raise TypeError(f"learn must be True or False, not {learn!r}")
         self._renew()
         self.model = model
         self.fidelities = checked(fidelities)
@@ -134,8 +142,9 @@ class Detector(Lifecycle):
         self.seed = seed_of(seed)
         self.missing = missing
         self.on_error = on_error
-        self.shadow = guards_of(shadow, model, self.fidelities)
+        self.shadow = guards_of(shadow, model, self.fidelities, learn)
         self.surprise = surprise
+        self.learn = learn
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         self._filter = Filter(model, self.hazard, self.pruning, alarm=self.alarm, seed=self.seed)
@@ -196,7 +205,9 @@ class Detector(Lifecycle):
         self._chosen = self._tick, chosen
         return chosen
 
-    def update(self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None) -> Step:
+    def update(
+        self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None, cost: float | None = None
+    ) -> Step:
         """Update the belief with a reading; an error changes nothing.
 
         Parameters
@@ -211,6 +222,9 @@ class Detector(Lifecycle):
             then it is the chosen one.
         raw : Any
             The raw input, if costs are functions of it and `choose` was not asked about it at this tick.
+        cost : float, optional
+            What the reading actually cost, if that is known only afterwards; by default what the fidelity costs. With
+            ``learn=True``, later choices expect a cost that follows it.
 
         Returns
         -------
@@ -237,6 +251,8 @@ class Detector(Lifecycle):
             if known is None:
                 known = self._resolve(fidelity, x)
             value = self._accept(x, known)
+            if cost is not None:
+                return self._apply_paid(value, known, cost)
             cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
             return self._apply(value, known, cost)
         finally:
@@ -284,7 +300,7 @@ class Detector(Lifecycle):
         >>> detector.step({"position": 0.3}).x
         0.3
         """
-        if self.on_error == "raise" and not self.shadow and not self._recurrent:
+        if self.on_error == "raise" and not self.shadow and not self._recurrent and not self.learn:
             chosen = self._choose(raw)
             cost = self._cost_of(chosen, raw)  # before the reading, which may change what the next one costs
             return self._apply(read(self, chosen, raw), chosen, cost)
@@ -320,6 +336,22 @@ class Detector(Lifecycle):
         for _ in range(whole("", "ticks", ticks, 1)):
             step = self._apply(None, None, 0.0)
         return step
+
+    def _apply_paid(self, value: Any, known: Fidelity | None, cost: float) -> Step:
+        """Move the belief by one tick whose actual cost is given."""
+        actual = finite("", "cost", cost)
+        if actual < 0.0:
+            raise ValueError(f"cost must be at least 0, not {cost!r}")
+        step = self._apply(value, known, actual)
+        if self.learn and known is not None:
+            learn_cost(self, known.name, actual)
+        return step
+
+    def _use(self, fidelities: tuple[Fidelity, ...], policy: Policy) -> None:
+        """Replace the fidelities by others of the same names, with the policy bound to them."""
+        self.fidelities, self.policy = fidelities, policy
+        self._by_name = {f.name: f for f in fidelities}
+        self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]
 
     def _accept(self, x: Any, known: Fidelity | None) -> Any:
         """Return a reading as the filter takes it; None if it is missing and may be."""

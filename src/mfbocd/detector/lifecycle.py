@@ -151,6 +151,7 @@ class Lifecycle(Posterior):
             missing=self.missing,
             on_error=self.on_error,
             surprise=self.surprise,
+            learn=self.learn,
         )
         if policy is None:
             other.policy.restore(self.policy.state())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..inputs.arguments import finite
 from ..policy.fidelity import Fidelity
+from .learning import learn_cost, learn_zeta
 from .step import reading
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ def observe(detector: Detector, raw: Any) -> Observation:
         asked.add(f.name)
         try:
             found.append((f, read(detector, f, raw)))
+            cost += _unexpected_cost(detector, f, extra) if detector.learn else 0.0
         except Exception as error:
             if detector.on_error == "raise":
                 raise
@@ -77,14 +81,42 @@ def observe(detector: Detector, raw: Any) -> Observation:
             failed.append(f.name)
     if not found and first is not None and detector.missing == "raise":
         raise first
-    warning = None
-    if len(found) == 2:
-        (_, high), (low, value) = found
-        given = detector.shadow[low.name].observe(high, value)
-        warning = None if given is None else f"{low.name}: {given}"
+    warning = _compare(detector, found) if len(found) == 2 else None
     present = (pair for pair in found if pair[1] is not None)
     fidelity, value = next(present, found[0] if found else (wanted[0], None))
     return Observation(value, fidelity, cost, tuple(failed), warning, frozenset(asked))
+
+
+def shadow_pair(detector: Detector, raw: Any, value_of: Callable[[Fidelity], Any]) -> Observation | None:
+    """Read a pair from a table if a guard is due and both are affordable; None otherwise."""
+    quoted = _shadow_costs(detector, raw)
+    if not quoted:
+        return None
+    pair = [detector._by_name[name] for name in quoted]
+    found = [(f, reading(detector.model, value_of(f), detector.missing, f)) for f in pair]
+    warning = _compare(detector, found)
+    fidelity, value = next((one for one in found if one[1] is not None), found[0])
+    return Observation(value, fidelity, sum(quoted.values()), (), warning, frozenset(quoted))
+
+
+def _compare(detector: Detector, found: list[tuple[Fidelity, Any]]) -> str | None:
+    """Let the guard see a pair, the best fidelity first, and learn from it; return its warning."""
+    (_, high), (low, value) = found
+    guard = detector.shadow[low.name]
+    given = guard.observe(high, value)
+    if detector.learn:
+        learn_zeta(detector, low.name, guard.zeta)
+    return None if given is None else f"{low.name}: {given}"
+
+
+def _unexpected_cost(detector: Detector, fidelity: Fidelity, expected: float) -> float:
+    """Learn from what the observer reports that its last reading cost; return the difference from the expected."""
+    reported = getattr(fidelity.observe, "last_cost", None)
+    if reported is None:
+        return 0.0
+    actual = finite("", f"last_cost of {fidelity.name!r}", reported)
+    learn_cost(detector, fidelity.name, actual)
+    return actual - expected
 
 
 def _shadow_costs(detector: Detector, raw: Any) -> dict[str, float]:

@@ -30,6 +30,8 @@ class Posterior(OneThread):
     """How the next fidelity is chosen, bound to the fidelities."""
     seed: int
     """Seed of the policy's and the resampling's random numbers."""
+    learn: bool
+    """Whether zeta and cost are learned."""
     _filter: Filter
     _by_name: dict[str, Fidelity]
     _tick: int  # index of the last tick, as in the state, which takes longer to read
@@ -284,6 +286,7 @@ class Posterior(OneThread):
         """Return the detector's own fidelity of that name; ValueError if there is none, or it is a different one."""
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
         known = self._by_name.get(name) if isinstance(name, str) else None
-        if known is None or (isinstance(fidelity, Fidelity) and fidelity != known):
+        # With `learn` the caller may have a fidelity from before its zeta or cost was learned.
+        if known is None or (isinstance(fidelity, Fidelity) and fidelity != known and not self.learn):
             raise ValueError(f"fidelity must be one of {', '.join(self._by_name)}, not {fidelity!r}")
         return known

@@ -46,7 +46,8 @@ class Serializer:
     """Writes the bytes of detectors that share one configuration; what they have in common is computed once.
 
     The configuration is that of the detector at construction. Make another `Serializer` when its policy is replaced,
-    or when it has shadow guards and they have seen another pair: their evidence counts as configuration.
+    when it has shadow guards and they have seen another pair, or when it has learned a zeta or a cost: all of that
+    counts as configuration.
 
     Parameters
     ----------
@@ -173,6 +174,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "columns": int(detector._filter.state[layout.COLUMNS]),
         # absent by default, as in earlier versions
         **({"surprise": True} if detector.surprise else {}),
+        **({"learn": True} if detector.learn else {}),
         **({"corrections": corrections} if corrections else {}),
     }
 
@@ -263,6 +265,7 @@ def _build(
         on_error=facts["on_error"],
         shadow={name: ShadowGuard.from_spec(spec) for name, spec in facts["shadow"].items()},
         surprise=facts.get("surprise", False),
+        learn=facts.get("learn", False),
     )
     saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
@@ -378,7 +381,7 @@ class Loader:
         like = self._known.get(key)
         if like is None:
             like = self._make(data)
-            if like.shadow:  # the text contains what its guards have learned, which few others share
+            if like.shadow or like.learn:  # the text contains what its guards have learned, which few others share
                 return like
             if len(self._known) >= self._most:
                 self._known.clear()

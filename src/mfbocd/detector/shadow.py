@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from ..inputs.arguments import finite, positive, probability, whole
 from ..inputs.readings import number
 from ..models import Bernoulli, Gaussian, Model
 from ..policy.fidelity import Fidelity
+from .learning import GuardMethod, ZetaGrid
 
-GuardMethod = Literal["gaussian", "accuracy", "tpr", "information"]
 # How much worse than declared each alternative is: the variance of a difference grows by a factor, or a share of the
 # agreement is lost. A coarse grid is enough: between two of them evidence grows nearly as fast as at the nearer one.
 _INFLATED = (1.1, 1.25, 1.5, 2.0, 4.0, 16.0)
@@ -81,6 +81,8 @@ class ShadowGuard:
         1 - the probability of a false warning over the whole stream, in (0, 1).
     noise_var : float, optional
         The model's noise variance, for ``"gaussian"`` only.
+    learn : bool
+        Whether `zeta` is learned from the pairs; False by default. `Detector(learn=True)` switches it on.
 
     Attributes
     ----------
@@ -114,6 +116,7 @@ class ShadowGuard:
         *,
         level: float = 0.99,
         noise_var: float | None = None,
+        learn: bool = False,
     ) -> None:
         if method not in ("gaussian", "accuracy", "tpr", "information"):
             raise ValueError(
@@ -131,6 +134,10 @@ class ShadowGuard:
         self.pairs = 0
         self.warning: ShadowWarning | None = None
         self._evidence = [0.0] * len(_LOST)
+        self._grid = ZetaGrid(self.declared, method, self.noise_var)
+        self._belief: list[float] | None = None  # replaced, never changed, so that copies are independent
+        if learn:
+            self.start_learning()
 
     def __repr__(self) -> str:
         return (
@@ -180,6 +187,8 @@ class ShadowGuard:
         if ratios is None:
             return None
         self.pairs += 1
+        if self._belief is not None:
+            self._belief = self._grid.updated(self._belief, x, y)
         share = 1.0 / (self.pairs * (self.pairs + 1.0) * len(ratios))
         self._evidence = [min((e + share) * r, _FULL) for e, r in zip(self._evidence, ratios, strict=True)]
         if self.warning is not None or self.evidence < 1.0 / (1.0 - self.level):
@@ -191,6 +200,21 @@ class ShadowGuard:
     def evidence(self) -> float:
         """E_n: how many times better a zeta below the declared one explains the pairs; 1 at the start."""
         return min(sum(self._evidence) + 1.0 / (self.pairs + 1.0), _FULL)
+
+    @property
+    def learn(self) -> bool:
+        """Whether zeta is learned from the pairs."""
+        return self._belief is not None
+
+    @property
+    def zeta(self) -> float:
+        """The learned zeta: the declared one before the first pair, and without `learn`."""
+        return self.declared if self._belief is None or not self.pairs else self._grid.value(self._belief)
+
+    def start_learning(self) -> None:
+        """Learn zeta from the coming pairs, if it is not learned already."""
+        if self._belief is None:
+            self._belief = self._grid.start()
 
     def _spread(self, high: float, low: float) -> list[float]:
         assert self.noise_var is not None
@@ -237,6 +261,7 @@ class ShadowGuard:
         0
         """
         given = self.warning
+        learned = {} if self._belief is None else {"learned": self._belief}  # absent as in earlier versions
         warning = None if given is None else [given.declared, given.suggested, given.pairs, given.odds]
         return {
             "declared": self.declared,
@@ -244,7 +269,7 @@ class ShadowGuard:
             "method": self.method,
             "level": self.level,
             "noise_var": self.noise_var,
-            "state": {"pairs": self.pairs, "evidence": list(self._evidence), "warning": warning},
+            "state": {"pairs": self.pairs, "evidence": list(self._evidence), "warning": warning} | learned,
         }
 
     @classmethod
@@ -280,6 +305,8 @@ class ShadowGuard:
         guard._evidence = [finite("ShadowGuard", "evidence", e) for e in state["evidence"]]
         if len(guard._evidence) != len(_LOST) or min(guard._evidence) < 0.0:
             raise ValueError(f"state.evidence must be {len(_LOST)} numbers of at least 0, not {guard._evidence}")
+        if "learned" in state:
+            guard._belief = guard._grid.checked(state["learned"])
         warning = state["warning"]
         if warning is not None:
             declared, suggested, odds = (finite("ShadowGuard", "warning", warning[i]) for i in (0, 1, 3))
@@ -288,9 +315,21 @@ class ShadowGuard:
 
 
 def guards_of(
-    shadow: int | Mapping[str, ShadowGuard] | None, model: Model, fidelities: Sequence[Fidelity]
+    shadow: int | Mapping[str, ShadowGuard] | None, model: Model, fidelities: Sequence[Fidelity], learn: bool = False
 ) -> dict[str, ShadowGuard]:
     """Return the guards by fidelity name; an int stands for one guard of each fidelity below the best."""
+    guards = _guards_of(shadow, model, fidelities)
+    if guards and learn and not model.ordered:
+        raise ValueError(f"learn=True cannot learn the zeta of {model!r}, which is only a key of its likelihoods")
+    for guard in guards.values():
+        if learn:
+            guard.start_learning()
+    return guards
+
+
+def _guards_of(
+    shadow: int | Mapping[str, ShadowGuard] | None, model: Model, fidelities: Sequence[Fidelity]
+) -> dict[str, ShadowGuard]:
     if shadow is None:
         return {}
     best = max(fidelities, key=lambda f: f.zeta)

@@ -96,6 +96,8 @@ def _refuse_options(detector: Detector) -> None:
         raise ValueError("on_error='fallback' cannot be exported: the firmware reads the sensors itself")
     if detector.shadow:
         raise ValueError("shadow readings (shadow=) cannot be exported")
+    if detector.learn:
+        raise ValueError("learn=True cannot be exported")
     if detector.surprise:
         raise ValueError("surprise=True cannot be exported")
     if detector.alarm is not None and detector.alarm.has_options:

@@ -86,6 +86,7 @@ def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
         "missing": (detector.missing, like.missing),
         "on_error": (detector.on_error, like.on_error),
         "shadow": (bool(detector.shadow), False),
+        "learn": (detector.learn, False),
     }
     if fleet._own is not None:
         pairs["policy"] = (_spec(detector.policy), _spec(like.policy))

@@ -110,6 +110,28 @@ class Policy(ABC):
         bound.validate()
         return bound
 
+    def rebound(self, fidelities: Sequence[Fidelity]) -> Self:
+        """Return this policy for fidelities with another zeta or cost, with what it has learned.
+
+        Parameters
+        ----------
+        fidelities : sequence of Fidelity
+            The new fidelities, with the same names in the same order.
+
+        Returns
+        -------
+        Policy
+            A bound copy.
+
+        Raises
+        ------
+        ValueError
+            If the policy does not fit these fidelities.
+        """
+        other = copy.copy(self)
+        other.shared = True  # a budget may exceed what a fidelity that became cheaper can spend
+        return other.bind(fidelities, self.streams)
+
     @abstractmethod
     def validate(self) -> None:
         """Match the arguments with `self.fidelities`.

@@ -13,6 +13,7 @@ from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
 from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net, largest_nets
+from .fidelity import Fidelity
 
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
 START = 1.0  # during the first ticks the rate is START / (SETTLE + ticks): the first price is a guess
@@ -431,6 +432,14 @@ class Budget(Policy):
         other = other.bind(self.fidelities, streams)
         other.initialize(belief)
         other.log_price = min(max(self.log_price, other._began - REACH), other._began + REACH)
+        if self.priced:
+            other._scale(self.round)
+        other.debt = min(max(self.debt * (self._unit / other._unit), -other._worst), other._worst)
+        return other
+
+    def rebound(self, fidelities: Sequence[Fidelity]) -> Self:
+        """Keep the price, and the debt in units of cost."""
+        other = super().rebound(fidelities)
         if self.priced:
             other._scale(self.round)
         other.debt = min(max(self.debt * (self._unit / other._unit), -other._worst), other._worst)

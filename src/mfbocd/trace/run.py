@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from .._kernels import layout
 from ..detector.detector import Detector
 from ..detector.lock import using
+from ..detector.observing import shadow_pair
 from ..detector.step import Step, readings, report_fields
 from ..inputs.readings import cells, numbers, stacked
+from ..policy.fidelity import Fidelity
 from .change import Change
 from .recorder import Recorder
 from .regimes import LevelRule
@@ -36,7 +39,8 @@ def run(
 ) -> Trace:
     """Run a detector over a finished stream and return its steps.
 
-    Of each row only the reading at the chosen fidelity is used. If a row is invalid, the call raises and the detector
+    Of each row only the reading at the chosen fidelity is used; where a `shadow` is due, a pair is read as in
+    `Detector.step`. If a row is invalid, the call raises and the detector
     is restored to its state before the call.
 
     Parameters
@@ -84,7 +88,7 @@ def run(
 
     def work() -> Trace:
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
-        slow = posterior or detail or surprise or detector.surprise
+        slow = posterior or detail or surprise or detector.surprise or bool(detector.shadow)
         if choice is None or slow or detector.model.advance is None or raws is not None:
             return _run_stepwise(detector, columns, posterior, raws, detail)
         return _run_scheduled(detector, columns, choice[:, 0])
@@ -167,6 +171,10 @@ def _place(rows: NDArray[np.int64], column: str, i: int) -> str:
     return f"row {rows[i]}, column {column!r}"
 
 
+def _value_of(columns: list[Any], index: dict[str, int], row: int, fidelity: Fidelity) -> Any:
+    return columns[index[fidelity.name]][row]
+
+
 def run_each(
     detector: Detector, table: Any, on_step: Callable[[Step], None], raws: Sequence[Any] | None = None
 ) -> Trace:
@@ -202,11 +210,15 @@ def _rollback_on_error(detector: Detector, work: Callable[[], Trace]) -> Trace:
     """Do the work while holding the detector's lock; if it raises, restore the detector's state."""
     with using(detector):
         before, spent, policy_state = detector._filter.state.copy(), detector.spent, detector.policy.state()
+        fidelities, policy = detector.fidelities, detector.policy
+        guards = {name: copy.copy(guard) for name, guard in detector.shadow.items()}
         try:
             return work()
         except BaseException:
+            detector._use(fidelities, policy)
             detector._adopt(before, spent)
             detector.policy.restore(policy_state)
+            detector.shadow = guards
             raise
 
 
@@ -235,7 +247,13 @@ def _run_stepwise(
             recorder.before_tick()
         value = None if f.zeta == 0.0 and detector.missing == "skip" else values_of[index[f.name]][t]
         try:
-            steps.append(detector.update(value, f.name, raw=raw))
+            pair = None
+            if detector.shadow:
+                pair = shadow_pair(detector, raw, partial(_value_of, values_of, index, t))
+            if pair is None:
+                steps.append(detector.update(value, f.name, raw=raw))
+            else:
+                steps.append(detector._apply(pair.value, pair.fidelity, pair.cost, warning=pair.warning))
         except (TypeError, ValueError) as error:
             raise type(error)(f"row {t}, column {f.name!r}: {error}") from None
         if recorder is not None:

@@ -1,0 +1,6 @@
+"""A monitor of pass/fail labels that decides which items an expensive judge looks at (docs/judge.md)."""
+
+from .errors import level_rates
+from .monitor import JudgeMonitor, RateChange
+
+__all__ = ["JudgeMonitor", "RateChange", "level_rates"]
