@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from mfbocd.service.home_assistant import NODE_ID, Discovery, slug
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.records import StreamRow, json_text
 
+from ..cli.program import COMMAND
 from ..parts import needed
 from .broker import Broker, Device, broker, device  # noqa: F401 (a fixture)
 from .service import CONFIG, serving, until
@@ -132,6 +134,16 @@ def test_a_broker_that_forgot_is_told_again(tmp_path: Path, monkeypatch: pytest.
         broker.start()
         until(lambda: retained(broker.port).keys() >= TOPICS | {"mfbocd/status"}, lambda: retained(broker.port))
     broker.stop()
+
+
+def test_a_killed_service_is_unavailable(broker: Broker, tmp_path: Path) -> None:  # noqa: F811
+    options = ["--mqtt", f"mqtt://127.0.0.1:{broker.port}", "--home-assistant", "--db", "x.db", "--port", "0", "-q"]
+    with subprocess.Popen([*COMMAND, "serve", *options], cwd=tmp_path) as process:
+        try:
+            until(lambda: retained(broker.port) == {"mfbocd/status": "online"}, lambda: retained(broker.port))
+        finally:
+            process.kill()
+    until(lambda: retained(broker.port) == {"mfbocd/status": "offline"}, lambda: retained(broker.port))
 
 
 def row(
