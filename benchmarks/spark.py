@@ -1,8 +1,14 @@
-"""What the detectors add to a Spark job: the same job, data, state and answer with a function that does nothing.
+"""What detectors cost on Spark, compared with a function that keeps the same state and computes nothing.
 
-Both jobs read the same files of JSON, shuffle by key, read each stream's record, write one and answer a row a
-reading; the other computes nothing. Every stream begins from a state of full size. They take turns in one session,
-and the first micro-batch of each query (workers start, kernels load) is left out. `make bench-spark`.
+Three jobs read the same files of JSON, shuffle, read each stream's record, write one and return a row per reading:
+
+- plain: a function per stream that computes nothing, as one would write it for Spark;
+- idle: the operator of `detect_stream`, which Spark calls once per bucket of streams, with nothing computed;
+- detectors: `detect_stream`.
+
+Every stream begins from a state of full size. The jobs take turns in one session, and the first micro-batch of each
+query (workers start, kernels load) is left out. Then `detect_batch` is compared with pandas on joblib's processes.
+`make bench-spark`.
 """
 
 from __future__ import annotations
@@ -14,16 +20,21 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from mfbocd import Detector, Fleet, Gaussian, Step
-from mfbocd.adapters.spark import detect_stream, session
+from mfbocd.adapters.spark import detect_batch, detect_stream, session, stream_seed
 from mfbocd.adapters.spark import stream as on_spark
 from mfbocd.adapters.spark import worker as follow
+from mfbocd.adapters.spark.frame import inner_schema, job_of, named
 from mfbocd.adapters.spark.record import REMEMBERED, pack
 from mfbocd.io.config import Config
 
@@ -38,6 +49,7 @@ TICKS = (1, 10, 40)
 WARM = 300  # ticks of a detector whose record is of full size
 
 
+@cache
 def a_state() -> bytes:
     """A detector after many ticks."""
     detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
@@ -47,27 +59,57 @@ def a_state() -> bytes:
     return detector.to_bytes()
 
 
+@cache
 def a_record() -> bytes:
     """A stream's record after many ticks."""
     times = range(REMEMBERED)
     return pack(CONFIG.digest(), False, "Budget", times, times, a_state())
 
 
-class Idle(on_spark.Follower):
-    """The operator, with nothing computed."""
+class Plain(StatefulProcessor):
+    """A function per stream that keeps the same state and computes nothing, as one would write it for Spark."""
 
     step = Step(0, "gps", 0.0, 40.0, 0.0, 0, 0.0, False, None, None)
 
-    def __init__(self, job: follow.Job, prices: str | None) -> None:
-        super().__init__(job, prices)
+    def __init__(self) -> None:
         self.record = a_record()
+        self._state: Any = None
+
+    def init(self, handle: Any) -> None:
+        """Open the state."""
+        self._state = handle.getValueState("record", "record BINARY")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
         """Read, write, answer."""
-        self._record.get()
-        self._record.update((self.record,))
+        self._state.get()
+        self._state.update((self.record,))
         result = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
         return iter([on_spark._ROW(*on_spark.values(row)) for row in result])
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
+        """Store the first state."""
+        self._state.update((bytes(initialState["state"]),))
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Idle(follow.Worker):
+    """The worker of the operator, with nothing computed."""
+
+    def process(self, key: Any, rows: Any, saved: Any, price: Any = None) -> Any:
+        """Answer a constant step for every row, and keep the record as it is."""
+        return [follow.OutputRow(key, row.time, Plain.step, None) for row in rows], a_record()
+
+
+class Idling(on_spark.Follower):
+    """The operator of `detect_stream` with an idle worker."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802
+        """Process the rows with the idle worker."""
+        if not isinstance(follow._WORKERS.get(self.job.token), Idle):
+            follow._WORKERS[self.job.token] = Idle(self.job)
+        return super().handleInputRows(key, rows, timerValues)
 
 
 def write(folder: Path, streams: int, batches: int, ticks: int) -> None:
@@ -101,18 +143,43 @@ def worked() -> float:
     return sum(used[pid] for pid in tree)
 
 
-def took(spark: Any, folder: Path, streams: int, operator: type[on_spark.Follower]) -> list[tuple[float, float]]:
-    """Wall and CPU seconds of each micro-batch but the first."""
+def plain(df: DataFrame, begin: DataFrame) -> DataFrame:
+    """The job with one plain function per stream."""
+    _, rows = job_of(df, "stream", "at", None, CONFIG, None, None, None, None, shared=False)
+    result = rows.groupBy("key").transformWithState(
+        statefulProcessor=Plain(),
+        outputStructType=inner_schema(df, "stream", CONFIG),
+        outputMode="Append",
+        timeMode="None",
+        initialState=begin.withColumnRenamed("stream", "key").groupBy("key"),
+    )
+    return named(result, df, "stream", "at")
+
+
+def idle(df: DataFrame, begin: DataFrame) -> DataFrame:
+    """The job of `detect_stream` with nothing computed."""
     kept = on_spark.Follower
-    on_spark.Follower = operator  # type: ignore[misc]
+    on_spark.Follower = Idling  # type: ignore[misc]
     try:
-        files = spark.readStream.schema("stream LONG, at LONG, imu DOUBLE, gps DOUBLE")
-        df = files.option("maxFilesPerTrigger", 1).json(str(folder))
-        state = bytearray(a_state())
-        begin = spark.createDataFrame([(i, state) for i in range(streams)], "stream LONG, state BINARY")
-        answer = detect_stream(df, "stream", "at", None, CONFIG, start=begin)
+        return detectors(df, begin)
     finally:
         on_spark.Follower = kept  # type: ignore[misc]
+
+
+def detectors(df: DataFrame, begin: DataFrame) -> DataFrame:
+    """The job of `detect_stream`."""
+    return detect_stream(df, "stream", "at", None, CONFIG, start=begin, buckets=64)
+
+
+JOBS = {"plain": plain, "idle": idle, "detectors": detectors}
+
+
+def took(spark: Any, folder: Path, streams: int, job: Any) -> list[tuple[float, float]]:
+    """Wall and CPU seconds of each micro-batch but the first."""
+    files = spark.readStream.schema("stream LONG, at LONG, imu DOUBLE, gps DOUBLE")
+    df = files.option("maxFilesPerTrigger", 1).json(str(folder))
+    state = bytearray(a_state())
+    answer = job(df, spark.createDataFrame([(i, state) for i in range(streams)], "stream LONG, state BINARY"))
     marks = []
 
     def sink(frame: Any, batch: int) -> None:
@@ -160,47 +227,88 @@ def engine() -> None:
         print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
 
 
+def one_stream(key: Any, table: Any) -> Any:
+    """The steps of one stream, in pandas: what a user writes without Spark."""
+    import pandas as pd
+
+    detector = CONFIG.detector({"imu": itemgetter(0), "gps": itemgetter(1)}, seed=stream_seed(CONFIG.seed, key))
+    table = table.sort_values("at")
+    steps = [detector.step(raw) for raw in zip(table["imu"].tolist(), table["gps"].tolist(), strict=True)]
+    return pd.DataFrame(steps, columns=Step._fields).assign(stream=key, at=table["at"].to_numpy())
+
+
+def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
+    """`detect_batch` compared with a pandas `groupby` on joblib's processes: both from one Parquet file to steps."""
+    import pandas as pd
+    from joblib import Parallel, delayed
+
+    rng = np.random.default_rng(4)
+    size = streams * ticks
+    table = pd.DataFrame({"stream": np.repeat(np.arange(streams), ticks), "at": np.tile(np.arange(ticks), streams)})
+    table["imu"], table["gps"] = rng.normal(size=(2, size))
+    with tempfile.TemporaryDirectory() as name:
+        path = str(Path(name) / "history.parquet")
+        table.to_parquet(path)
+
+        def by_spark() -> None:
+            result = detect_batch(spark.read.parquet(path), "stream", "at", None, CONFIG)
+            result.write.format("noop").mode("overwrite").save()
+
+        def by_joblib() -> None:
+            groups = pd.read_parquet(path).groupby("stream")
+            pd.concat(Parallel(n_jobs=cores)(delayed(one_stream)(key, group) for key, group in groups))
+
+        print(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
+        for what, work in (("pandas and joblib", by_joblib), ("detect_batch", by_spark)):
+            work()  # workers start and load their kernels
+            taken = []
+            for _ in range(3):
+                begin = (time.perf_counter(), worked())
+                work()
+                taken.append((time.perf_counter() - begin[0], worked() - begin[1]))
+            wall, cpu = (statistics.median(column) for column in zip(*taken, strict=True))
+            print(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |", flush=True)
+    print()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer streams and one round: to see that it runs")
     parser.add_argument("--streams", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batches", type=int, default=5, help="micro-batches of a query")
     parser.add_argument("--ticks", type=int, nargs="+", default=TICKS, help="of a stream a micro-batch")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
-    streams, rounds, batches = (200, 1, 3) if given.quick else (given.streams, given.rounds, 5)
+    streams, rounds, batches = (200, 1, 3) if given.quick else (given.streams, given.rounds, given.batches)
     spark = session(
         "bench",
         f"local[{given.cores}]",
         spark__ui__enabled=False,
         spark__ui__showConsoleProgress=False,
-        spark__sql__shuffle__partitions=given.cores,
     )
     spark.sparkContext.setLogLevel("OFF")
     print(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
-    print(
-        "| ticks of a stream a micro-batch | idle: stream-ticks/s, a CPU second | detectors | overhead: wall, CPU |"
-    )
-    print("|---|---|---|---|")
+    print("| ticks of a stream and micro-batch | job | stream-ticks per s | per CPU s | more than plain: wall, CPU |")
+    print("|---|---|---|---|---|")
     for ticks in given.ticks:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "in"
             write(folder, streams, batches, ticks)
-            found: dict[type[on_spark.Follower], list[tuple[float, float]]] = {Idle: [], on_spark.Follower: []}
+            found: dict[str, list[tuple[float, float]]] = {job: [] for job in JOBS}
             for _ in range(rounds):
-                for operator, times in found.items():
-                    times += took(spark, folder, streams, operator)
-        (wall, cpu), (full_wall, full_cpu) = (
-            [statistics.median(column) for column in zip(*times, strict=True)] for times in found.values()
-        )
+                for job, times in found.items():
+                    times += took(spark, folder, streams, JOBS[job])
         rows = streams * ticks
-        cells = [
-            str(ticks),
-            f"{rows / wall:,.0f}, {rows / cpu:,.0f}",
-            f"{rows / full_wall:,.0f}, {rows / full_cpu:,.0f}",
-        ]
-        print("|", " | ".join([*cells, f"{full_wall / wall - 1:.0%}, {full_cpu / cpu - 1:.0%}"]), "|", flush=True)
+        first: list[float] = []
+        for job, times in found.items():
+            taken = [statistics.median(column) for column in zip(*times, strict=True)]
+            first = first or taken
+            more = ", ".join(f"{one / other - 1:+.0%}" for one, other in zip(taken, first, strict=True))
+            cells = [str(ticks), job, *(f"{rows / seconds:,.0f}" for seconds in taken), more]
+            print("|", " | ".join(cells), "|", flush=True)
     print()
+    history(spark, streams // 10, 200, given.cores)
     engine()
     spark.stop()
 

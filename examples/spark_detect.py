@@ -38,7 +38,11 @@ def arguments() -> argparse.Namespace:
         "--forever", action="store_true", help="wait for more rows instead of stopping after the last one"
     )
     parser.add_argument("--master", help="Spark master, such as local[2]; by default that of spark-submit")
-    parser.add_argument("--partitions", type=int, default=200, help="partitions of the state; fixed by the first run")
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        help="shuffle partitions, fixed by the first run; by default those of mfbocd.adapters.spark.session",
+    )
     return parser.parse_args()
 
 
@@ -69,7 +73,7 @@ def main() -> None:
     if (given.input is None) == (given.kafka is None):
         raise SystemExit("pass either --input or --kafka")
     config = Config.load(given.config)
-    spark = session("mfbocd", given.master, spark__sql__shuffle__partitions=given.partitions)
+    spark = session("mfbocd", given.master, partitions=given.partitions)
     group = GroupBudget(f"{given.checkpoint}/prices", config, given.group) if given.group else None
     df = source(spark, given, config)
     answer = detect_stream(df, "stream", "at", None, config, group=group, max_ahead=given.max_ahead)

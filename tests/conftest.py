@@ -77,6 +77,7 @@ LONGEST = (
     "service/test_page",
     "cli/",
     "project/test_docs",
+    "project/test_pages",
 )
 """The slowest files, slowest first."""
 
@@ -85,8 +86,8 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole files go to a worker, the long ones first, so that none is left alone with them at the end."""
     for item in items:
-        # pages and doctests cannot have marks; the doctest of `digits` trains two networks
-        if item.path.parent.name == "docs" or item.name == "mfbocd.datasets._digits.digits":
+        # doctests cannot have marks; that of `digits` trains two networks
+        if item.name == "mfbocd.datasets._digits.digits":
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
 

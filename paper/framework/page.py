@@ -14,10 +14,15 @@ from .target import Options, Result, Target
 INTRODUCTION = """\
 # The paper, reproduced
 
-Every table and figure of [the paper](https://arxiv.org/abs/2103.14224), by `make paper`.
-Brackets hold two standard errors; two numbers agree if they are at most two standard errors of their
-difference apart. With this many comparisons a few are expected to fail by chance.
+Every table and figure of [the paper](https://arxiv.org/abs/2103.14224), by `make paper`. What came out, target by
+target; each section below begins with the same finding and its numbers, and ends with the table of all of them.
+"Library" is this package, "as published" the paper's code, and "published, correct updates" that code without its
+mistake in updating the means.
 """
+
+NUMBERS = """\
+Brackets hold two standard errors; two numbers agree if they are at most two standard errors of their difference
+apart. With this many comparisons a few are expected to fail by chance."""
 
 
 def command(target: Target, options: Options) -> str:
@@ -67,11 +72,11 @@ def markdown(target: Target, result: Result, options: Options, *, folder: str = 
     lines += [f"`{target.name}` ({target.paper}), made by `{command(target, options)}`.", ""]
     for picture in result.figures:
         lines += [f"![{picture.caption}]({folder}{picture.stem}.png)", "", f"*{picture.caption}*", ""]
-    if result.rows:
-        lines += [comparison(result.rows), ""]
     for title, text in result.sections:
         lines += [f"{head}# {title}", "", text.strip(), ""]
     lines += [f"{head}# Protocol", "", *(f"- {line}" for line in result.protocol), ""]
+    if result.rows:
+        lines += [f"{head}# Numbers", "", NUMBERS, "", comparison(result.rows), ""]
     return "\n".join(lines)
 
 
@@ -128,13 +133,25 @@ def split(page: str) -> dict[str, str]:
 
 
 def join(sections: Sequence[str]) -> str:
-    """The page of the paper: an introduction, a summary of its sections, and the sections."""
-    lines = []
+    """The page of the paper: an introduction, the finding of each section, and the sections."""
+    findings = []
     for section in sections:
-        (name, label), (title, _, headline) = _about(section), section.splitlines()[:3]
-        lines.append([f"[{name}](#{_anchor(title.removeprefix('## '))})", label, headline.strip("*")])
-    summary = grid(["target", "in the paper", "outcome"], lines)
-    return "\n".join([INTRODUCTION, summary, "", *sections])
+        (_, label), (heading, _, headline) = _about(section), section.splitlines()[:3]
+        title = heading.removeprefix("## ")
+        findings.append(f"- [{title}](#{_anchor(title)}) ({label}). {finding(headline.strip('*'))}")
+    return "\n".join([INTRODUCTION, *findings, "", *sections])
+
+
+def finding(headline: str) -> str:
+    """A headline in words: without the brackets that hold numbers or explain them.
+
+    >>> finding("Ours is better (MSE 0.1 (0.02) against 0.2 (0.03)) on all streams (simulated ones).")
+    'Ours is better on all streams (simulated ones).'
+    """
+    innermost, count = re.compile(r" \((?!as published)(?:[^()]*\d|in brackets:)[^()]*\)"), 1
+    while count:
+        headline, count = innermost.subn("", headline)
+    return headline
 
 
 def _about(section: str) -> tuple[str, str]:

@@ -78,7 +78,7 @@ def run(
 def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: str, seed: int) -> None:
     config = config_of(POLICIES["budget" if policy == "group" else policy], seed=seed)
     job = job_of(config, shared=policy == "group")
-    tables = streams(20, 25, seed=seed)
+    tables = streams(8, 25, seed=seed)
     keys = list(tables)
     start = {}
     for key in keys[::4]:  # detectors from elsewhere, each with its own seed and history
@@ -89,7 +89,7 @@ def test_results_depend_neither_on_the_order_of_keys_nor_on_partitions(policy: s
     wanted = run(job, tables, keys, 1, start)
     assert all(row.problem is None for rows in wanted[0].values() for row in rows)
     rng = np.random.default_rng(seed)
-    for partitions in (1, 2, 5):
+    for partitions in (1, 3):
         shuffled = [keys[i] for i in rng.permutation(len(keys))]
         assert run(job, tables, shuffled, partitions, start) == wanted
     for key in keys:  # and each stream by itself is the same

@@ -402,3 +402,9 @@ def test_drawing_leaves_no_global_state_and_needs_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["False", "plots need matplotlib: pip install 'mfbocd[plot]'"]
+
+
+def test_a_notebook_shows_the_picture_even_without_pyplot(trace: mf.Trace) -> None:
+    shown = trace.plot()._repr_png_()  # type: ignore[attr-defined]
+    assert shown.startswith(b"\x89PNG")
+    assert len(shown) > 10_000

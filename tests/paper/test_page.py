@@ -145,7 +145,8 @@ def test_the_page_begins_with_the_results(tmp_path: Path) -> None:
     assert lines[0] == "# A title, of two words"
     assert lines[2] == "**Random wins.**"
     assert "`python -m paper costs --seed 3 --trials 7 --quick --as-published`" in lines[4]
-    order = [lines.index(s) for s in ("![A caption](picture.png)", "## More", "## Protocol", "- Ten streams.")]
+    parts = ("![A caption](picture.png)", "## More", "## Protocol", "- Ten streams.", "## Numbers")
+    order = [lines.index(s) for s in (*parts, comparison(ROWS).splitlines()[0])]
     assert order == sorted(order)
     assert (tmp_path / "out" / "costs.csv").exists()
     assert (tmp_path / "out" / "picture.png").read_bytes()[:4] == b"\x89PNG"
@@ -169,7 +170,7 @@ def test_a_target_replaces_its_section_and_no_other(tmp_path: Path) -> None:
     published("camvid", RESULT)
     first = published("margin", RESULT)
     assert first.count("\n## About") == 2
-    assert "| [camvid](#about-camvid-in-short) | fig:x | Random wins. |" in first
+    assert "\n- [About camvid, in short](#about-camvid-in-short) (fig:x). Random wins.\n" in first
     assert first.index("## About margin") < first.index("## About camvid")
     second = published("camvid", replace(RESULT, headline="Random loses."))
     assert second == "Random loses.".join(_split(first, "camvid"))
@@ -180,12 +181,12 @@ def test_a_target_replaces_its_section_and_no_other(tmp_path: Path) -> None:
 
 
 def _split(page: str, name: str) -> list[str]:
-    """The page without the two headlines of a target: in the summary and in its section."""
-    head, _, rest = page.partition(f"| [{name}](")
+    """The page without the two headlines of a target: in the list of findings and in its section."""
+    head, link, rest = page.partition(f"- [About {name},")
     row, _, rest = rest.partition("Random wins.")
     between, title, section = rest.partition(f"## About {name}")
     before, _, after = section.partition("Random wins.")
-    return [f"{head}| [{name}]({row}", f"{between}{title}{before}", after]
+    return [f"{head}{link}{row}", f"{between}{title}{before}", after]
 
 
 def test_a_target_may_have_a_separate_page(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import pytest
 
-from docs_tools import commands, configuration, docstrings, types
+from docs_tools import blocks, commands, configuration, docstrings, types
 from docs_tools.__main__ import PAGES, REFERENCE
 from mfbocd.io.config import KEYS, Config, model_kinds, policy_kinds
 from mfbocd.service.settings import Settings
@@ -30,15 +30,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ENV = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
-SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-
-def shell_sessions(page: str) -> Iterator[tuple[str, str]]:
-    """Commands of the page's ```console blocks, and the output shown below each."""
-    for block in re.findall(r"^```console\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
-        for entry in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, output = entry.partition("\n")
-            yield command, output
+NOT_HERE = ("pip install", "make ", "source ")
+"""Beginnings of commands that install, or that other tests run."""
 
 
 def printed(command: str, folder: Path) -> str:
@@ -65,19 +58,6 @@ def in_shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def shell_commands(page: str) -> Iterator[tuple[str, str]]:
-    """Commands of the page's ```sh blocks, which may span several lines, and the comment after each."""
-    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL):
-        lines: list[str] = []
-        for line in block.splitlines():
-            lines.append(line)
-            if "\n".join(lines).count("'") % 2 == 0:
-                command, _, remark = "\n".join(lines).partition("  # ")
-                yield command.strip(), remark.strip()
-                lines = []
-        assert not lines, "a quote is not closed"
-
-
 @contextmanager
 def served(command: str, folder: Path) -> Iterator[str]:
     """Run a service; yields its first message, which means that it is ready."""
@@ -96,7 +76,9 @@ def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
     port = str(free_port())
     before, seen = "", []
     with ExitStack() as services:
-        for command, remark in shell_commands("docs/service.md"):
+        page = blocks.blocks((ROOT / "docs/service.md").read_text())
+        listed = [line for block in page if block.language == "sh" for line in blocks.shell_commands(block.text)]
+        for command, remark in listed:
             command = command.replace("8000", port)
             seen.append(" ".join(command.split()[:2]))
             if command.startswith("pip install"):
@@ -112,16 +94,31 @@ def test_the_commands_of_the_service_page_work(tmp_path: Path) -> None:
                 got = printed(before + command.replace("curl", "curl -s"), tmp_path)
                 assert '"error"' not in got, f"{command}: {got}"
                 if remark.startswith("{"):
-                    assert doctest.OutputChecker().check_output(remark, got, SAME), f"{command}\n{got}"
+                    assert doctest.OutputChecker().check_output(remark, got, blocks.SAME), f"{command}\n{got}"
     assert seen.count("mfbocd state") == 3
     assert seen.count("mfbocd token") == 3
     assert seen.count("curl -X") == 3
     assert "walk" in (tmp_path / "all.jsonl").read_text()
 
 
-@pytest.mark.parametrize(
-    "page", ["docs/quickstart.md", "README.md", "docs/reference/commands.md", "docs/firmware.md"]
-)
+ELSEWHERE = {
+    "service.md": "its commands share a service, see above",
+    "scale.md": "a cluster; `tests/adapters/test_spark.py` and `tests/paper` run what it describes",
+    "operations.md": "containers and clusters; `tests/service` and `test_deploy.py` check the files in deploy/",
+    "peers.md": "benchmarks of hours; `test_accuracy_benchmarks.py` runs short ones",
+}
+"""Pages whose commands are not run as they are."""
+
+
+def pages_with_commands() -> list[str]:
+    """Pages with shell blocks."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    listed = [path for path in pages if any(blocks.shell_sessions(path.read_text()))]
+    assert {path.name for path in listed} >= ELSEWHERE.keys()
+    return [str(path.relative_to(ROOT)) for path in listed if path.name not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("page", pages_with_commands())
 def test_commands_print_the_output_of_the_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if page == "docs/firmware.md":
         needed("arm-none-eabi-gcc")
@@ -129,19 +126,19 @@ def test_commands_print_the_output_of_the_page(page: str, tmp_path: Path, monkey
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.setenv("PATH", ENV["PATH"])
     port = str(free_port())
-    sessions = list(shell_sessions(page))
-    assert sessions
+    sessions = list(blocks.shell_sessions((ROOT / page).read_text().replace(":8000", f":{port}")))
     with ExitStack() as services:
-        for command, expected in sessions:
-            command, expected = (text.replace(":8000", f":{port}") for text in (command, expected))
-            if command.startswith("mfbocd serve"):
-                got = services.enter_context(served(f"{command.rstrip(' &')} --port {port}", tmp_path))
-            else:
-                got = printed(command, tmp_path)
-            assert doctest.OutputChecker().check_output(expected, got, SAME), f"$ {command}\n{got}"
+        for commands, expected in sessions:
+            got = ""
+            for command in commands:
+                if command.startswith("mfbocd serve"):
+                    got += services.enter_context(served(f"{command.rstrip(' &')} --port {port}", tmp_path))
+                elif not command.startswith(NOT_HERE):
+                    got += printed(command, tmp_path)
+            assert doctest.OutputChecker().check_output(expected, got, blocks.SAME), f"{commands}\n{got}"
 
 
-@pytest.mark.parametrize("module", [commands, docstrings, types])
+@pytest.mark.parametrize("module", [blocks, commands, docstrings, types])
 def test_the_generators_own_examples(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 

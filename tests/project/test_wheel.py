@@ -40,7 +40,7 @@ def test_the_wheel_contains_every_file_of_the_package(tmp_path: Path) -> None:
     assert {name for name in packaged if ".dist-info/" not in name} == there
     assert {"mfbocd/py.typed", "mfbocd/service/page/index.html"} <= packaged
     assert any(name.startswith("mfbocd/datasets/") and not name.endswith(".py") for name in packaged)
-    assert not [name for name in packaged if name.startswith(("paper/", "tests/", "benchmarks/"))]
+    assert not [name for name in packaged if name.startswith(("paper/", "tests/", "benchmarks/", "contrib/"))]
 
 
 def test_the_sdist_contains_every_tracked_file(tmp_path: Path) -> None:
@@ -52,4 +52,4 @@ def test_the_sdist_contains_every_tracked_file(tmp_path: Path) -> None:
         packaged = {name.partition("/")[2] for name in packed.getnames()}
     tracked = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
     assert tracked - packaged == set()
-    assert {"paper/__main__.py", "paper/targets/frontier.py", "docs/paper.md"} <= packaged
+    assert {"paper/__main__.py", "paper/targets/frontier.py", "docs/paper.md", "contrib/river/bocd.py"} <= packaged

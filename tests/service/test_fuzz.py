@@ -55,6 +55,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/groups": {"id": "b", "name": "b", "config": CONFIG},
     "/streams/{stream}/observe": {"tick": 0, "fidelity": "gps", "x": 0.5},
     "/streams/{stream}/step": {"raw": 0.5, "tick": 0},
+    "/streams/{stream}/notes/{note}": {"tick": 0, "acknowledged": True, "author": "b", "text": "b"},
     "/choose": {"streams": ["a"]},
     "/observe": {"observations": [{"stream": "a", "tick": 0, "fidelity": "gps", "x": 0.5}]},
 }
@@ -91,7 +92,7 @@ def test_one_odd_value_is_refused(tmp_path: Path) -> None:
         for path, methods in client.get("/openapi.json").json()["paths"].items():
             for method, operation in methods.items():
                 make(client)
-                here = path.format(stream="a", group="a")
+                here = path.format(stream="a", group="a", note="a")
                 for parameter in operation.get("parameters", []):
                     name = parameter["name"]
                     for word in WORDS:
@@ -163,7 +164,7 @@ def test_garbage_is_refused(tmp_path: Path) -> None:
         operations = [
             result.ok() for result in schema.get_all_operations() if not result.ok().path.endswith("/events")
         ]
-        assert len(operations) == 17
+        assert len(operations) == 22
         sent, failures, first = 0, [], 0
         statuses: dict[int, int] = {}
 

@@ -70,6 +70,7 @@ def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path
         assert choice["gains"] == gains
         assert choice["price"] == detector.policy.price  # type: ignore[attr-defined]
         step = tick(shared, "same")
+        assert (step["gains"], step["price"]) == (choice["gains"], choice["price"])
         twin = detector.update(reading(0, t, choice["fidelity"]), choice["fidelity"])
         assert {k: step[k] for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")} == {
             k: getattr(twin, k) for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")

@@ -445,6 +445,9 @@ def test_it_reconnects_after_the_service_was_killed(tmp_path: Path, visit: Calla
             process(db, meanwhile),
         ):
             tell(hidden, {"a": 0, "b": 0}, 20)
+            alarm = hidden.get("/streams/a").json()["last_alarm"]["tick"]
+            note = hidden.put("/streams/a/notes/n", json={"tick": alarm, "acknowledged": True})
+            assert note.status_code == 201
         with process(db, port):
             for seen in (stream, overview):
                 seen.page.wait_for_selector(LIVE, timeout=WAIT)
@@ -453,6 +456,8 @@ def test_it_reconnects_after_the_service_was_killed(tmp_path: Path, visit: Calla
             assert stream.page.locator("#alarms tbody tr").count() == 1
             assert "a changed at tick" in stream.page.locator("#announced").inner_text()
             overview.page.wait_for_selector("tr[data-id=b][data-state=alarm]", timeout=WAIT)
+            overview.page.wait_for_selector("tr[data-id=a][data-state=acknowledged]", timeout=WAIT)
+            assert client.get("/streams/a/notes").json() == {"notes": [note.json()]}
             tell(client, {"a": 0}, 1)
             drawn(stream, 50)
             assert points(stream, "change", "P(recent change)") == list(range(51))

@@ -25,13 +25,14 @@ ANYBODY = {
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
-    ("GET", "/streams/{stream}/changes"),
+    *(("GET", "/streams/{stream}/changes"), ("GET", "/streams/{stream}/notes"), ("GET", "/recent")),
     *(("GET", "/streams/{stream}/events"), ("GET", "/events"), ("GET", "/groups"), ("GET", "/groups/{group}")),
     *(("POST", "/choose"), ("POST", "/streams/{stream}/choose"), ("GET", "/metrics")),
 }
 WRITER = {
     *(("POST", "/streams"), ("DELETE", "/streams/{stream}"), ("POST", "/streams/{stream}/observe")),
     *(("POST", "/streams/{stream}/step"), ("POST", "/observe"), ("POST", "/groups"), ("DELETE", "/groups/{group}")),
+    ("PUT", "/streams/{stream}/notes/{note}"),
 }
 ROUTES = {
     (method, route.path)
@@ -77,7 +78,12 @@ def test_who_may_ask_for_what(guarded: Any, method: str, path: str) -> None:
         allowed = {"write"} if (method, path) in WRITER else {"read", "write"}
     names = NAMES if "{stream}" in path or "{group}" in path else NAMES[:1]
     for name in names:
-        real = path.replace("{stream}", name).replace("{group}", name).replace("{name}", "page.js")
+        real = (
+            path.replace("{stream}", name)
+            .replace("{group}", name)
+            .replace("{name}", "page.js")
+            .replace("{note}", "n")
+        )
         # the writer, who may delete, comes last, and tells nothing that can be taken
         for role in ("nobody", "stranger", "read"):
             status = asked(client, method, real, who[role])

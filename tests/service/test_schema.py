@@ -86,7 +86,12 @@ def test_a_database_of_version_1_is_migrated_and_keeps_its_data(database: str) -
     wanted = tables(database)
     store = open_store(database)
     with store.transaction() as cursor:
-        for statement in ("DROP TABLE outbox", "DROP TABLE removed", "UPDATE meta SET value = '1'"):
+        for statement in (
+            "DROP TABLE notes",
+            "DROP TABLE outbox",
+            "DROP TABLE removed",
+            "UPDATE meta SET value = '1'",
+        ):
             cursor.execute(statement)
     store.add_token(Token("kept", "hash", "read", 0.0))
     store.close()

@@ -155,8 +155,9 @@ def test_a_trace_in_three_formats_and_pages(shared: httpx.Client) -> None:
     ).to_pylist()
     rows = list(csv.DictReader(io.StringIO(shared.get("/streams/traced/trace", params={"format": "csv"}).text)))
     for step, row, text in zip(steps, table, rows, strict=True):
-        assert row == {k: v for k, v in step.items() if k != "posterior"}
-        assert float(text["x"]) == step["x"]
+        gains = {f"gain_{name}": gain for name, gain in step["gains"].items()}
+        assert row == {k: v for k, v in step.items() if k not in ("posterior", "gains")} | gains
+        assert (float(text["x"]), float(text["gain_gps"])) == (step["x"], step["gains"]["gps"])
         assert text["alarm"] == str(int(step["alarm"]))
         assert text["changed_at"] == ("" if step["changed_at"] is None else str(step["changed_at"]))
     assert shared.get("/streams/nobody/trace").status_code == 404
@@ -188,6 +189,7 @@ def test_the_openapi_document_is_complete(shared: httpx.Client) -> None:
     assert set(observation["paths"]) == {
         *("/streams", "/streams/{stream}", "/streams/{stream}/choose", "/streams/{stream}/observe"),
         *("/streams/{stream}/step", "/streams/{stream}/trace", "/streams/{stream}/events"),
+        *("/streams/{stream}/changes", "/streams/{stream}/notes", "/streams/{stream}/notes/{note}", "/recent"),
         *(
             "/choose",
             "/observe",

@@ -113,10 +113,12 @@ class Client:
         What its requests and watchers are counted by.
     is_allowed : callable
         Whether its token is still valid.
+    token : str or None
+        Name of its token; None if none is required.
     """
 
-    def __init__(self, name: str, is_allowed: Callable[[], bool] = lambda: True) -> None:
-        self.name, self.is_allowed = name, is_allowed
+    def __init__(self, name: str, is_allowed: Callable[[], bool] = lambda: True, token: str | None = None) -> None:
+        self.name, self.is_allowed, self.token = name, is_allowed, token
 
 
 class AccessControl:
@@ -187,4 +189,4 @@ class AccessControl:
             raise RequestError(401, "a bearer token is required; `mfbocd token add` creates one")
         if token.scope != "write" and self.needs(method, path) == "write":
             raise RequestError(403, f"token {token.name!r} may only read")
-        return Client(f"token {token.name}", lambda: monitor.token(hashed) is not None)
+        return Client(f"token {token.name}", lambda: monitor.token(hashed) is not None, token.name)

@@ -23,7 +23,7 @@ from ..policy.fidelity import Fidelity
 from .cache import CachedStream, StreamCache
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .fleets import Advanced, Price, StreamFleet
-from .records import Event, json_number, json_text, step_record
+from .records import Event, json_number, json_text, step_record, with_reasons
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -358,7 +358,8 @@ class Engine:
         current, uncommitted = self._current, self._uncommitted
         for tick, (step, spent, posterior, choice, state) in zip(ticks, found, strict=True):
             stream, row, n, alarm = tick.stream, tick.stream.row, step.tick, step.alarm
-            tick.results[tick.position] = stored = json_text(step_record(step, spent, at, posterior))
+            record = step_record(step, spent, at, posterior)
+            tick.results[tick.position] = stored = with_reasons(json_text(record), row.next)
             stream.fidelity = choice["fidelity"]
             current.streams.setdefault(row.id, row.tick)
             uncommitted[row.id] = current

@@ -66,9 +66,16 @@ class StreamRow:
         same = (self.id, self.name, self.config, self.observers, self.budget, self.created, self.group)
         return StreamRow(*same, tick, spent, *alarms, last, choice, updated, state)
 
-    def summary(self) -> dict[str, Any]:
-        """The entry of a list of streams. Unreadable fields are null, and `damaged` says why."""
+    def summary(self, acknowledged: int | None = None) -> dict[str, Any]:
+        """The entry of a list of streams. Unreadable fields are null, and `damaged` says why.
+
+        Parameters
+        ----------
+        acknowledged : int, optional
+            Tick of the latest alarm that is acknowledged.
+        """
         read = _FieldReader()
+        last_alarm = None if self.last_alarm is None else read("last_alarm", self.last_alarm)
         return {
             "id": self.id,
             "name": self.name,
@@ -77,7 +84,10 @@ class StreamRow:
             "spent": self.spent,
             "budget": self.budget,
             "alarms": self.alarms,
-            "last_alarm": None if self.last_alarm is None else read("last_alarm", self.last_alarm),
+            "last_alarm": last_alarm,
+            "acknowledged": last_alarm is not None
+            and acknowledged is not None
+            and last_alarm.get("tick") == acknowledged,
             "last": None if self.last is None else read("last", self.last),
             "next": read("next", self.next),
             "created": self.created,
@@ -85,9 +95,9 @@ class StreamRow:
             "damaged": read.damaged,
         }
 
-    def full(self) -> dict[str, Any]:
+    def full(self, acknowledged: int | None = None) -> dict[str, Any]:
         """The summary with the configuration and the observers."""
-        summary, read = self.summary(), _FieldReader()
+        summary, read = self.summary(acknowledged), _FieldReader()
         more = {"config": read("config", self.config), "observers": read("observers", self.observers)}
         return summary | more | {"damaged": summary["damaged"] or read.damaged}
 
@@ -209,3 +219,25 @@ def step_record(step: Step, spent: float, at: float, posterior: list[list[float]
         "at": at,
         "posterior": posterior,
     }
+
+
+def with_reasons(step: str, choice: str) -> str:
+    """A step with the gains and the price that its fidelity was chosen by.
+
+    Both are JSON already, and are joined as text: parsing the choice would take longer than encoding the step.
+
+    Parameters
+    ----------
+    step : str
+        The step as JSON.
+    choice : str
+        The choice of its tick as JSON, as `StreamRow.next`.
+
+    Examples
+    --------
+    >>> with_reasons('{"tick":0}', '{"fidelity":"gps","gains":{"imu":0.1,"gps":0.5},"price":0.01}')
+    '{"tick":0,"gains":{"imu":0.1,"gps":0.5},"price":0.01}'
+    """
+    # a quotation mark inside a name is escaped, so that this occurs only where the gains begin
+    _, found, reasons = choice.partition(',"gains":')
+    return f"{step[:-1]}{found}{reasons}" if found else step

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from . import changes, events, manage, schemas, trace
+from . import changes, events, manage, notes, schemas, trace
 from .auth import CLIENT
 from .engine import ChooseCommand, ObserveCommand, Result
 from .errors import DamagedError, OwnedElsewhere, RequestError, not_found
@@ -19,6 +19,7 @@ from .forward import batch_results, by_owner
 from .records import StreamRow, json_bytes, json_text
 from .responses import ERROR_RESPONSES, respond, respond_json, service_of
 from .service import Service
+from .store.notes import last_change, notes_of
 
 router = APIRouter(responses=ERROR_RESPONSES)
 
@@ -70,14 +71,27 @@ async def all_streams(
     """A page of streams; with `sort=alarm` those with the latest alarms come first."""
     service = service_of(request)
     rows, total = await service.read(service.store.streams, search, sort, limit, offset, group)
-    return respond({"streams": [row.summary() for row in rows], "total": total})
+    streams = await service.read(notes.summaries, service.store, rows)
+    return respond({"streams": streams, "total": total, "noted": await service.read(last_change, service.store)})
+
+
+@router.get("/recent", response_model=schemas.Recent)
+async def recent_means(
+    request: Request,
+    stream: Annotated[list[schemas.Id], Query(min_length=1, max_length=100)],
+    limit: Annotated[int, Query(ge=1, le=200)] = 60,
+) -> Response:
+    """The predicted means after the last steps of some streams."""
+    service = service_of(request)
+    return respond({"streams": await service.read(notes.recent, service.store, stream, limit)})
 
 
 @router.get("/streams/{stream}", response_model=schemas.FullStream)
 async def one_stream(request: Request, stream: schemas.Id) -> Response:
     """A stream with its config."""
-    row = await _stored_stream(service_of(request), stream)
-    return respond(row.full())
+    service = service_of(request)
+    row = await _stored_stream(service, stream)
+    return respond(await service.read(notes.full_record, service.store, row))
 
 
 async def _stored_stream(service: Service, stream: str) -> StreamRow:
@@ -269,9 +283,31 @@ async def stream_changes(
     limit = min(limit, service.settings.limits.page)
     found = await service.read(service.store.events, stream, max(row.tick - 1 - limit, -1), limit)
     try:
-        return respond({"changes": await asyncio.to_thread(changes.changes_of, row.config, found)})
+        listed = await asyncio.to_thread(changes.changes_of, row.config, found)
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("stream", stream, error) from None
+    return respond({"changes": await service.read(notes.with_notes, service.store, stream, listed)})
+
+
+@router.get("/streams/{stream}/notes", response_model=schemas.Notes)
+async def stream_notes(request: Request, stream: schemas.Id) -> Response:
+    """Acknowledgements of alarms and comments on them."""
+    service = service_of(request)
+    await _stored_stream(service, stream)
+    return respond({"notes": [one.record() for one in await service.read(notes_of, service.store, stream)]})
+
+
+@router.put(
+    "/streams/{stream}/notes/{note}",
+    status_code=201,
+    response_model=schemas.Note,
+    responses={200: {"model": schemas.Note, "description": "It was there already."}},
+)
+async def write_note(request: Request, stream: schemas.Id, note: schemas.Id, body: schemas.NewNote) -> Response:
+    """Acknowledge an alarm or comment on it. The client chooses the id; repeating the request is harmless."""
+    service, token = service_of(request), request.scope[CLIENT].token
+    record, created = await service.read(notes.add_note, service.store, stream, note, body, token)
+    return respond(record, 201 if created else 200)
 
 
 LastEventId = Annotated[str | None, Header()]

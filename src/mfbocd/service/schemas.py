@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 CONFIG: dict[str, Any] = {
     "model": {"kind": "gaussian", "mean": 0, "var": 9, "noise_var": 1},
@@ -15,13 +15,15 @@ CONFIG: dict[str, Any] = {
 STEP: dict[str, Any] = {
     **{"tick": 0, "fidelity": "gps", "x": 0.3, "cost": 40.0, "mean": 0.27, "run_length": 0, "p_change": 0.0},
     **{"alarm": False, "changed_at": None, "confidence": None, "spent": 40.0, "at": 1767225600.0},
-    "posterior": [[0, 1.0]],
+    **{"posterior": [[0, 1.0]], "gains": {"imu": 0.09, "gps": 0.66}, "price": 0.012},
 }
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Id = Annotated[str, StringConstraints(pattern=ID)]
 PLAIN = r"^[^\x00-\x1f\x7f-\x9f]*$"
 """No control characters."""
+LINES = r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$"
+"""No control characters except tabs and line breaks."""
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=PLAIN)]
 Word = Annotated[StrictStr, Field(min_length=1, max_length=200, pattern=PLAIN)]
 Tick = Annotated[StrictInt, Field(ge=0, lt=2**53)]
@@ -97,6 +99,18 @@ class Raw(Body):
     tick: Tick | None = None
 
 
+class NewNote(Body):
+    """A note on an alarm: an acknowledgement, with or without a text, or a comment."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"tick": 41, "acknowledged": True, "author": "Ann", "text": "Pump serviced"}]}
+    )
+    tick: Annotated[Tick, Field(description="Tick of the alarm.")]
+    acknowledged: StrictBool = False
+    author: Annotated[StrictStr, Field(max_length=100, pattern=PLAIN)] = ""
+    text: Annotated[StrictStr, Field(max_length=2000, pattern=LINES)] = ""
+
+
 class Choice(BaseModel):
     """The fidelity to read at the next tick, the gain of each fidelity, and the price: gain per unit of cost."""
 
@@ -124,6 +138,8 @@ class Step(BaseModel):
     spent: float
     at: float
     posterior: list[tuple[float, float]]
+    gains: dict[str, float] | None = Field(default=None, description="Of each fidelity, when this one was chosen.")
+    price: float | None = Field(default=None, description="Gain that a unit of cost had to buy then.")
 
 
 class Level(BaseModel):
@@ -132,6 +148,25 @@ class Level(BaseModel):
     mean: float | None
     low: float | None
     high: float | None
+
+
+class Note(BaseModel):
+    """A note on the alarm of a tick. `token` is the name of the token it was written with, which was verified."""
+
+    stream: str
+    id: str
+    tick: int
+    at: float
+    acknowledged: bool
+    author: str
+    token: str | None
+    text: str
+
+
+class Notes(BaseModel):
+    """The notes on the alarms of a stream, oldest first."""
+
+    notes: list[Note]
 
 
 class Change(BaseModel):
@@ -145,6 +180,7 @@ class Change(BaseModel):
     delay: int
     at: float
     text: str
+    notes: list[Note]
 
 
 class Changes(BaseModel):
@@ -184,6 +220,8 @@ class Stream(BaseModel):
     budget: float | None
     alarms: int
     last_alarm: Step | None
+    acknowledged: bool
+    """Whether there is an acknowledgement of the last alarm."""
     last: Step | None
     next: dict[str, Any] | None
     created: float
@@ -200,10 +238,25 @@ class FullStream(Stream):
 
 
 class Streams(BaseModel):
-    """A page of streams, and the number of all that match."""
+    """A page of streams, the number of all that match, and when the latest note on any alarm was written."""
 
     streams: list[Stream]
     total: int
+    noted: float | None
+
+
+class RecentMeans(BaseModel):
+    """The predicted means after the last steps, and the ticks of the changes found in them."""
+
+    ticks: list[int]
+    mean: list[float | None]
+    changes: list[int]
+
+
+class Recent(BaseModel):
+    """The recent means of streams by id."""
+
+    streams: dict[str, RecentMeans]
 
 
 class Group(BaseModel):

@@ -34,7 +34,7 @@ def format_steps(events: Sequence[Event], form: str) -> bytes:
     """
     if form == "jsonl":
         return "".join(f"{event.step}\n" for event in events).encode()
-    steps = [json.loads(event.step) for event in events]
+    steps = [_flat(json.loads(event.step)) for event in events]
     return _csv(steps) if form == "csv" else _parquet(steps)
 
 
@@ -60,9 +60,16 @@ def _csv(steps: list[dict[str, Any]]) -> bytes:
     return out.getvalue().encode()
 
 
+def _flat(step: dict[str, Any]) -> dict[str, Any]:
+    """A step with one field for the gain of each fidelity."""
+    return step | {f"gain_{name}": gain for name, gain in (step.get("gains") or {}).items()}
+
+
 def _columns(steps: list[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns, with `outlier` if the model of the stream has outliers."""
-    return (*COLUMNS, "outlier") if any("outlier" in step for step in steps) else COLUMNS
+    """The columns. `outlier`, `price` and the gains are only there if the model or the policy has them."""
+    found = dict.fromkeys(name for step in steps for name in step if step[name] is not None)
+    more = (name for name in found if name in ("outlier", "price") or name.startswith("gain_"))
+    return (*COLUMNS, *more)
 
 
 def _escape(value: str) -> str:

@@ -17,8 +17,9 @@ from .budgets import budget_of
 from .errors import RequestError, not_found
 from .fleets import StreamFleet
 from .records import Event, GroupRow, StreamRow, json_text
-from .schemas import ID
+from .schemas import ID, NewNote
 from .store.base import Store
+from .store.notes import Note, notes_of
 from .store.reader import StoreReader
 
 VERSION = 1
@@ -30,7 +31,7 @@ MAX_GROUPS = 2**31
 
 
 def export_streams(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
-    """Lines of JSON with streams, their groups and their steps.
+    """Lines of JSON with streams, their groups, their steps and the notes on their alarms.
 
     All lines are of the same moment, so that the price of a group fits its streams even if they are being observed.
 
@@ -57,6 +58,8 @@ def export_streams(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
                 for event in page:
                     yield json_text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
                 after = page[-1].tick
+            for note in notes_of(reader, name):
+                yield json_text({"kind": "note", **note.record()})
         if not streams:
             yield from (_group_line(group) for group in reader.groups(MAX_GROUPS) if group.id not in groups)
 
@@ -127,10 +130,11 @@ def import_streams(store: Store, lines: Iterable[str]) -> list[str]:
     imported: list[str] = []
     row: StreamRow | None = None
     events: list[Event] = []
+    notes: list[Note] = []
 
     def finish() -> None:
         if row is not None:
-            store.add_stream(row, events)
+            store.add_stream(row, events, notes)
             imported.append(row.id)
 
     for number, line in enumerate(lines, 1):
@@ -139,7 +143,7 @@ def import_streams(store: Store, lines: Iterable[str]) -> list[str]:
         try:
             fields = json.loads(line)
             kind = fields.pop("kind")
-            if kind != "step" and fields.pop("version") != VERSION:
+            if kind not in ("step", "note") and fields.pop("version") != VERSION:
                 raise ValueError(f"this mfbocd reads version {VERSION}")
             if kind == "group":
                 finish()
@@ -148,7 +152,7 @@ def import_streams(store: Store, lines: Iterable[str]) -> list[str]:
             elif kind == "stream":
                 finish()
                 new = _stream_row(fields)
-                row, events = None, []
+                row, events, notes = None, [], []
                 if store.stream(new.id) is not None:
                     raise ValueError(f"there is a stream {new.id!r} already")
                 row = new
@@ -159,6 +163,8 @@ def import_streams(store: Store, lines: Iterable[str]) -> list[str]:
                 events.append(
                     Event(row.id, int(step["tick"]), float(fields["at"]), bool(step["alarm"]), json_text(step))
                 )
+            elif kind == "note" and row is not None and fields["stream"] == row.id:
+                notes.append(_note(fields))
             else:
                 raise ValueError(f"kind {kind!r} was not expected here")
         except (ValueError, TypeError, KeyError, AttributeError, RequestError) as error:
@@ -193,6 +199,14 @@ def _stream_row(fields: dict[str, Any]) -> StreamRow:
     if detector.ticks != row.tick:
         raise ValueError(f"the state of {row.id!r} is after {detector.ticks} ticks, not {row.tick}")
     return row
+
+
+def _note(fields: dict[str, Any]) -> Note:
+    """A note that the service itself could have written."""
+    if re.fullmatch(ID, fields["id"]) is None:
+        raise ValueError(f"id must be 1 to 64 letters, digits and _.-, not {fields['id'][:80]!r}")
+    body = NewNote(**{name: fields[name] for name in NewNote.model_fields})
+    return Note(token=fields["token"], at=float(fields["at"]), stream=fields["stream"], id=fields["id"], **dict(body))
 
 
 def _all_streams(reader: StoreReader) -> Iterator[StreamRow]:

@@ -1,8 +1,8 @@
 """Detectors on Apache Spark, one per key, with state that Spark keeps and restores (extra ``spark``).
 
 `detect_stream` processes a stream of Structured Streaming and `detect_batch` a finished frame; both return the same
-rows. `session` starts a suitable Spark session, and reports what is missing otherwise. docs/scale.md explains when
-Spark is worthwhile.
+rows. `session` starts a suitable Spark session, and reports what is missing otherwise. docs/spark.md explains
+settings, state and restarts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from .batch import detect_batch
 from .cache import Cache, CacheError, FolderCache
 from .frame import problems, steps
 from .group import GroupBudget
-from .java import session
+from .java import check_pandas, session
+from .state import final_states, states
 from .stream import detect_stream
 from .worker import stream_seed
+
+check_pandas()
 
 __all__ = [
     "Cache",
@@ -32,8 +35,10 @@ __all__ = [
     "GroupBudget",
     "detect_batch",
     "detect_stream",
+    "final_states",
     "problems",
     "session",
+    "states",
     "steps",
     "stream_seed",
 ]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from ...io.config import Config
 from .cache import Cache
-from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
+from .frame import Ahead, Readings, inner_schema, job_of, named, plain, values
 from .worker import InputRow, Observers, get_worker
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql import DataFrame
 
 
@@ -26,6 +28,7 @@ def detect_batch(
     cache: Cache | None = None,
     keys: Iterable[Any] | None = None,
     max_ahead: Ahead = "auto",
+    states: bool = False,
 ) -> DataFrame:
     """Run one detector per stream of a finished frame, from the first tick to the last.
 
@@ -52,11 +55,13 @@ def detect_batch(
         The expected streams; any by default.
     max_ahead : timedelta or int or "auto" or None
         How far ahead a time may lie, as in `detect_stream`.
+    states : bool
+        Whether the last row of each stream also has its detector, for `final_states`; False by default.
 
     Returns
     -------
     DataFrame
-        The columns of `detect_stream`.
+        The columns of `detect_stream`; with `states` also ``record``.
 
     Raises
     ------
@@ -69,17 +74,20 @@ def detect_batch(
         raise ValueError("df must be a finished frame, of spark.read; detect_stream takes a streaming one")
     job, rows_in = job_of(df, key, time, readings, config, observers, cache, keys, max_ahead, shared=False)
 
-    def follow(named_by: tuple[Any, ...], frame: pd.DataFrame) -> pd.DataFrame:
-        import pandas as pd
+    schema = inner_schema(df, key, config)
+    if states:
+        schema = schema.add("record", "binary")
+    columns = to_arrow_schema(schema)
 
-        raws = [frame[f"raw_{i}"].tolist() for i in range(len(job.columns or "1"))]
+    def follow(named_by: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        raws = [table[f"raw_{i}"].to_pylist() for i in range(len(job.columns or "1"))]
         payloads = zip(*raws, strict=True) if job.columns else map(plain, raws[0])
-        rejected = frame["rejected"].astype(object).where(frame["rejected"].notna(), None).tolist()
-        rows = [InputRow(*row) for row in zip(frame["time"].tolist(), payloads, rejected, strict=True)]
-        name = named_by[0]
-        name = name.item() if hasattr(name, "item") else name
-        result, _ = get_worker(job).process(None if name != name else name, rows, None)
-        frame_out = pd.DataFrame([values(row) for row in result], columns=["key", "time", *OWN], dtype=object)
-        return frame_out.where(frame_out.notna(), None) if frame_out.size else frame_out
+        cells = zip(table["time"].to_pylist(), payloads, table["rejected"].to_pylist(), strict=True)
+        result, record = get_worker(job).process(named_by[0].as_py(), [InputRow(*row) for row in cells], None)
+        rows = [values(row) for row in result]
+        if states:
+            rows = [(*row, record if i == len(rows) - 1 else None) for i, row in enumerate(rows)]
+        found = zip(*rows, strict=True) if rows else [[]] * len(columns)
+        return pa.table([pa.array(column, field.type) for column, field in zip(found, columns, strict=True)], columns)
 
-    return named(rows_in.groupBy("key").applyInPandas(follow, inner_schema(df, key, config)), df, key, time)
+    return named(rows_in.groupBy("key").applyInArrow(follow, schema), df, key, time)

@@ -38,7 +38,7 @@ def steps(result: DataFrame) -> DataFrame:
     DataFrame
         The steps, without the column ``problem``.
     """
-    return result.where("problem IS NULL").drop("problem")
+    return result.where("problem IS NULL").drop("problem", "record")
 
 
 def problems(result: DataFrame) -> DataFrame:
@@ -54,7 +54,7 @@ def problems(result: DataFrame) -> DataFrame:
     DataFrame
         The key, the time, and the ``problem``.
     """
-    keep = [name for name in result.columns if name not in OWN or name == "problem"]
+    keep = [name for name in result.columns if name not in (*OWN, "record") or name == "problem"]
     return result.where("problem IS NOT NULL").select(*keep)
 
 
@@ -133,10 +133,14 @@ def job_of(
         if column not in df.columns:
             raise ValueError(f"{field} must name a column of the frame, {', '.join(df.columns)}, not {column!r}")
     for field, column in (("key", key), ("time", time)):
-        if column in OWN:
+        if column in (*OWN, "record"):
             raise ValueError(
                 f"{field} must not have the name of a column of the result, as {column!r} does: rename it"
             )
+    if df.schema[key].dataType.typeName() in ("struct", "array", "map", "variant"):
+        raise ValueError(
+            f"key must be a column of single values, but {key!r} is {df.schema[key].dataType.simpleString()}"
+        )
     if df.schema[places[0]].dataType.typeName() == "map":
         raise ValueError(f"readings must not be a map, as {places[0]!r} is: make it a struct or a text")
     raw = [df[place] for place in places]
@@ -310,7 +314,8 @@ def named(result: DataFrame, df: DataFrame, key: str, time: str) -> DataFrame:
         at = sql.expr(f"timestampadd(MICROSECOND, time, {EPOCH})")
     else:
         at = sql.timestamp_micros("time") if isinstance(kind, TimestampType) else sql.col("time").cast(kind)
-    return result.select(sql.col("key").alias(key), at.alias(time), *OWN)
+    more = [name for name in result.columns if name == "record"]
+    return result.select(sql.col("key").alias(key), at.alias(time), *OWN, *more)
 
 
 def plain(raw: Any) -> Any:

@@ -7,7 +7,10 @@ import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark import TaskContext
 
 from ...inputs.arguments import whole
 from ...io.config import Config
@@ -20,30 +23,19 @@ KEPT = 10
 """Prices of finished micro-batches that are kept. Spark only ever repeats the last one."""
 
 
-class Prices(NamedTuple):
-    """The prices of the micro-batches of a query, as the workers read them."""
-
-    folder: str
-    first: float
-    """The price of micro-batch 0."""
-
-    def of(self, batch: int) -> float:
-        """Return the price of a micro-batch."""
-        return self.first if batch == 0 else float(_read(self.folder, batch)["price"])
-
-
 class GroupBudget:
     """The budget of a configuration, shared by all streams of a query.
 
     `per_tick` (or `share`) is the average cost per tick of all streams together, as in a `Fleet` and in a group of
     the service (`SharedBudget`). All streams of a micro-batch decide at one price. The driver writes the price of
-    each micro-batch to a small file in `folder`, which all workers read, so that a repeated micro-batch is decided at
-    the same price.
+    each micro-batch to a small file in `folder`, so that a repeated micro-batch is decided at the same price. The
+    workers get the price with their tasks.
 
     Parameters
     ----------
     folder : str or Path
-        Folder that the driver and all workers can reach, one per query; keep it next to the query's checkpoint.
+        Folder of the driver, one per query; keep it next to the query's checkpoint. Workers do not read it. With
+        Spark Connect it is a folder of the server.
     config : Config
         Configuration of the query, with several fidelities and a budget without a cap.
     streams : int
@@ -74,7 +66,9 @@ class GroupBudget:
         self.folder = str(folder)
         self.config = config
         self.streams = whole("GroupBudget", "streams", streams, 1)
-        self.prices = Prices(self.folder, self._initial().price)
+        self.setting = f"spark.mfbocd.price.{uuid4().hex}"
+        """Setting of the session that takes the price to the workers; one per group: queries may share a session."""
+        self._first = self._initial().price
 
     def check(self, config: Config) -> None:
         """Raise an error if the query has another configuration than the group.
@@ -110,7 +104,7 @@ class GroupBudget:
         ValueError
             If the price of the micro-batch was never written.
         """
-        return self.prices.of(batch)
+        return self._first if batch == 0 else float(_read(self.folder, batch)["price"])
 
     def record(self, batch: int, *, cost: float, readings: int, new_streams: int) -> None:
         """Set the price of the next micro-batch; repeating the call gives the same price.
@@ -156,7 +150,9 @@ class GroupBudget:
         def write_and_record(frame: DataFrame, batch: int) -> None:
             from pyspark.sql import functions as sql
 
-            frame = frame.persist()
+            settings = frame.sparkSession.conf
+            settings.set(self.setting, repr(self.price(batch)))
+            frame = frame.persist()  # nothing of it was computed so far
             try:
                 write(frame, batch)
                 first = sql.count(sql.when(sql.col("tick") == 0, True))
@@ -165,6 +161,7 @@ class GroupBudget:
                 self.record(batch, cost=cost or 0.0, readings=readings, new_streams=new_streams)
             finally:
                 frame.unpersist()
+                settings.unset(self.setting)
 
         return write_and_record
 
@@ -192,13 +189,22 @@ def _path(folder: str, batch: int) -> Path:
     return Path(folder) / f"{batch}.json"
 
 
+def price_of(setting: str) -> float:
+    """Return the price of the micro-batch, in a worker: Spark sends the settings of the session with a task."""
+    context = TaskContext.get()
+    price = None if context is None else context.getLocalProperty(setting)
+    if price is None:
+        raise ValueError("this micro-batch has no price: pass GroupBudget.each(write) to foreachBatch")
+    return float(price)
+
+
 def _read(folder: str, batch: int) -> dict[str, Any]:
     try:
         found: dict[str, Any] = json.loads(_path(folder, batch).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(
             f"{folder} has no price for micro-batch {batch}: use GroupBudget.each in foreachBatch, with the folder "
-            "that belongs to this checkpoint, where all workers can read it"
+            "that belongs to this checkpoint"
         ) from None
     return found
 

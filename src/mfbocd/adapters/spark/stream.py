@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from pyspark import TaskContext
 from pyspark.sql import Row
+from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StructType
 
+from ...inputs.arguments import whole
 from ...io.config import Config
 from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
-from .group import GroupBudget, Prices
-from .java import PROVIDER, ROCKSDB
+from .group import GroupBudget, price_of
+from .java import NO_DATA, PROVIDER, ROCKSDB
+from .state import STATE
 from .worker import InputRow, Job, Observers, get_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ROW = Row("key", "time", *OWN)
+BUCKETS = 256
+"""Default number of buckets."""
 
 
 def detect_stream(
@@ -35,6 +41,8 @@ def detect_stream(
     keys: Iterable[Any] | None = None,
     start: DataFrame | None = None,
     max_ahead: Ahead = "auto",
+    ttl: timedelta | None = None,
+    buckets: int = BUCKETS,
 ) -> DataFrame:
     """Run one detector per stream of a streaming frame, and return a frame of steps and problems.
 
@@ -70,12 +78,20 @@ def detect_stream(
         The expected streams; any by default.
     start : DataFrame or None
         Detectors to continue from: a frame with the key's column and ``state``, the bytes of `Detector.to_bytes`;
-        each keeps its own seed. None by default.
+        each keeps its own seed. With a column ``record``, as in `states` and `final_states`, the last times are
+        continued too, so that rows which were applied before are skipped. None by default.
     max_ahead : timedelta or int or "auto" or None
         Rows further ahead are reported, so that one wrong clock does not make all later rows late. For timestamps, a
         `datetime.timedelta` ahead of the clock at the start of the micro-batch; "auto" is one day. For integers,
         whose unit is unknown, an integer ahead of the stream's last time; "auto" is no limit. After a longer gap,
         restart the query with a larger limit. None is no limit.
+    ttl : timedelta or None
+        How long a stream is remembered after its last row, on the clock of the micro-batches; a row after that
+        begins a new stream. None by default: for ever.
+    buckets : int
+        Number of groups of streams. Spark calls Python once per bucket and micro-batch instead of once per stream.
+        Use at least 8 per shuffle partition; 100 streams or more per bucket leave little overhead. It is fixed by
+        the first run of a checkpoint. 256 by default.
 
     Returns
     -------
@@ -98,75 +114,116 @@ def detect_stream(
         raise ValueError(
             f"{PROVIDER} must be {ROCKSDB}, not {provider}: use mfbocd.adapters.spark.session, or set it"
         )
+    whole("", "buckets", buckets, 1)
+    if ttl is not None and (not isinstance(ttl, timedelta) or ttl <= timedelta(0)):
+        raise ValueError(f"ttl must be a positive datetime.timedelta or None, not {ttl!r}")
+    if ttl is not None and spark.conf.get(NO_DATA) != "false":
+        raise ValueError(
+            f"{NO_DATA} must be false with ttl, or Spark runs empty micro-batches without end: "
+            "use mfbocd.adapters.spark.session, or set it"
+        )
     if group is not None:
         group.check(config)
     shared = group is not None
     job, rows = job_of(df, key, time, readings, config, observers, cache, keys, max_ahead, shared=shared)
+    rows = _in_buckets(rows, buckets)
     begin = None
     if start is not None:
         for name in (key, "state"):
             if name not in start.columns:
                 raise ValueError(f"start must have the columns {key} and state, but has {', '.join(start.columns)}")
-        begin = start.select(start[key].alias("key"), start["state"].alias("state")).groupBy("key")
-    result = rows.groupBy("key").transformWithState(
-        statefulProcessor=Follower(job, None if group is None else group.prices),
+        state = "record" if "record" in start.columns else "state"
+        saved = start.select(start[key].cast(rows.schema["key"].dataType).alias("key"), start[state].alias("state"))
+        begin = _in_buckets(saved, buckets).groupBy("bucket")
+    kind = StructType().add("key", rows.schema["key"].dataType)
+    result = rows.groupBy("bucket").transformWithState(
+        statefulProcessor=Follower(
+            job,
+            kind,
+            buckets,
+            None if ttl is None else ttl // timedelta(milliseconds=1),
+            None if group is None else group.setting,
+        ),
         outputStructType=inner_schema(df, key, config),
         outputMode="Append",
-        timeMode="None",
+        timeMode="None" if ttl is None else "ProcessingTime",
         initialState=begin,
     )
     return named(result, df, key, time)
 
 
+def _in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
+    """Add the bucket of each row's key."""
+    return rows.withColumn("bucket", sql.pmod(sql.xxhash64("key"), sql.lit(buckets)).cast("int"))
+
+
 class Follower(StatefulProcessor):
-    """The stateful operator: reads a stream's record, processes its rows, and writes the record back.
+    """The stateful operator: for the streams of a bucket, reads the records, processes the rows, writes the records.
 
     Parameters
     ----------
     job : Job
         What the workers need to know.
-    prices : Prices or None
-        The prices of a group.
+    key : StructType
+        The type of the key, as a schema with the column ``key``.
+    buckets : int
+        Number of buckets.
+    ttl : int or None
+        Milliseconds after which the state of a silent stream is removed.
+    price : str or None
+        The setting with the price of a group.
     """
 
-    def __init__(self, job: Job, prices: Prices | None) -> None:
-        self.job = job
-        self.prices = prices
-        self._record: Any = None
+    def __init__(self, job: Job, key: StructType, buckets: int, ttl: int | None, price: str | None) -> None:
+        self.job, self.key, self.buckets, self.ttl, self.price = job, key, buckets, ttl, price
+        self._records: Any = None
+        self._written: Any = None
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Open the state: one value of bytes per stream."""
-        self._record = handle.getValueState("record", "record BINARY")
+        """Open the state: the records of the streams of a bucket by key, and the number of buckets they are in."""
+        self._records = handle.getMapState(STATE, self.key, "record BINARY", self.ttl)
+        self._written = handle.getValueState("buckets", "buckets INT")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802 (Spark's name)
-        """Process all rows of one stream in this micro-batch."""
-        worker = get_worker(self.job)
-        given: list[InputRow] = []
+        """Process all rows of the streams of one bucket in this micro-batch."""
+        self._check_buckets()
+        columns = self.job.columns
+        given: dict[Any, list[InputRow]] = {}
         for row in rows:
             if not given:
-                at = row.__fields__.index("time")
-                first = row.__fields__.index("raw_0")
-                rejected = row.__fields__.index("rejected")
-            raw = row[first : first + len(self.job.columns)] if self.job.columns else plain(row[first])
-            given.append(InputRow(row[at], raw, row[rejected]))
-        kept = self._record.get()
-        price = None if self.prices is None else self.prices.of(_batch())
-        result, record = worker.process(key[0], given, None if kept is None else bytes(kept[0]), price)
-        if record is not None:
-            self._record.update((record,))
-        return iter([_ROW(*values(row)) for row in result])
+                fields = row.__fields__
+                names = ("key", "time", "raw_0", "rejected")
+                who, at, first, rejected = (fields.index(name) for name in names)
+                last = first + len(columns or "1")
+            cells = tuple(row)  # a Row is slower to index
+            raw = cells[first:last] if columns else plain(cells[first])
+            given.setdefault(cells[who], []).append(InputRow(cells[at], raw, cells[rejected]))
+        worker = get_worker(self.job)
+        price = None if self.price is None else price_of(self.price)
+        result: list[Row] = []
+        for name, mine in given.items():
+            kept = None if name is None else self._records.getValue((name,))
+            found, record = worker.process(name, mine, None if kept is None else bytes(kept[0]), price)
+            if record is not None:
+                self._records.updateValue((name,), (record,))
+            result += [_ROW(*values(row)) for row in found]
+        return iter(result)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store a detector that the query continues from."""
-        self._record.update((bytes(initialState["state"]),))
+        self._check_buckets()
+        self._records.updateValue((initialState["key"],), (bytes(initialState["state"]),))
 
     def close(self) -> None:
         """Do nothing: the operator keeps no resources."""
 
-
-def _batch() -> int:
-    context = TaskContext.get()
-    batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
-    if batch is None:
-        raise RuntimeError("Spark does not provide the number of the micro-batch, which a group's price depends on")
-    return int(batch)
+    def _check_buckets(self) -> None:
+        """Refuse a checkpoint with another number of buckets: its streams would be looked for in the wrong place."""
+        found = self._written.get()
+        if found is None:
+            self._written.update((self.buckets,))
+        elif found[0] != self.buckets:
+            raise ValueError(
+                f"the checkpoint was written with buckets = {found[0]}, not {self.buckets}: "
+                "use that number, or another checkpoint"
+            )

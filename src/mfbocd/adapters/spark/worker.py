@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import sys
 import zlib
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...belief.hazard import Learned
-from ...belief.serialization import unpack as unpack_state
+from ...belief.serialization import contents, parse, split
 from ...belief.state import fresh_state
 from ...detector.detector import Detector
-from ...detector.serialization import restore
+from ...detector.serialization import Serializer, restore
 from ...detector.step import Step, checked_raw
 from ...io.config import Config
 from ...policy import Net
@@ -28,6 +30,12 @@ NO_TIME = -(2**63)
 """An empty time. A number instead of null, because pandas would turn a column with nulls into floats."""
 
 Observers = Mapping[str, Callable[[Any], Any]]
+
+
+try:
+    VERSION = version("mfbocd")
+except PackageNotFoundError:  # a checkout on the path
+    VERSION = "of a checkout"
 
 
 class InputRow(NamedTuple):
@@ -65,6 +73,8 @@ class Job:
     """Whether all streams share a budget; the price then depends on the micro-batch."""
     max_ahead: int | None = None
     """How far a time may lie ahead of the last applied one."""
+    version: str = VERSION
+    """Version of mfbocd of the driver."""
 
 
 _WORKERS: dict[str, Worker] = {}
@@ -111,6 +121,11 @@ class Worker:
     """The configuration, the observers and a detector before its first tick; one per process and query."""
 
     def __init__(self, job: Job) -> None:
+        if job.version != VERSION:
+            raise RuntimeError(
+                f"this worker has mfbocd {VERSION} in {sys.executable}, but the driver has {job.version}: "
+                "install the same version everywhere, and set PYSPARK_PYTHON to the interpreter that has it"
+            )
         self.job = job
         self.config = Config.parse(job.config)
         self.digest = self.config.digest()
@@ -123,6 +138,8 @@ class Worker:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
         self.fresh = self.config.detector(self.observers, shared=job.shared)
         self._rule: tuple[float | None, Net | None] = (None, None)
+        self._parsed: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._serializer: tuple[Any, Serializer | None] = (None, None)
 
     def process(
         self, key: Any, rows: list[InputRow], saved: bytes | None, price: float | None = None
@@ -180,7 +197,7 @@ class Worker:
         if not changed:
             return result, None
         policy = type(detector.policy).__name__
-        return result, pack(self.digest, self.job.shared, policy, times, checksums, detector.to_bytes())
+        return result, pack(self.digest, self.job.shared, policy, times, checksums, self._saved(detector, price))
 
     def _problem(self, row: InputRow, times: list[int], checksums: list[int]) -> str | None:
         """Return why a row cannot be applied; None if it can, "" if it was applied before and is to be skipped."""
@@ -216,8 +233,28 @@ class Worker:
             detector._adopt(fresh_state(detector.model, detector._filter.setup, detector.seed), 0.0)
             return detector
         self._check_record(record, detector)
-        restore(detector, *unpack_state(record.state))
+        restore(detector, *self._contents(record.state))
         return detector
+
+    def _contents(self, state: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return what `belief.serialization.unpack` does; the text, which most streams share, is parsed once."""
+        text, body = contents(state)
+        if text not in self._parsed:
+            if len(self._parsed) > 64:  # it has the price, where there is a group
+                self._parsed.clear()
+            self._parsed[text] = parse(text)
+        facts, sizes = self._parsed[text]
+        return facts, split(body, sizes)
+
+    def _saved(self, detector: Detector, price: float | None) -> bytes:
+        """Return `Detector.to_bytes`; what streams have in common is computed once."""
+        if detector.shadow:  # the evidence of its guards is part of the configuration
+            return detector.to_bytes()
+        known, serializer = self._serializer
+        if serializer is None or known != price:
+            serializer = Serializer(detector)
+            self._serializer = (price, serializer)
+        return serializer.write(detector)
 
     def _check_record(self, record: Record, detector: Detector) -> None:
         """Refuse a record that was written with another configuration, group or policy."""

@@ -4,16 +4,18 @@ import { ago, element, moment, number } from "./words.js";
 
 const RECENT = 50; // ticks for which an alarm is news
 
-/** Whether a stream was never read, has news of a change, or is quiet. */
+/** Whether a stream was never read, has a recent change, one that somebody has acknowledged, or is quiet. */
 export function state(stream) {
   if (stream.tick === 0) return "never read";
   const alarm = stream.last_alarm;
-  return alarm !== null && stream.tick - 1 - alarm.tick < RECENT ? "alarm" : "quiet";
+  if (alarm === null || stream.tick - 1 - alarm.tick >= RECENT) return "quiet";
+  return stream.acknowledged ? "acknowledged" : "alarm";
 }
 
 /** What the word means. */
 export const meaning = {
   alarm: `a change was found in the last ${RECENT} ticks`,
+  acknowledged: `a change was found in the last ${RECENT} ticks, and somebody has acknowledged it`,
   quiet: `no change was found in the last ${RECENT} ticks`,
   "never read": "no observation has come yet",
 };
@@ -29,6 +31,7 @@ export function advanced(stream, step) {
     last: step,
     alarms: stream.alarms + (step.alarm ? 1 : 0),
     last_alarm: step.alarm ? step : stream.last_alarm,
+    acknowledged: stream.acknowledged && !step.alarm,
   };
 }
 

@@ -1,4 +1,6 @@
-// The four figures of a stream as plain data for Plotly, from its steps.
+// The figures of a stream as plain data for Plotly, from its steps.
+
+import { fidelities, threshold } from "./decision.js";
 
 // The palette of mfbocd's other figures: colours of Okabe and Ito, which the colour-blind tell apart.
 const HIGH = { colour: "#0072B2", symbol: "circle", open: false };
@@ -14,6 +16,7 @@ const SPEND = "#0072B2";
 const FAINTEST = 0.01; // the least probability a step lists
 const COLUMNS = 400; // of the heat map at most
 const BINS = 60; // of the run length at most
+const SHARES = { wide: 30, narrow: 12 }; // bars of the shares at most
 const STRIP = 0.06; // how far apart the zeros and ones of two fidelities are drawn
 const SHADES = {
   light: [[0, "#dceaf6"], [0.5, "#6aaed6"], [1, "#08306b"]],
@@ -34,15 +37,17 @@ export function looks(fidelities) {
 }
 
 /**
- * What to draw: `steps` in order, `stream` with its config, which `part` of a reading with several numbers, and a
- * `theme` of colours.
+ * What to draw: `steps` in order, `stream` with its config, the `choice` for the next tick, which `part` of a reading
+ * with several numbers, and a `theme` of colours.
  */
-export function figures(steps, stream, part, theme) {
+export function figures(steps, stream, choice, part, theme) {
   const ends = [steps.length ? steps[0].tick - 0.5 : 0, steps.length ? steps.at(-1).tick + 1.5 : 1];
   return {
     readings: readings(steps, stream, part, theme, ends),
     "run-length": runLength(steps, theme, ends),
     change: change(steps, theme, ends),
+    gains: gains(steps, stream, choice, theme, ends),
+    share: share(steps, stream, theme, ends),
     spend: spend(steps, stream, theme, ends),
   };
 }
@@ -51,7 +56,7 @@ const one = (value, part) => (Array.isArray(value) ? value[part] : value);
 
 function readings(steps, stream, part, theme, ends) {
   const binary = stream.config.model.kind === "bernoulli";
-  const styles = looks(stream.config.fidelity?.length ? stream.config.fidelity : [{ name: "full", cost: 1 }]);
+  const styles = looks(fidelities(stream));
   const data = [...styles].map(([name, look], j) => {
     const seen = steps.filter((step) => step.fidelity === name && one(step.x, part) !== null);
     const apart = (x) => (binary ? STRIP * (j + 1) * (x > 0.5 ? 1 : -1) : 0);
@@ -139,6 +144,58 @@ function change(steps, theme, ends) {
     },
   ];
   return { data, layout: layout(theme, ends, { range: [0, 1.06], tickvals: [0, 0.5, 1] }) };
+}
+
+/** The gain of each fidelity, and what it had to be: a reading is worth its cost where its gain is above that. */
+function gains(steps, stream, choice, theme, ends) {
+  const decided = [...steps, ...(choice.tick === steps.at(-1)?.tick + 1 ? [choice] : [])];
+  const ticks = decided.map((one) => one.tick);
+  const styles = looks(fidelities(stream));
+  const data = fidelities(stream).flatMap((fidelity) => {
+    const { colour } = styles.get(fidelity.name);
+    const name = plain(fidelity.name);
+    const lines = [line(ticks, decided.map((one) => one.gains?.[fidelity.name] ?? null), `gain of ${name}`, colour, 2)];
+    const least = decided.map((one) => threshold(fidelity, one.price));
+    if (least.some((value) => value !== null)) {
+      lines.push(line(ticks, least, `price × cost of ${name}`, colour, 1.4, "dash"));
+    }
+    return lines;
+  });
+  const made = layout(theme, ends, { rangemode: "tozero" });
+  if (theme.narrow) Object.assign(made, { legend: { ...made.legend, font: { size: 10 } } });
+  return { data, layout: made };
+}
+
+/** The share of each fidelity in intervals of ticks, which stay where they are when steps are added. */
+export function shares(steps, all, narrow) {
+  const stride = Math.ceil(steps.length / (narrow ? SHARES.narrow : SHARES.wide)) || 1;
+  const bins = new Map();
+  for (const step of steps) {
+    const place = Math.floor(step.tick / stride);
+    if (!bins.has(place)) bins.set(place, { place, stride, first: step.tick, last: step.tick, count: 0, by: new Map() });
+    const bin = bins.get(place);
+    bin.last = step.tick;
+    bin.count += 1;
+    bin.by.set(step.fidelity, (bin.by.get(step.fidelity) ?? 0) + 1);
+  }
+  return [...bins.values()].map((bin) => ({
+    ...bin, shares: all.map((fidelity) => (bin.by.get(fidelity.name) ?? 0) / bin.count),
+  }));
+}
+
+function share(steps, stream, theme, ends) {
+  const all = fidelities(stream);
+  const styles = looks(all);
+  const bins = shares(steps, all, theme.narrow);
+  const data = all.map((fidelity, j) => ({
+    type: "bar", name: plain(fidelity.name), x: bins.map((bin) => (bin.first + bin.last) / 2),
+    y: bins.map((bin) => bin.shares[j]), width: bins.map((bin) => bin.last - bin.first + 1),
+    customdata: bins.map((bin) => `ticks ${bin.first} to ${bin.last}`),
+    marker: { color: styles.get(fidelity.name).colour, line: { color: theme.paper, width: 1 } },
+    hovertemplate: "%{y:.0%} in %{customdata}",
+  }));
+  const made = layout(theme, ends, { range: [0, 1], tickformat: ".0%", tickvals: [0, 0.5, 1] });
+  return { data, layout: { ...made, barmode: "stack" } };
 }
 
 function spend(steps, stream, theme, ends) {

@@ -19,11 +19,11 @@ export class Refusal extends Error {
   }
 }
 
-/** The answer to a GET; a refusal is raised. */
-export async function get(path, signal, headers = {}) {
+/** The answer to a request, by default a GET; a refusal is raised. */
+export async function get(path, signal, headers = {}, more = {}) {
   const shown = token.get();
   const sent = shown === null ? headers : { ...headers, Authorization: `Bearer ${shown}` };
-  const answer = await fetch(path, { headers: sent, signal, cache: "no-store", credentials: "omit" });
+  const answer = await fetch(path, { ...more, headers: sent, signal, cache: "no-store", credentials: "omit" });
   if (answer.ok) return answer;
   const body = await answer.json().catch(() => ({}));
   throw new Refusal(answer.status, body.error ?? `the service responded with ${answer.status}`);
@@ -31,6 +31,12 @@ export async function get(path, signal, headers = {}) {
 
 /** The JSON of a GET. */
 export const json = async (path, signal) => (await get(path, signal)).json();
+
+/** Sends JSON with PUT, which may be repeated; the JSON of the answer. */
+export async function put(path, body, signal) {
+  const headers = { "Content-Type": "application/json" };
+  return (await get(path, signal, headers, { method: "PUT", body: JSON.stringify(body) })).json();
+}
 
 /** Server-sent events in a text that comes in parts; what is unfinished waits for the next part. */
 export class Parser {

@@ -1,7 +1,9 @@
 // All streams: alarms first, searched, sorted, a page at a time, live by one connection.
 
 import { advanced, allowed, badge, lastChange, spend, state } from "./facts.js";
+import { addTo, drawGroups, groupSpend, readGroups } from "./groups.js";
 import { json, watch } from "./net.js";
+import { sparkline, trends } from "./sparkline.js";
 import { copied, element, number, paced, say } from "./words.js";
 
 const ROWS = 50; // on one page
@@ -10,20 +12,24 @@ const PAUSE = 300; // ms between two drawings
 const CHOOSING = 4000; // ms after a movement or a key in the list
 const LOOK = 10_000; // ms between two looks for streams that came or went: no event tells of them
 
-const ORDER = { alarm: 0, quiet: 1, "never read": 2 };
+const GROUPS = 2000; // ms between two questions for the prices of groups
+
+const ORDER = { alarm: 0, acknowledged: 1, quiet: 2, "never read": 3 };
+const mean = (stream) => [stream.last?.mean ?? -Infinity].flat()[0];
 const latest = (stream) => stream.last_alarm?.at ?? -1;
 
 /** The columns: how each is sorted first (1 is upwards), by what, and what its cell shows. */
 const COLUMNS = {
   name: { title: "Stream", up: 1, key: (s) => s.name.toLowerCase(), cell: (s, groups) => named(s, groups) },
   state: { title: "State", up: 1, key: (s) => ORDER[state(s)], cell: (s) => badge(state(s)) },
+  mean: { title: "Mean", up: -1, key: mean, cell: (s, groups, means) => sparkline(s, means.get(s.id)) },
   change: { title: "Last change", up: -1, key: latest, cell: lastChange },
   tick: { title: "Tick", up: -1, key: (s) => s.tick, cell: (s) => number(s.tick) },
   spent: { title: "Spent", up: -1, key: (s) => s.spent, cell: (s, groups) => spent(s, groups) },
 };
 
 // Kept from one visit of the list to the next.
-const view = { search: "", column: "state", up: 1, page: 0 };
+const view = { search: "", group: null, column: "state", up: 1, page: 0 };
 
 /** Shows the list until `signal` ends it. `page` has what is outside the list: the connection, the announcement. */
 export async function overview(main, page, signal) {
@@ -34,10 +40,13 @@ export async function overview(main, page, signal) {
   let order = []; // ids as they were last sorted
   const rows = new Map();
   let touched = -Infinity;
+  let noted = null; // when the latest note was written
 
   const draw = () => {
     if (streams === null) return;
     drawTotals(find("totals"), streams);
+    if (!groups.has(view.group)) view.group = null;
+    drawGroups(find("groups-panel"), groups, view.group, chooseGroup);
     // Nothing moves away from somebody who is about to choose; but what is gone goes, and what is new comes.
     const busy = performance.now() - touched < CHOOSING;
     order = busy && order.length === streams.size && order.every((id) => streams.has(id)) ? order : sorted(streams);
@@ -47,18 +56,20 @@ export async function overview(main, page, signal) {
   const drawRows = () => {
     const word = view.search.trim().toLowerCase();
     const found = order.filter((id) => matches(streams.get(id), word));
+    const filtered = word !== "" || view.group !== null;
     const pages = Math.max(1, Math.ceil(found.length / ROWS));
     view.page = Math.min(view.page, pages - 1);
     const shown = found.slice(view.page * ROWS, (view.page + 1) * ROWS);
-    place(find("streams").tBodies[0], rows, shown.map((id) => streams.get(id)), groups);
-    say(find("count"), word ? `${found.length} of ${streams.size}` : "");
+    place(find("streams").tBodies[0], rows, shown.map((id) => streams.get(id)), groups, means);
+    means.read(shown.map((id) => streams.get(id)));
+    say(find("count"), filtered ? `${found.length} of ${streams.size}` : "");
     find("pages").hidden = pages === 1;
     find("before").disabled = view.page === 0;
     find("after").disabled = view.page === pages - 1;
     const first = view.page * ROWS + 1;
     say(find("place"), `${first} to ${first + shown.length - 1} of ${found.length}`);
     find("empty").hidden = shown.length > 0;
-    say(find("empty"), word ? "No stream has that in its name or id." : "No streams yet: POST /streams makes one.");
+    say(find("empty"), filtered ? "No stream has that in its name or id." : "No streams yet: POST /streams makes one.");
   };
   const resort = () => {
     order = sorted(streams ?? new Map());
@@ -72,7 +83,22 @@ export async function overview(main, page, signal) {
     resort();
   };
 
+  const chooseGroup = (id) => {
+    view.group = view.group === id ? null : id;
+    view.page = 0;
+    draw();
+  };
+
   const soon = paced(draw, PAUSE, signal);
+  const means = trends(soon, signal);
+  const renewGroups = paced(async () => {
+    try {
+      groups = await readGroups(streams, signal);
+      soon();
+    } catch {
+      // the watch below notices what is wrong, and says so
+    }
+  }, GROUPS, signal);
   const turn = (by) => {
     view.page += by;
     drawRows();
@@ -97,6 +123,8 @@ export async function overview(main, page, signal) {
     const before = streams;
     streams = found.streams;
     groups = found.groups;
+    noted = found.noted;
+    means.expire();
     for (const stream of streams.values()) {
       const known = before?.get(stream.id);
       if (known && stream.alarms > known.alarms) page.announce(stream, stream.last_alarm);
@@ -106,7 +134,8 @@ export async function overview(main, page, signal) {
   const look = setInterval(async () => {
     soon(); // "3 min ago" becomes "4 min ago"
     try {
-      if (streams !== null && (await json("/streams?limit=1", signal)).total !== streams.size) await load(signal);
+      const now = streams === null ? null : await json("/streams?limit=1", signal);
+      if (now !== null && (now.total !== streams.size || now.noted !== noted)) await load(signal);
     } catch {
       // the watch below notices what is wrong, and says so
     }
@@ -124,8 +153,9 @@ export async function overview(main, page, signal) {
         strangers ||= known === undefined;
         if (known === undefined || step.tick < known.tick) continue;
         streams.set(step.stream, advanced(known, step));
-        const group = groups.get(known.group);
-        if (group) group.spent += step.cost, group.ticks += 1;
+        addTo(groups.get(known.group), step.cost, 1);
+        if (known.group !== null) renewGroups();
+        means.add(step);
         if (step.alarm) page.announce(known, step);
       }
       if (strangers) load(signal).catch(() => {});
@@ -135,27 +165,18 @@ export async function overview(main, page, signal) {
   }, signal);
 }
 
-/** All streams, in as many answers as it takes, and what their groups may spend and did. */
+/** All streams, in as many answers as it takes, their groups, and when the latest note was written. */
 async function everything(signal) {
   const streams = new Map();
+  let noted = null;
   for (let total = 1; streams.size < total;) {
     const found = await json(`/streams?limit=${ASKED}&offset=${streams.size}`, signal);
     for (const stream of found.streams) streams.set(stream.id, stream);
+    noted = found.noted;
     if (found.streams.length === 0) break;
     total = found.total;
   }
-  const groups = new Map();
-  if ([...streams.values()].some((stream) => stream.group !== null)) {
-    for (const group of (await json("/groups", signal)).groups) {
-      const one = group.streams ? group.budget / group.streams : 0; // of one reading
-      groups.set(group.id, { name: group.name, one, spent: 0, ticks: 0 });
-    }
-    for (const stream of streams.values()) {
-      const group = groups.get(stream.group);
-      if (group) group.spent += stream.spent, group.ticks += stream.tick;
-    }
-  }
-  return { streams, groups };
+  return { streams, groups: await readGroups(streams, signal), noted };
 }
 
 /** Ids in the wanted order; among equals those that changed last come first, then by name. */
@@ -169,7 +190,8 @@ function sorted(streams) {
   return keyed.map(([, stream]) => stream.id);
 }
 
-const matches = (stream, word) => stream.name.toLowerCase().includes(word) || stream.id.toLowerCase().includes(word);
+const matches = (stream, word) => (view.group === null || stream.group === view.group) &&
+  (stream.name.toLowerCase().includes(word) || stream.id.toLowerCase().includes(word));
 
 const inAlarm = (streams) => [...streams.values()].filter((stream) => state(stream) === "alarm").length;
 
@@ -220,7 +242,7 @@ function drawHead(row, sort) {
 }
 
 /** Puts rows in place; those that stay are kept, so that a focus is not lost. */
-function place(body, rows, shown, groups) {
+function place(body, rows, shown, groups, means) {
   const wanted = new Set(shown.map((stream) => stream.id));
   for (const [id, row] of rows) {
     if (!wanted.has(id)) row.node.remove(), rows.delete(id);
@@ -228,7 +250,7 @@ function place(body, rows, shown, groups) {
   shown.forEach((stream, i) => {
     let row = rows.get(stream.id);
     if (row === undefined) rows.set(stream.id, (row = newRow()));
-    fill(row, stream, groups);
+    fill(row, stream, groups, means);
     if (body.children[i] !== row.node) body.insertBefore(row.node, body.children[i] ?? null);
   });
 }
@@ -241,12 +263,12 @@ function newRow() {
   return { node };
 }
 
-function fill(row, stream, groups) {
+function fill(row, stream, groups, means) {
   row.node.dataset.state = state(stream);
   row.node.dataset.id = stream.id;
   Object.values(COLUMNS).forEach((column, i) => {
     const cell = row.node.children[i];
-    const shown = column.cell(stream, groups);
+    const shown = column.cell(stream, groups, means);
     if (!(shown instanceof Node)) say(cell, shown);
     else if (!cell.firstChild?.isEqualNode(shown)) cell.replaceChildren(shown);
   });
@@ -262,7 +284,7 @@ function named(stream, groups) {
 function spent(stream, groups) {
   const group = groups.get(stream.group);
   if (group === undefined) return spend(stream.spent, allowed(stream));
-  const shared = spend(group.spent, group.one * group.ticks, `group ${group.name}: `);
+  const shared = groupSpend(group);
   shared.firstChild.replaceWith(element("span", {}, number(stream.spent)));
   return shared;
 }

@@ -1,16 +1,19 @@
-// One stream: its figures, its alarms and its downloads, live.
+// One stream: its next reading, its figures, its alarms and its downloads, live.
 
+import { drawNext } from "./decision.js";
 import { advanced, allowed, badge, lastChange, spend, state } from "./facts.js";
 import { figures } from "./figures.js";
 import { get, json, token, watch } from "./net.js";
+import { drawAlarms, isAcknowledged, notebook } from "./notes.js";
 import { drawFacts } from "./overview.js";
-import { ago, copied, element, moment, number, paced, percent, say } from "./words.js";
+import { addTables, drawTables } from "./tables.js";
+import { copied, element, number, paced, percent, say } from "./words.js";
 
 const KEPT = 2000; // steps
 const SPANS = [200, 500, KEPT];
-const LISTED = 20; // alarms
 const EXPORTED = 10_000; // steps in a download: as many as one answer holds
 const PAUSE = 250; // ms between two drawings
+const CHOICES = 1000; // ms between two questions for the next choice
 const REFRESH = 50; // ticks after which the level since the last change is asked for again
 const PLOTLY = "/static/plotly.min.js";
 const OPTIONS = { displayModeBar: false, responsive: true, doubleClick: "reset" };
@@ -20,7 +23,7 @@ const view = { span: SPANS[1], part: 0 };
 /** Shows a stream until `signal` ends it. */
 export async function stream(main, page, id, signal) {
   const path = `/streams/${id}`;
-  const shown = { row: null, steps: [], changes: [], asked: -1 };
+  const shown = { row: null, group: null, choice: {}, steps: [], changes: [], notes: [], asked: -1 };
   const ready = plotly();
   let find = null;
 
@@ -31,8 +34,21 @@ export async function stream(main, page, id, signal) {
     shown.changes = (await json(`${path}/changes`, signal)).changes;
     if (!signal.aborted) drawText(find, shown);
   };
+  const take = async (row) => {
+    shown.choice = { tick: row.tick, ...row.next };
+    shown.group = row.group === null ? null : await json(`/groups/${row.group}`, signal).catch(() => null);
+  };
+  const renew = paced(async () => {
+    try {
+      await take(await json(path, signal));
+      soon();
+    } catch {
+      // the connection to the events says what is wrong
+    }
+  }, CHOICES, signal);
   const draw = async () => {
     drawText(find, shown);
+    tabulate();
     await refresh();
     if (signal.aborted) return;
     page.title(state(shown.row) === "alarm" ? 1 : 0, shown.row.name);
@@ -44,9 +60,10 @@ export async function stream(main, page, id, signal) {
       return;
     }
     // All is drawn anew from the steps: to append draws as much again, and knows neither shapes nor heat maps.
-    const made = figures(shown.steps.slice(-view.span), shown.row, view.part, theme());
+    const made = figures(shown.steps.slice(-view.span), shown.row, shown.choice, view.part, theme());
     for (const [name, { data, layout }] of Object.entries(made)) {
       const node = find(name);
+      if (node.closest("section").hidden) continue;
       // A reader who has zoomed keeps what they look at.
       const kept = node.dataset.zoomed ? { xaxis: node.layout.xaxis, yaxis: node.layout.yaxis } : {};
       await Plotly.react(node, data, { ...layout, ...kept }, OPTIONS);
@@ -55,6 +72,9 @@ export async function stream(main, page, id, signal) {
     }
   };
   const soon = paced(() => draw().catch(page.failed), PAUSE, signal);
+  const tabulate = () => drawTables(main, {
+    steps: shown.steps.slice(-view.span), stream: shown.row, part: view.part, narrow: theme().narrow,
+  });
 
   const begin = () => {
     main.replaceChildren(copied("stream"));
@@ -68,6 +88,12 @@ export async function stream(main, page, id, signal) {
       view.part = Number(event.target.value);
       soon();
     });
+    addTables(main, tabulate);
+    notebook(find, path, (notes) => {
+      shown.notes = notes;
+      shown.row.acknowledged = shown.row.last_alarm !== null && isAcknowledged(notes, shown.row.last_alarm.tick);
+      drawText(find, shown);
+    }, signal);
     page.arrived();
   };
 
@@ -77,12 +103,13 @@ export async function stream(main, page, id, signal) {
   await watch({
     where: async (ended) => {
       const row = await json(path, ended);
-      if (find === null) begin();
+      await take(row);
       const before = shown.row;
       // One that was made anew under the same id has another history.
       if (before?.created !== row.created) Object.assign(shown, { steps: [], changes: [], asked: -1 });
       else if (row.alarms > before.alarms) page.announce(row, row.last_alarm);
       shown.row = row;
+      if (find === null) begin();
       const first = row.tick - 1 - KEPT;
       const last = shown.steps.at(-1)?.tick ?? -1;
       soon();
@@ -97,6 +124,7 @@ export async function stream(main, page, id, signal) {
         shown.row = advanced(shown.row, step);
       }
       shown.steps.splice(0, shown.steps.length - KEPT);
+      if (shown.choice.tick !== shown.row.tick) renew();
       soon();
     },
     state: page.connection,
@@ -142,9 +170,13 @@ function listenZoom(node, soon) {
   });
 }
 
-function drawText(find, { row, steps, changes }) {
+function drawText(find, shown) {
+  const { row, group, choice, steps, changes } = shown;
   say(find("name"), row.name);
-  say(find("id"), row.group === null ? row.id : `${row.id}, of group ${row.group}`);
+  say(find("id"), row.group === null ? row.id : `${row.id}, of group ${group?.name ?? row.group}`);
+  drawNext(find("next-text"), find("next"), row, choice);
+  const decided = steps.some((step) => Object.keys(step.gains ?? {}).length > 0);
+  find("gains").closest("section").hidden = !decided;
   const last = row.last;
   drawFacts(find("facts"), [
     ["state", badge(state(row)), state(row)],
@@ -154,45 +186,27 @@ function drawText(find, { row, steps, changes }) {
     ["most probable run length", last === null ? "–" : number(last.run_length)],
     ["spent", spend(row.spent, allowed(row))],
   ]);
-  say(find("spend-note"), row.budget === null
-    ? "The cumulative cost of the readings."
-    : `The cumulative cost of the readings; the budget is ${number(row.budget)} per tick on average.`);
+  say(find("spend-note"), `The cumulative cost of the readings${budgetText(row, group)}.`);
   say(find("export-note"), row.tick > EXPORTED
     ? `The last ${number(EXPORTED)} steps; ${`/streams/${row.id}/trace`} gives the others page by page.`
     : "All steps.");
-  drawAlarms(find("alarms"), find("no-alarms"), row, steps, new Map(changes.map((one) => [one.tick, one])));
+  drawAlarms(find("alarms"), find("no-alarms"), shown, view.part);
   find("last-change").hidden = changes.length === 0;
   say(find("last-change"), changes.length === 0 ? "" : `Last change: ${changes.at(-1).text}.`);
   drawParts(find("parts"), find("part"), last);
   const extent = last === null ? "no readings yet" : `up to tick ${last.tick}`;
-  const names = { readings: "Readings", "run-length": "Run length", change: "P(change)", spend: "Spend" };
+  const names = { readings: "Readings", "run-length": "Run length", change: "P(change)", gains: "Gains and price",
+    share: "Share of each fidelity", spend: "Spend" };
   for (const [name, title] of Object.entries(names)) find(name).setAttribute("aria-label", `${title}, ${extent}`);
 }
 
-function drawAlarms(table, none, row, steps, changes) {
-  const alarms = steps.filter((step) => step.alarm);
-  if (row.last_alarm !== null && !alarms.some((step) => step.tick === row.last_alarm.tick)) {
-    alarms.unshift(row.last_alarm);
+/** The budget of a stream, or of its group. */
+function budgetText(row, group) {
+  if (group?.budget) {
+    return `; group ${group.name} may spend ${number(group.budget)} per round of ${number(group.streams)} ` +
+      `reading${group.streams === 1 ? "" : "s"} on average, and its price is ${number(group.price)}`;
   }
-  const rows = alarms.slice(-LISTED).reverse().map((step) => element("tr", {},
-    element("td", {}, `tick ${number(step.changed_at)}`), level(changes.get(step.tick)?.before),
-    level(changes.get(step.tick)?.after), element("td", {}, percent(step.confidence)),
-    element("td", {}, number(step.tick)), element("td", { title: moment(step.at) }, ago(step.at))));
-  const body = table.tBodies[0];
-  if (rows.length !== body.children.length || rows.some((made, i) => !made.isEqualNode(body.children[i]))) {
-    body.replaceChildren(...rows);
-  }
-  table.hidden = rows.length === 0;
-  none.hidden = rows.length > 0;
-}
-
-/** A level with its interval; of several, that of the number that is drawn. */
-function level(levels) {
-  const one = Array.isArray(levels) ? levels[view.part] : levels;
-  if (!one) return element("td", {}, "–");
-  const interval = one.low === null || one.high === null ? [] :
-    [" ", element("small", {}, `${number(one.low)} to ${number(one.high)}`)];
-  return element("td", {}, number(one.mean), ...interval);
+  return row.budget === null ? "" : `; the budget is ${number(row.budget)} per tick on average`;
 }
 
 /** Which number of a reading is drawn, where a reading has several. */

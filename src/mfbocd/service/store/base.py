@@ -15,7 +15,7 @@ from zlib import crc32
 from ..errors import UnavailableError
 from ..instruments import Counter
 from ..records import Event, GroupRow, StreamRow, Token
-from . import outbox
+from . import notes, outbox
 from .reader import COLUMNS, StoreReader
 from .totals import add_removed, fold_group, removed_usage
 
@@ -252,8 +252,8 @@ class Store(StoreReader):
         )
         _require_rows(cursor.rowcount, len(groups))
 
-    def add_stream(self, row: StreamRow, events: Iterable[Event] = ()) -> None:
-        """Insert a stream, with its past events."""
+    def add_stream(self, row: StreamRow, events: Iterable[Event] = (), written: Sequence[notes.Note] = ()) -> None:
+        """Insert a stream, with its past events and the notes on its alarms."""
         with self.transaction() as cursor:
             cursor.execute(
                 self.sql(f"INSERT INTO streams ({COLUMNS}, state) VALUES ({', '.join('?' * 16)})"),
@@ -264,6 +264,7 @@ class Store(StoreReader):
             )
             self._bump_version(cursor, row.group)
             self._insert_history(cursor, list(events))
+            notes.insert_history(cursor, self.sql, written)
 
     def _bump_version(self, cursor: Any, group: str | None) -> None:
         """Invalidate cached copies of a group whose number of streams changes."""
@@ -271,10 +272,11 @@ class Store(StoreReader):
             cursor.execute(self.sql("UPDATE stream_groups SET version = version + 1 WHERE id = ?"), (group,))
 
     def remove_stream(self, stream: str, group: str | None = None) -> bool:
-        """Delete a stream of this group, with its events; False if there is none."""
+        """Delete a stream of this group, with its events and notes; False if there is none."""
         with self.transaction() as cursor:
             self._bump_version(cursor, group)
             self._delete_events(cursor, stream)
+            notes.delete(cursor, self.sql, stream)
             sql = "DELETE FROM streams WHERE id = ? RETURNING coalesce(group_id, ''), tick, spent, alarms"
             found = cursor.execute(self.sql(sql), (stream,)).fetchone()
             if found is None:

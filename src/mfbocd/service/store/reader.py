@@ -92,6 +92,12 @@ class StoreReader(ABC):
             ).fetchall()
         return [stream_row((*row, b"")) for row in rows], int(total)
 
+    def last_ticks(self, streams: Sequence[str]) -> dict[str, int]:
+        """The tick of the last step of each stream, -1 before the first; streams that do not exist are absent."""
+        query = self.sql(f"SELECT id, tick - 1 FROM streams WHERE id IN ({', '.join('?' * len(streams))})")
+        with self.cursor() as cursor:
+            return dict(cursor.execute(query, tuple(streams)).fetchall())
+
     def configs(self) -> list[str]:
         """The distinct configurations of all streams and groups, as stored."""
         with self.cursor() as cursor:

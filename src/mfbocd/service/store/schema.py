@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 2
+VERSION = 3
 """Version of the tables, stored under the key ``version`` of the table ``meta``."""
 
 # `removed` has the sums of deleted streams by group, so that counters do not decrease (the module totals). `outbox`
@@ -16,6 +16,15 @@ CREATE TABLE outbox (
     step TEXT NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL, owner TEXT, PRIMARY KEY (stream, tick, at)
 );
 CREATE INDEX outbox_by_due ON outbox (due);
+"""
+
+# Notes of people on alarms (the module notes).
+_VERSION_3 = """
+CREATE TABLE notes (
+    stream TEXT NOT NULL, id TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, acknowledged INTEGER NOT NULL,
+    author TEXT NOT NULL, token TEXT, text TEXT NOT NULL, PRIMARY KEY (stream, id)
+);
+CREATE INDEX notes_by_time ON notes (at);
 """
 
 _TABLES = (
@@ -35,6 +44,7 @@ CREATE INDEX streams_by_group ON streams (group_id);
 CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);
 """
     + _VERSION_2
+    + _VERSION_3
 )
 
 # The module sqlite_events explains `latest`, `prev` and `event_index`.
@@ -73,7 +83,10 @@ CREATE TABLE events (
 );
 """
 
-MIGRATIONS: dict[int, dict[str, str]] = {2: {"sqlite": _VERSION_2, "postgres": _postgres(_VERSION_2)}}
+MIGRATIONS: dict[int, dict[str, str]] = {
+    version: {"sqlite": script, "postgres": _postgres(script)}
+    for version, script in ((2, _VERSION_2), (3, _VERSION_3))
+}
 """The SQL that brings a database to a version from the one before, for each kind of database.
 
 Databases of an older version are migrated when they are opened. Migrations are never removed after a release.
@@ -109,7 +122,7 @@ def upgrade_statements(found: int | None, kind: str) -> list[str]:
     >>> upgrade_statements(7, "sqlite")
     Traceback (most recent call last):
     ...
-    ValueError: the database has schema version 7, and this mfbocd uses version 2: open it with the mfbocd that ...
+    ValueError: the database has schema version 7, and this mfbocd uses version 3: open it with the mfbocd that ...
     """
     if found is None:
         return [*_split(_TABLES_OF[kind]), f"INSERT INTO meta (key, value) VALUES ('version', '{VERSION}')"]

@@ -77,7 +77,9 @@ def figure(
     2
     """
     try:
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
+
+        from .notebook import ShownFigure
     except ImportError:
         raise ImportError("plots need matplotlib: pip install 'mfbocd[plot]'") from None
 
@@ -97,7 +99,7 @@ def figure(
     if several and trace.detail is not None:
         drawn.append((1.5, lambda axis: panels.gains(axis, trace, time=time)))
     heights = [height for height, _ in drawn]
-    picture = Figure(figsize=(WIDTH, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
+    picture = ShownFigure(figsize=(WIDTH, sum(heights) + 0.45 * len(drawn)), dpi=150, layout="constrained")
     axes = picture.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (_, draw) in zip(axes, drawn, strict=True):
         draw(axis)
