@@ -25,7 +25,7 @@ from .service import CONFIG, serving
 pytestmark = pytest.mark.slow
 
 ROUNDS = 3
-REQUESTS = int(os.environ.get("MFBOCD_FUZZ", "1000"))
+REQUESTS = int(os.environ.get("MFBOCD_FUZZ", "500"))
 """Requests with several odd values. Run with ``MFBOCD_FUZZ=10000`` before a release; it takes half a minute."""
 
 WORDS = [
