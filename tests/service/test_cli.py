@@ -23,8 +23,8 @@ from mfbocd.service.store import open_store
 
 from ..cli import program
 from ..parts import PATIENCE
-from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
-from .service import CONFIG, free_port, reading, replayed, until
+from .postgres import execute, postgres, postgres_server  # noqa: F401 (fixtures)
+from .service import CONFIG, free_port, reading, replayed
 
 pytestmark = pytest.mark.slow
 
@@ -145,10 +145,12 @@ def test_tokens_are_required_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_killed_workers_streams_move_on(postgres: Callable[[], str]) -> None:  # noqa: F811
-    db = postgres()
+    """As soon as its lease has ended, the first request to another worker succeeds."""
+    db, lease = postgres(), 2.0
+    now = "extract(epoch FROM clock_timestamp())"
     with (
-        running(db, "--lease", "2") as (one, first),
-        running(db, "--lease", "2") as (two, _),
+        running(db, "--lease", str(lease)) as (one, first),
+        running(db, "--lease", str(lease)) as (two, _),
     ):
         one.post("/streams", json={"id": "a", "config": CONFIG})
         advance(one, "a", 3)
@@ -157,9 +159,14 @@ def test_a_killed_workers_streams_move_on(postgres: Callable[[], str]) -> None: 
         batch = two.post("/choose", json={"streams": ["a"]}).json()["results"][0]
         assert (batch["status"], batch["tick"]) == (200, 3)
         first.kill()
-        until(
-            lambda: two.post("/streams/a/choose").status_code == 200, lambda: "the stream did not move on", seconds=30
-        )
+        first.wait()
+        assert execute(db, f"SELECT until <= {now} + {lease} FROM streams") == [(True,)]
+        other = str(two.base_url).rstrip("/")
+        while execute(db, f"SELECT owner = '{other}' OR until < {now} FROM streams") == [(False,)]:
+            answer = two.post("/streams/a/choose")
+            if answer.status_code != 200:  # the lease may have ended meanwhile
+                assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
+                time.sleep(0.1)
         advance(two, "a", 3)
         assert two.get("/streams/a").json()["tick"] == 6
 

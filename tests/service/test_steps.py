@@ -31,10 +31,10 @@ COIN = {"model": {"kind": "bernoulli"}}
 
 
 class Recorded:
-    """Streams in a store, and plain lists of the same events."""
+    """Streams in a store, and plain lists of the same events, whose steps end with so many spaces."""
 
-    def __init__(self, store: Store, names: Sequence[str]) -> None:
-        self.store = store
+    def __init__(self, store: Store, names: Sequence[str], padding: int = 0) -> None:
+        self.store, self.padding = store, " " * padding
         self.steps: dict[str, list[Event]] = {name: [] for name in names}
         for name in names:
             store.add_stream(plain(name))
@@ -50,7 +50,7 @@ class Recorded:
             for name, count in counts.items():
                 if i < count:
                     tick = self.rows[name].tick + i
-                    changes.events.append(Event(name, tick, 1.5, tick % 7 == 0, f'{{"tick":{tick}}}'))
+                    changes.events.append(Event(name, tick, 1.5, tick % 7 == 0, f'{{"tick":{tick}}}{self.padding}'))
         self.store.commit(changes)
         self.rows |= {row.id: row for row, _ in changes.streams}
         for event in changes.events:

@@ -20,42 +20,48 @@ from .records import Event, GroupRow, StreamRow, json_text
 from .schemas import ID, NewNote
 from .store.base import Store
 from .store.notes import Note, notes_of
+from .store.reader import StoreReader
 
 VERSION = 1
 """Version of the format."""
 PAGE = 1000
 """Rows read from the store at a time."""
+MAX_GROUPS = 2**31
+"""More groups than a store has."""
 
 
 def export_streams(store: Store, streams: Sequence[str] = ()) -> Iterator[str]:
     """Lines of JSON with streams, their groups, their steps and the notes on their alarms.
 
+    All lines are of the same moment, so that the price of a group fits its streams even if they are being observed.
+
     Parameters
     ----------
     store : Store
     streams : sequence of str
-        Ids; all streams by default.
+        Ids; all streams and groups by default.
     """
-    names = list(streams) or [row.id for row in _all_streams(store)]
-    groups: set[str] = set()
-    for name in names:
-        row = store.stream(name)
-        if row is None:
-            raise not_found("stream", name)
-        if row.group is not None and row.group not in groups:
-            groups.add(row.group)
-            group = store.group(row.group)
-            assert group is not None
-            yield json_text({"kind": "group", **asdict(group), "version": VERSION})
-        yield _line(row)
-        after = -1
-        # a running service may have added steps since the stream was read
-        while page := [event for event in store.events(name, after, PAGE) if event.tick < row.tick]:
-            for event in page:
-                yield json_text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
-            after = page[-1].tick
-        for note in notes_of(store, name):
-            yield json_text({"kind": "note", **note.record()})
+    with store.snapshot() as reader:
+        groups: set[str] = set()
+        for name in list(streams) or [row.id for row in _all_streams(reader)]:
+            row = reader.stream(name)
+            if row is None:
+                raise not_found("stream", name)
+            if row.group is not None and row.group not in groups:
+                groups.add(row.group)
+                group = reader.group(row.group)
+                assert group is not None
+                yield _group_line(group)
+            yield _line(row)
+            after = -1
+            while page := reader.events(name, after, PAGE):
+                for event in page:
+                    yield json_text({"kind": "step", "stream": name, "at": event.at, "step": json.loads(event.step)})
+                after = page[-1].tick
+            for note in notes_of(reader, name):
+                yield json_text({"kind": "note", **note.record()})
+        if not streams:
+            yield from (_group_line(group) for group in reader.groups(MAX_GROUPS) if group.id not in groups)
 
 
 def stream_line(name: str, settings: Mapping[str, Any], detector: Detector) -> str:
@@ -97,6 +103,10 @@ def stream_line(name: str, settings: Mapping[str, Any], detector: Detector) -> s
     )
     row.next = json_text(StreamFleet(config, grouped=False).choice_of(row))
     return _line(row)
+
+
+def _group_line(row: GroupRow) -> str:
+    return json_text({"kind": "group", **asdict(row), "version": VERSION})
 
 
 def _line(row: StreamRow) -> str:
@@ -199,8 +209,8 @@ def _note(fields: dict[str, Any]) -> Note:
     return Note(token=fields["token"], at=float(fields["at"]), stream=fields["stream"], id=fields["id"], **dict(body))
 
 
-def _all_streams(store: Store) -> Iterator[StreamRow]:
+def _all_streams(reader: StoreReader) -> Iterator[StreamRow]:
     offset = 0
-    while page := store.streams(limit=PAGE, offset=offset)[0]:
+    while page := reader.streams(limit=PAGE, offset=offset)[0]:
         yield from page
         offset += len(page)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -115,6 +115,16 @@ class Store(StoreReader):
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Any]:
         """A cursor in a transaction, which is durable on disk when the block ends."""
+
+    @abstractmethod
+    def snapshot_cursor(self) -> AbstractContextManager[Any]:
+        """A cursor that reads the data as they are at its first statement, whatever is committed afterwards."""
+
+    @contextmanager
+    def snapshot(self) -> Iterator[StoreReader]:
+        """Read the store as it is at the first query, while it is being written; the writers do not wait."""
+        with self.snapshot_cursor() as cursor:
+            yield _Snapshot(self, cursor)
 
     @abstractmethod
     def close(self) -> None:
@@ -328,6 +338,31 @@ class Store(StoreReader):
         with self.transaction() as cursor:
             cursor.execute(self.sql("DELETE FROM tokens WHERE name = ?"), (name,))
             return bool(cursor.rowcount)
+
+
+class _Snapshot(StoreReader):
+    """Reads with one cursor, whose transaction determines what it sees."""
+
+    def __init__(self, store: Store, cursor: Any) -> None:
+        self._store, self._cursor = store, cursor
+
+    def sql(self, sql: str) -> str:
+        """SQL with the parameter marks of the store."""
+        return self._store.sql(sql)
+
+    @contextmanager
+    def cursor(self) -> Iterator[Any]:
+        """The cursor of the snapshot."""
+        yield self._cursor
+
+    def _only_settled(self) -> str:
+        return self._store._only_settled()
+
+    def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
+        return self._store._event_query(stream, tick)
+
+    def _events_query(self, stream: str, after: int, limit: int) -> tuple[str, Any]:
+        return self._store._events_query(stream, after, limit)
 
 
 def is_due(stream: str, before: int, tick: int, interval: int, stagger: int = 1) -> bool:

@@ -161,6 +161,16 @@ class PostgresStore(Store):
         except self._errors as error:
             raise self._unavailable("read", _one_line(error)) from None
 
+    @contextmanager
+    def snapshot_cursor(self) -> Iterator[Any]:
+        """A cursor in a transaction that only reads. No row is vacuumed until the block ends."""
+        try:
+            with self._pool.connection() as connection, connection.transaction(), connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                yield cursor
+        except self._errors as error:
+            raise self._unavailable("read", _one_line(error)) from None
+
     def load(self, streams: Sequence[str], groups: Sequence[str] = ()) -> Loaded:
         """Lease and read streams and groups that no other worker owns. A stream of a group is leased with its group.
 

@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +22,10 @@ from .schema import upgrade_statements
 
 MIN_FREE_BYTES = 4 * 2**20
 """A disk with less free space is reported as full."""
+PAGE_BYTES = 16384
+"""Page size of a new file; a state has several kilobytes."""
+LOG_PAGES = 4000
+"""Pages of the write-ahead log (64 MB) after which the writer itself runs a checkpoint; see `_Checkpointer`."""
 
 
 class SqliteStore(Store):
@@ -63,9 +67,11 @@ class SqliteStore(Store):
 
     def _connect(self, *, writer: bool = False) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        connection.execute("PRAGMA page_size = 16384")  # of a new file; a state has several kilobytes
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # 64 MB, rarely reached: see _Checkpointer
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        # a log that became longer during a backup is truncated when it starts again
+        connection.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * PAGE_BYTES}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         if writer:  # 64 MB: enough for the pages of a large batch, which would else be written and read twice
@@ -137,6 +143,16 @@ class SqliteStore(Store):
                 yield self._reader.cursor()
             except sqlite3.Error as error:
                 raise self._unavailable("read", str(error)) from None
+
+    @contextmanager
+    def snapshot_cursor(self) -> Iterator[Any]:
+        """A cursor of a separate connection. The write-ahead log grows until the block ends."""
+        try:
+            with closing(self._connect()) as connection:
+                connection.execute("BEGIN")
+                yield connection.cursor()
+        except sqlite3.Error as error:
+            raise self._unavailable("read", str(error)) from None
 
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
         newest = sqlite_events.insert(cursor, changes)
