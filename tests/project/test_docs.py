@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 ENV = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
-NOT_HERE = ("pip install", "make ", "source ")
+NOT_HERE = ("apt-get ", "pip install", "make ", "source ")
 """Beginnings of commands that install, or that other tests run."""
 
 
