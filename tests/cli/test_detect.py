@@ -488,7 +488,7 @@ def on_a_terminal(command: list[str], cwd: Path) -> str:
 
 def test_a_terminal_sees_progress_and_the_time_left(folder: Path) -> None:
     (folder / "long.txt").write_text((folder / "one.txt").read_text() * 11)  # more than one chunk
-    command = [*COMMAND, "detect", "long.txt"]
+    command = [*COMMAND, "detect", "long.txt", "--model", "gaussian_unknown"]
     output = on_a_terminal(command, folder)
     assert re.search(r"\d+%\|.*/.* \[\d\d:\d\d<\S+, .*B/s\]", output)
     assert "%|" not in on_a_terminal([*command, "--quiet"], folder)
@@ -516,8 +516,8 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
 """
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
+@pytest.mark.parametrize(("kind", "options"), [("csv", []), ("parquet", ["--model", "gaussian_unknown"])])
+def test_memory_does_not_grow_with_the_table(kind: str, options: list[str], folder: Path) -> None:
     rng = np.random.default_rng(0)
     peaks = []
     for rows in (20_000, 220_000):
@@ -528,7 +528,19 @@ def test_memory_does_not_grow_with_the_table(kind: str, folder: Path) -> None:
         else:
             pq.write_table(pa.table({"x": x}), path, row_group_size=20_000)
         done = subprocess.run(
-            [sys.executable, "-c", PEAK, *COMMAND, "detect", path.name, "-q", "--out", "steps.jsonl", "--force"],
+            [
+                sys.executable,
+                "-c",
+                PEAK,
+                *COMMAND,
+                "detect",
+                path.name,
+                "-q",
+                "--out",
+                "steps.jsonl",
+                "--force",
+                *options,
+            ],
             cwd=folder,
             capture_output=True,
             text=True,
