@@ -80,7 +80,7 @@ class Config:
     ...     "policy": {"kind": "budget", "share": 0.35},
     ... })
     >>> config.detector()
-    <Detector of Gaussian(mean=0, var=9, noise_var=1) over imu, gps: 0 ticks, spent 0>
+    <Detector of Gaussian(mean=0, var=9, noise_var=1) over imu, gps: no ticks, spent 0>
     >>> Config.parse({"model": {"kind": "gaussian", "nois": 1}})
     Traceback (most recent call last):
     ...
