@@ -23,6 +23,7 @@ from .service import Service
 from .settings import Settings
 from .store.base import Store
 from .telemetry import Telemetry
+from .ticks import TickRequests
 from .tracing import Tracing
 from .warming import Warmer
 from .webhook import Webhook
@@ -158,6 +159,7 @@ def create_app(
     app.include_router(routes.router)
     app.include_router(router)
     add_error_handlers(app)
+    app.add_middleware(TickRequests)
     app.add_middleware(BodyLimit, limits=settings.limits)
     needs = partial(required_scope, [*routes.router.routes, *router.routes], routes.READ_ONLY)
     app.add_middleware(AccessControl, limits=settings.limits, required=tokens, needs=needs)

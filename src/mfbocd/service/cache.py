@@ -78,9 +78,10 @@ class StreamCache:
     def missing(self, streams: Iterable[str]) -> list[str]:
         """Those of these streams that must be loaded before they are used."""
         now = time.monotonic()
-        return [s for s in streams if (cached := self.streams.get(s)) is None or not self._is_leased(cached, now)]
+        return [s for s in streams if (cached := self.streams.get(s)) is None or not self.is_leased(cached, now)]
 
-    def _is_leased(self, cached: CachedStream, now: float) -> bool:
+    def is_leased(self, cached: CachedStream, now: float) -> bool:
+        """Whether a stream surely belongs to this worker at a time, as of `time.monotonic`."""
         if cached.lease_until < now:
             return False
         group = cached.row.group

@@ -23,7 +23,7 @@ from ..policy.fidelity import Fidelity
 from .cache import CachedStream, StreamCache
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .fleets import Advanced, Price, StreamFleet
-from .records import Event, json_number, json_text, step_record, with_reasons
+from .records import Event, StreamRow, json_number, json_text, step_record, with_reasons
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -236,7 +236,7 @@ class Engine:
                 try:
                     stream = self.cache.get(command.stream)
                     if isinstance(command, ChooseCommand):
-                        results.append(f'{{"tick":{stream.row.tick},{stream.row.next[1:]}')
+                        results.append(_choice(stream.row))
                     elif command.tick < stream.row.tick:
                         results.append(self._repeat(stream, command))
                     else:
@@ -256,6 +256,21 @@ class Engine:
             self._advance(list(wave.values()))
         self.cache.evict_excess(keep=self._uncommitted)
         return found
+
+    def committed_choice(self, stream: str) -> str | None:
+        """The result of a `ChooseCommand` for a cached stream without uncommitted changes; None for any other.
+
+        Any thread may call this while another one uses the engine, and does not wait for it.
+        """
+        cached = self.cache.streams.get(stream)
+        if cached is None or not self.cache.is_leased(cached, time.monotonic()):
+            return None
+        row = cached.row
+        # The row is read first: `_record` marks a stream as uncommitted before it replaces the row, and `roll_back`
+        # evicts a stream before it removes the mark.
+        if stream in self._uncommitted or self.cache.streams.get(stream) is not cached:
+            return None
+        return _choice(row)
 
     def _repeat(self, stream: CachedStream, command: ObserveCommand) -> str:
         """The stored step of a tick that has passed, if the observation is the same."""
@@ -367,6 +382,10 @@ class Engine:
             alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
             stream.row = row.advanced(n + 1, spent, alarms, stored, json_text(choice), at, state)
         self.steps += len(ticks)
+
+
+def _choice(row: StreamRow) -> str:
+    return f'{{"tick":{row.tick},{row.next[1:]}'
 
 
 def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:

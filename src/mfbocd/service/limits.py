@@ -99,6 +99,10 @@ class RateLimiter:
         return wait
 
 
+BODY = "mfbocd.body"
+"""Key of the body in the ASGI scope of a request, after `BodyLimit`."""
+
+
 class BodyLimit:
     """Middleware that refuses a request whose body is too large (413) or too slow (408)."""
 
@@ -133,6 +137,7 @@ class BodyLimit:
             await send_error(send, 408, f"the body must arrive within {self.limits.patience:g} seconds")
             return
         whole = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        scope[BODY] = whole["body"]
         delivered = False
 
         async def receive_body() -> Any:

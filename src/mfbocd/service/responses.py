@@ -54,7 +54,7 @@ def respond_json(body: bytes | str, status: int = 200, headers: dict[str, str] |
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-async def _request_error(request: Request, error: Exception) -> Response:
+async def error_response(request: Request, error: Exception) -> Response:
     """Forward a request for a stream of another worker; otherwise report the error."""
     assert isinstance(error, RequestError)
     if isinstance(error, OwnedElsewhere):
@@ -101,7 +101,7 @@ def _internal_error(request: Request, error: Exception) -> Response:
 
 def add_error_handlers(app: FastAPI) -> None:
     """Make every error a JSON response of the same form."""
-    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestError, error_response)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _internal_error)

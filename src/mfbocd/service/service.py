@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from .engine import Command, Engine, Result
+from .engine import ChooseCommand, Command, Engine, Result
 from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
 from .metrics import Metrics
@@ -113,6 +113,11 @@ class Service:
 
     async def run_one(self, command: Command) -> str:
         """Execute one command and return its result as JSON; raises `RequestError` if it is refused."""
+        if isinstance(command, ChooseCommand) and not self.closing:
+            # a choice that is known already does not wait for the computation of other streams
+            choice = self.engine.committed_choice(command.stream)
+            if choice is not None:
+                return choice
         (result,) = await self.run([command])
         if isinstance(result, RequestError):
             raise result
