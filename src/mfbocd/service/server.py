@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import resource
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ import uvicorn
 
 from .connections import limit_protocol
 from .limits import Limits
+
+
+SWITCH_INTERVAL = 0.001
+"""Seconds after which a thread that computes lets another one continue; 0.005 by default."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -96,6 +101,9 @@ class Server(uvicorn.Server):
             # next to nothing.
             gc.freeze()
             gc.set_threshold(100_000, 20, 50)
+            # An observation passes from the event loop to the compute thread, the commit thread and back. Each of
+            # them waits up to this long for one that is busy.
+            sys.setswitchinterval(SWITCH_INTERVAL)
             _allow_files(limits.connections + 200)
         if self.on_started is not None and self.started:
             self.on_started()
