@@ -2,7 +2,8 @@
 
 Each is compared with a service that has no detector: it handles the same requests, checks, rows and states, but
 stores and returns the observations without computing anything. The ratio of the two, from one run on one machine, is
-the cost of the detector. `python -m benchmarks.service --quick`.
+the cost of the detector. All of it takes about four minutes, and one or two with `--quick`. The memory of a worker is
+measured separately, with `--only memory`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +137,10 @@ async def batched(port: int, streams: list[str], rounds: int, clients: int = CLI
 async def single(
     port: int, streams: list[str], seconds: float, clients: int, pace: float = 0.0
 ) -> tuple[float, list[float]]:
-    """Requests per second to /choose and /observe in turn, and the seconds of each request to /observe."""
+    """Requests per second to /choose and /observe in turn, and the seconds of each request to /observe.
+
+    With a `pace`, so many requests per second are sent, evenly spaced; otherwise as many as possible.
+    """
     took: list[float] = []
     count = 0
     clients = min(clients, len(streams))
@@ -146,7 +152,9 @@ async def single(
         rng = np.random.default_rng(i)
         mine = streams[i::clients]
         turn = 0
-        due = time.perf_counter() + (i / clients) * (2 * clients / pace if pace else 0.0)
+        between = 2 * clients / pace if pace else 0.0
+        due = time.perf_counter() + i / clients * between
+        await asyncio.sleep(due - time.perf_counter())  # the clients are evenly spaced from the start
         while time.perf_counter() < until:
             stream = mine[turn % len(mine)]
             turn += 1
@@ -158,7 +166,7 @@ async def single(
             took.append(time.perf_counter() - start)
             count += 2
             if pace:
-                due += 2 * clients / pace
+                due += between
                 await asyncio.sleep(max(0.0, due - time.perf_counter()))
 
     began = time.perf_counter()
@@ -242,18 +250,33 @@ class Arm:
 TURNS = 12  # of each service, alternating, because the speed of the machine varies
 
 
-def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
+def copied_file(db: str) -> str:
+    return str(shutil.copyfile(db, f"{db}.bare"))
+
+
+def copied_database(db: str) -> str:
+    from tests.service.postgres import execute
+
+    server, _, name = db.rpartition("/")
+    execute(f"{server}/postgres", f"CREATE DATABASE {name}_bare TEMPLATE {name}")
+    return f"{db}_bare"
+
+
+def measure(db: str, copied: Callable[[str], str], count: int, quick: bool, port: int) -> None:
+    """Measure both services; `copied` copies the database of one for the other."""
     streams = [f"s{i}" for i in range(count)]
-    rounds = (4 if quick else 12) if count > 1 else (50 if quick else 300)
-    seconds = 1.0 if quick else 3.0
-    arms = [Arm(db, streams, port + i) for i, db in enumerate(dbs)]
-    mine, bare = arms
+    rounds = (2 if quick else 6) if count > 1 else (25 if quick else 100)
+    seconds = 0.3 if quick else 1.0
+    mine = Arm(db, streams, port)
+    mine.begin()
+    mine.prepare(60 if quick else WARM_UP)
+    mine.end()
+    bare = Arm(copied(db), streams, port + 1)
+    arms = [mine, bare]
+    mine.begin()
+    bare.begin(blank=True)
     try:
-        for arm in arms:
-            arm.begin()
-            arm.prepare(60 if quick else WARM_UP)
-        bare.end()
-        bare.begin(blank=True)
+        mine.run("batched", 1)
         bare.run("batched", 1)
         for kind, unit, much in (
             ("batched", "stream-ticks/s", float(rounds)),
@@ -266,7 +289,7 @@ def measure(dbs: tuple[str, str], count: int, quick: bool, port: int) -> None:
                     arm.run(kind, much)
             report(kind, unit, mine, bare)
         half = mine.count / mine.seconds / 2
-        rate, took = asyncio.run(single(port, streams, 4 * seconds, 32, half))
+        rate, took = asyncio.run(single(port, streams, 12 * seconds, 32, half))
         print(f"  half load {rate:7.0f} requests/s      {parts(took)}", flush=True)
     finally:
         for arm in arms:
@@ -325,20 +348,20 @@ def main() -> None:
     if given.serve:
         serve(given.serve[0], int(given.serve[1]), given.blank)
         return
-    port = 20_000 + os.getpid() % 20_000
-    parts = [given.only] if given.only else ["sqlite", "postgres", *(["memory"] if not given.quick else [])]
+    port = 20_000 + os.getpid() % 10_000  # not one that the system assigns to the client's end
+    parts = [given.only] if given.only else ["sqlite", "postgres"]
     if "sqlite" in parts:
         for count in (1, 1000):
             with tempfile.TemporaryDirectory() as folder:
                 print(f"SQLite, {count} streams", flush=True)
-                measure((f"{folder}/mfbocd.db", f"{folder}/bare.db"), count, given.quick, port)
+                measure(f"{folder}/mfbocd.db", copied_file, count, given.quick, port)
     if "postgres" in parts:
         from tests.service.postgres import database, running
 
         with running() as server:
             for count in (1, 1000) if server else ():
                 print(f"PostgreSQL, {count} streams", flush=True)
-                measure((database(server), database(server)), count, given.quick, port)
+                measure(database(server), copied_database, count, given.quick, port)
             if server is None:
                 print("PostgreSQL is not installed")
     if "memory" in parts:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mfbocd.service import manage
+from mfbocd.service import manage, writer
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.errors import RequestError, UnavailableError
 from mfbocd.service.store.base import Changes
@@ -293,3 +293,49 @@ def test_a_bug_is_reported_and_the_writer_continues(bench: Bench, monkeypatch: p
             bench.observe("a", 0, first).result(SOON)
     assert bench.ask("a").result(SOON)[0]["tick"] == 0
     assert bench.observe("a", 0, first).result(SOON)[0]["tick"] == 0
+
+
+def test_few_commands_wait_for_the_transaction_and_are_computed_together(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = {stream: bench.first(stream) for stream in "abcd"}
+    monkeypatch.setattr(writer, "COLLECT", 3)
+    monkeypatch.setattr(writer, "COLLECT_SECONDS", SOON)
+    executed: list[int] = []
+    execute = bench.engine.execute
+    monkeypatch.setattr(bench.engine, "execute", lambda jobs: executed.append(len(jobs)) or execute(jobs))
+    one = bench.observe("a", 0, first["a"])
+    bench.under_way()
+    others = [bench.observe(stream, 0, first[stream]) for stream in "bc"]
+    assert not threading.Event().wait(0.05)
+    assert executed == [1]
+    others.append(bench.observe("d", 0, first["d"]))  # these are enough
+    bench.computed("d", 1)
+    assert executed == [1, 3]
+    assert not any(f.done() for f in (one, *others))
+    late = bench.ask("d")
+    bench.through()
+    assert [f.result(SOON)[0]["tick"] for f in (one, *others, late)] == [0, 0, 0, 0, 1]
+
+
+def test_a_choice_is_known_without_the_threads_if_it_is_committed(bench: Bench) -> None:
+    def known(stream: str) -> Any:
+        found = bench.engine.committed_choice(stream)
+        return None if found is None else json.loads(found)
+
+    assert known("a") == bench.ask("a").result(SOON)[0]
+    assert known("none") is None
+    one = bench.observe("a", 0, bench.first("a"))
+    bench.under_way()
+    bench.computed("a", 1)
+    assert known("a") is None  # nobody may see it yet
+    assert known("b")["tick"] == 0
+    bench.through()
+    one.result(SOON)
+    after = bench.ask("a").result(SOON)[0]  # by now the commit is processed
+    assert (after["tick"], known("a")) == (1, after)
+    bench.engine.cache.streams["a"].lease_until = 0.0
+    assert known("a") is None  # another worker may have it
+    bench.store.error = UnavailableError("broken")
+    assert isinstance(bench.observe("b", 0, bench.first("b")).result(SOON)[0], UnavailableError)
+    assert known("b") is None

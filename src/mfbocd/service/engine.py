@@ -13,17 +13,13 @@ import time
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import NoneType
 from typing import Any, NamedTuple
 
-from ..detector.step import checked_raw
-from ..inputs.readings import number
-from ..models import Model
-from ..policy.fidelity import Fidelity
 from .cache import CachedStream, StreamCache
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .fleets import Advanced, Price, StreamFleet
-from .records import Event, StreamRow, json_number, json_text, step_record, with_reasons
+from .readings import checked_reading, expected_reading, same_reading
+from .records import Event, json_text, step_record, with_reasons
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -236,11 +232,11 @@ class Engine:
                 try:
                     stream = self.cache.get(command.stream)
                     if isinstance(command, ChooseCommand):
-                        results.append(_choice(stream.row))
+                        results.append(stream.row.choice())
                     elif command.tick < stream.row.tick:
                         results.append(self._repeat(stream, command))
                     else:
-                        value = _checked_reading(stream, command)
+                        value = checked_reading(stream, command)
                         wave[command.stream] = PendingTick(stream, command, value, results, len(results))
                         results.append("")
                 except UnavailableError:
@@ -270,7 +266,7 @@ class Engine:
         # evicts a stream before it removes the mark.
         if stream in self._uncommitted or self.cache.streams.get(stream) is not cached:
             return None
-        return _choice(row)
+        return row.choice()
 
     def _repeat(self, stream: CachedStream, command: ObserveCommand) -> str:
         """The stored step of a tick that has passed, if the observation is the same."""
@@ -286,7 +282,7 @@ class Engine:
             stored = event.step
         step = json.loads(stored)
         known = stream.fleet.fidelities.get(command.fidelity)
-        if step["fidelity"] != command.fidelity or known is None or not _same_reading(step["x"], command.x, known):
+        if step["fidelity"] != command.fidelity or known is None or not same_reading(step["x"], command.x, known):
             observed = {"fidelity": step["fidelity"], "x": step["x"]}
             raise RequestError(
                 409,
@@ -364,7 +360,7 @@ class Engine:
         if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
             fields = {"stream": tick.stream.row.id}
             log.error("a reading was refused", exc_info=error, extra={"fields": fields})
-        expected = {"x": _expected_reading(tick.stream.fleet.model)}
+        expected = {"x": expected_reading(tick.stream.fleet.model)}
         tick.results[tick.position] = RequestError(422, f"x is not valid: {error}", expected)
 
     def _record(self, ticks: list[PendingTick], found: list[Advanced]) -> None:
@@ -382,44 +378,3 @@ class Engine:
             alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
             stream.row = row.advanced(n + 1, spent, alarms, stored, json_text(choice), at, state)
         self.steps += len(ticks)
-
-
-def _choice(row: StreamRow) -> str:
-    return f'{{"tick":{row.tick},{row.next[1:]}'
-
-
-def _checked_reading(stream: CachedStream, command: ObserveCommand) -> Any:
-    """The reading as the filter takes it; raises `RequestError` if it does not belong to the next tick."""
-    row, wanted, model = stream.row, stream.fidelity, stream.fleet.model
-    expected = {"tick": row.tick, "fidelity": wanted}
-    if command.tick > row.tick:
-        raise RequestError(409, f"tick {command.tick} is in the future; the next tick is {row.tick}", expected)
-    if command.fidelity != wanted:
-        raise RequestError(
-            409, f"fidelity {command.fidelity!r} was not chosen for tick {row.tick}: {wanted!r} was", expected
-        )
-    if model.dimension > 1 and not isinstance(command.x, (list, tuple, NoneType)):
-        raise RequestError(422, f"x must be a list of numbers, not {command.x!r}", {"x": _expected_reading(model)})
-    if command.x is None and stream.on_missing == "raise" and stream.fleet.fidelities[wanted].zeta > 0.0:
-        raise RequestError(422, "x is null, and the config says missing = 'raise'", {"x": _expected_reading(model)})
-    try:
-        return checked_raw(model, command.x, "skip", stream.fleet.fidelities[wanted])
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise RequestError(422, f"x is not valid: {error}", {"x": _expected_reading(model)}) from None
-
-
-def _expected_reading(model: Model) -> str:
-    d = model.dimension
-    return f"a reading of {model!r}: " + ("a number" if d == 1 else f"{d} numbers")
-
-
-def _same_reading(stored: Any, x: Any, fidelity: Fidelity) -> bool:
-    """Whether a reading equals the stored one, which is corrected; 1 and 1.0 are equal."""
-    if isinstance(stored, list) != isinstance(x, list):
-        return False
-    if fidelity.has_correction and x is not None:
-        try:
-            x = fidelity.corrected(number(x))
-        except (TypeError, ValueError):
-            return False
-    return bool(json_number(stored) == x)

@@ -66,6 +66,10 @@ class StreamRow:
         same = (self.id, self.name, self.config, self.observers, self.budget, self.created, self.group)
         return StreamRow(*same, tick, spent, *alarms, last, choice, updated, state)
 
+    def choice(self) -> str:
+        """The choice for the next tick, with the tick, as it is returned to clients."""
+        return f'{{"tick":{self.tick},{self.next[1:]}'
+
     def summary(self, acknowledged: int | None = None) -> dict[str, Any]:
         """The entry of a list of streams. Unreadable fields are null, and `damaged` says why.
 

@@ -17,7 +17,6 @@ import uvicorn
 from .connections import limit_protocol
 from .limits import Limits
 
-
 SWITCH_INTERVAL = 0.001
 """Seconds after which a thread that computes lets another one continue; 0.005 by default."""
 

@@ -251,7 +251,7 @@ class Writer:
                 self._wake.wait(wait or None)
 
     def _collecting(self) -> float:
-        """Seconds for which the commands in the queue still wait for the transaction in progress; 0 if they do not."""
+        """Seconds for which the commands in the queue wait for the transaction in progress; 0 if they do not."""
         if not self._committing or not 0 < self._queued < COLLECT:
             return 0.0
         return max(0.0, self._collect_until - time.monotonic())
