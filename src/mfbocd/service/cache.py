@@ -84,8 +84,10 @@ class StreamCache:
         """Whether a stream surely belongs to this worker at a time, as of `time.monotonic`."""
         if cached.lease_until < now:
             return False
-        group = cached.row.group
-        return group is None or (group in self.groups and self.groups[group].lease_until >= now)
+        if cached.row.group is None:
+            return True
+        group = self.groups.get(cached.row.group)  # once: another thread may ask while the owner evicts it
+        return group is not None and group.lease_until >= now
 
     def load(self, streams: list[str], groups: list[str]) -> None:
         """Lease and load streams, with their groups, and groups. None may have uncommitted changes.

@@ -1,6 +1,7 @@
 """A short way for the two requests of every tick, choose and observe of one stream.
 
-FastAPI's routing and validation took half of the processor time that the event loop spends on such a request.
+FastAPI's routing and validation took two fifths of the processor time of the event loop on such a request: 92 and 126
+microseconds for the whole application, which are 25 and 32 here.
 """
 
 from __future__ import annotations
