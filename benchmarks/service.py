@@ -2,7 +2,7 @@
 
 Each is compared with a service that has no detector: it handles the same requests, checks, rows and states, but
 stores and returns the observations without computing anything. The ratio of the two, from one run on one machine, is
-the cost of the detector. All of it takes about four minutes, and one or two with `--quick`. The memory of a worker is
+the cost of the detector. All of it takes about five minutes, and one or two with `--quick`. The memory of a worker is
 measured separately, with `--only memory`.
 """
 
