@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from ...inputs.arguments import whole
 from ...io.config import Config
@@ -23,7 +23,9 @@ from .worker import InputRow, Job, Observers, get_worker
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ROW = Row("key", "time", *OWN)
+_COLUMNS = Row("key", "time", *OWN)
+_TOGETHER = 1024
+"""Rows of the result that go to Spark as one row of arrays: pyspark takes longer for a row than a detector does."""
 BUCKETS = 256
 """Default number of buckets."""
 
@@ -136,6 +138,10 @@ def detect_stream(
         saved = start.select(start[key].cast(rows.schema["key"].dataType).alias("key"), start[state].alias("state"))
         begin = _in_buckets(saved, buckets).groupBy("bucket")
     kind = StructType().add("key", rows.schema["key"].dataType)
+    schema = inner_schema(df, key, config)
+    arrays = StructType()
+    for field in schema:
+        arrays = arrays.add(field.name, ArrayType(field.dataType))
     result = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Follower(
             job,
@@ -144,12 +150,12 @@ def detect_stream(
             None if ttl is None else ttl // timedelta(milliseconds=1),
             None if group is None else group.setting,
         ),
-        outputStructType=inner_schema(df, key, config),
+        outputStructType=arrays,
         outputMode="Append",
         timeMode="None" if ttl is None else "ProcessingTime",
         initialState=begin,
     )
-    return named(result, df, key, time)
+    return named(result.select(sql.inline(sql.arrays_zip(*schema.names))), df, key, time)
 
 
 def _in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
@@ -200,14 +206,15 @@ class Follower(StatefulProcessor):
             given.setdefault(cells[who], []).append(InputRow(cells[at], raw, cells[rejected]))
         worker = get_worker(self.job)
         price = None if self.price is None else price_of(self.price)
-        result: list[Row] = []
+        result: list[tuple[Any, ...]] = []
         for name, mine in given.items():
             kept = None if name is None else self._records.getValue((name,))
             found, record = worker.process(name, mine, None if kept is None else bytes(kept[0]), price)
             if record is not None:
                 self._records.updateValue((name,), (record,))
-            result += [_ROW(*values(row)) for row in found]
-        return iter(result)
+            result += map(values, found)
+        parts = (result[i : i + _TOGETHER] for i in range(0, len(result), _TOGETHER))
+        return (_COLUMNS(*zip(*part, strict=True)) for part in parts)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store a detector that the query continues from."""

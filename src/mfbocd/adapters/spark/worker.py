@@ -129,6 +129,7 @@ class Worker:
         self.job = job
         self.config = Config.parse(job.config)
         self.digest = self.config.digest()
+        self._digests = self.digest, self.config.digest(costs=True)  # earlier versions included costs
         self._current: tuple[Any, int] = (None, NO_TIME)
         found = job.observers() if callable(job.observers) else job.observers
         if job.columns is None:
@@ -258,7 +259,7 @@ class Worker:
 
     def _check_record(self, record: Record, detector: Detector) -> None:
         """Refuse a record that was written with another configuration, group or policy."""
-        if record.config not in (self.digest, self.config.digest(costs=True)):  # earlier versions included costs
+        if record.config not in self._digests:
             raise ValueError(
                 "the checkpoint was written with another config: model, fidelities, hazard, policy, alarm and seed "
                 "must not change, costs may. Use that config, or another checkpoint."
@@ -361,15 +362,15 @@ def _checksum(row: InputRow) -> int:
 
 def _comparable(raw: Any) -> Any:
     """Bring equal numbers, and missing ones, into one form."""
+    if type(raw) is float:  # by far the most frequent
+        return None if raw != raw else raw + 0.0  # 0.0 of -0.0 too
     if isinstance(raw, dict):
         return {name: _comparable(value) for name, value in raw.items()}
     if isinstance(raw, (list, tuple)):
         return [_comparable(value) for value in raw]
     if isinstance(raw, np.ndarray):
         return _comparable(raw.tolist())
-    if isinstance(raw, (float, np.floating)):
-        return None if raw != raw else float(raw) + 0.0  # 0.0 of -0.0 too
-    return raw
+    return _comparable(float(raw)) if isinstance(raw, (float, np.floating)) else raw
 
 
 def _time(row: InputRow) -> int | None:
