@@ -9,7 +9,8 @@ Three jobs read the same files of JSON, shuffle, read each stream's record, writ
 Every stream begins from a state of full size. The jobs take turns in one session, in another order in every second
 round, and the first micro-batch of each query (workers start, kernels load) is left out. CPU seconds are those of all
 processes. They depend on other load too, by less than wall time, so the least and the median are shown. Then
-`detect_batch` is compared with pandas on joblib's processes. `make bench-spark`.
+`detect_batch` is compared with pandas on joblib's processes, and one core is measured without Spark. The tables of
+docs/scale.md are printed once more at the end. `make bench-spark`.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import os
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame, Row
@@ -37,6 +39,7 @@ from mfbocd.adapters.spark import stream as on_spark
 from mfbocd.adapters.spark import worker as follow
 from mfbocd.adapters.spark.frame import OWN, inner_schema, job_of, named, values
 from mfbocd.adapters.spark.record import REMEMBERED, pack
+from mfbocd.adapters.spark.rows import InputRow, OutputRow
 from mfbocd.io.config import Config
 
 CONFIG = Config.parse(
@@ -46,6 +49,7 @@ CONFIG = Config.parse(
         "policy": {"kind": "budget", "share": 0.35},
     }
 )
+SHOWN: list[str] = []
 ROW = Row("key", "time", *OWN)
 TICKS = (1, 10, 40)
 BUCKETS = 32
@@ -86,7 +90,7 @@ class Plain(StatefulProcessor):
         """Read, write, answer."""
         self._state.get()
         self._state.update((self.record,))
-        result = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
+        result = [OutputRow(key[0], row["time"], self.step, None) for row in rows]
         return iter([ROW(*values(row)) for row in result])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
@@ -100,9 +104,9 @@ class Plain(StatefulProcessor):
 class Idle(follow.Worker):
     """The worker of the operator, with nothing computed."""
 
-    def process(self, key: Any, rows: Any, saved: Any, price: Any = None) -> Any:
-        """Answer a constant step for every row, and keep the record as it is."""
-        return [follow.OutputRow(key, row.time, Plain.step, None) for row in rows], a_record()
+    def process_many(self, given: Any, price: Any = None) -> Any:
+        """Answer a constant step for every row, and keep the records as they are."""
+        return [([OutputRow(key, row.time, Plain.step, None) for row in rows], a_record()) for key, rows, _ in given]
 
 
 class Idling(on_spark.Follower):
@@ -195,10 +199,27 @@ def took(spark: Any, folder: Path, streams: int, job: Any) -> list[tuple[float, 
     return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks)]
 
 
-def seconds(times: list[tuple[float, float]]) -> tuple[float, float, float]:
-    """The median of wall seconds, and the median and the least of CPU seconds."""
+def show(line: str = "") -> None:
+    """Print a line now, and again at the end, where nothing of Spark is between the lines."""
+    print(line, flush=True)
+    SHOWN.append(line)
+
+
+class Seconds(NamedTuple):
+    """What a micro-batch takes."""
+
+    cpu: float
+    """The median."""
+    least: float
+    """The least CPU seconds."""
+    wall: float
+    """The median."""
+
+
+def seconds(times: list[tuple[float, float]]) -> Seconds:
+    """Summarise wall and CPU seconds of micro-batches."""
     wall, cpu = zip(*times, strict=True)
-    return statistics.median(wall), statistics.median(cpu), min(cpu)
+    return Seconds(statistics.median(cpu), min(cpu), statistics.median(wall))
 
 
 def rate(work: Callable[[int], Any], ticks: int, times: int) -> float:
@@ -211,29 +232,41 @@ def rate(work: Callable[[int], Any], ticks: int, times: int) -> float:
     return ticks * (times - times // 4) / (time.process_time() - begin)
 
 
-def engine() -> None:
-    """What one core does with no Spark around it."""
+def engine() -> dict[str, float]:
+    """Stream-ticks per CPU second of one core with no Spark around it."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(4000, 2)).tolist()
     detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
     single = Detector(Gaussian(0, 9, 1))
     streams = rng.normal(size=(400, 1000))
     fleet, plain = CONFIG.fleet(1000, threads=1), Fleet(1000, Gaussian(0, 9, 1), threads=1)
-    print("| one core, no Spark | stream-ticks a second |\n|---|---|")
-    print(f"| detector.step, two fidelities | {rate(lambda i: detector.step(x[i]), 1, 4000):,.0f} |")
-    print(f"| detector.update, one fidelity | {rate(lambda i: single.update(x[i][0]), 1, 4000):,.0f} |")
-    both = rate(lambda i: fleet.update(streams[i], fleet.choose()), 1000, 100)
-    print(f"| a fleet of 1000, two fidelities | {both:,.0f} |")
-    print(f"| a fleet of 1000, one fidelity | {rate(lambda i: plain.update(streams[i]), 1000, 400):,.0f} |")
+    found = {
+        "a fleet of 1000, one fidelity": rate(lambda i: plain.update(streams[i]), 1000, 400),
+        "a fleet of 1000, two fidelities": rate(lambda i: fleet.update(streams[i], fleet.choose()), 1000, 100),
+        "`detector.update`, one fidelity": rate(lambda i: single.update(x[i][0]), 1, 4000),
+        "`detector.step`, two fidelities": rate(lambda i: detector.step(x[i]), 1, 4000),
+    }
     for ticks in TICKS:
         worker = follow.Worker(follow.Job("bench", CONFIG.to_dict(), ("imu", "gps"), {}))
-        records = [a_record()]
+        records: list[Any] = [a_record()] * 60
 
-        def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, records: list[Any] = records) -> None:
-            rows = [follow.InputRow(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
-            records[0] = worker.process("s", rows, records[0])[1]
+        def bucket(i: int, ticks: int = ticks, worker: follow.Worker = worker, records: list[Any] = records) -> None:
+            rows = [InputRow(10**6 + i * ticks + j, tuple(x[(i * ticks + j) % 4000])) for j in range(ticks)]
+            records[:] = [record for _, record in worker.process_many((k, rows, r) for k, r in enumerate(records))]
 
-        print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
+        what = f"60 records: read, step {ticks} time{'s' if ticks > 1 else ''}, write; no Spark"
+        found[what] = rate(bucket, 60 * ticks, 20)
+    return found
+
+
+def sizing(fleet: float, spark: dict[int, float]) -> None:
+    """Cores for streams at 1 Hz, at full load."""
+    show(f"| streams | fleet | {' | '.join(f'Spark, trigger {ticks} s' for ticks in spark)} |")
+    show("|---" * (len(spark) + 2) + "|")
+    for power in (5, 6, 7):
+        cores = [max(float(f"{10**power / each:.2g}"), 1.0) for each in (fleet, *spark.values())]
+        cells = [f"{count:,.0f} cores" if count > 1.0 else "1 core" for count in cores]
+        show(f"| 10^{power} | {' | '.join(cells)} |")
 
 
 def one_stream(key: Any, table: Any) -> Any:
@@ -265,9 +298,10 @@ def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
 
         def by_joblib() -> None:
             groups = pd.read_parquet(path).groupby("stream")
+            warnings.simplefilter("ignore", FutureWarning)  # columns without a value
             pd.concat(Parallel(n_jobs=cores)(delayed(one_stream)(key, group) for key, group in groups))
 
-        print(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
+        show(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
         for what, work in (("pandas and joblib", by_joblib), ("detect_batch", by_spark)):
             work()  # workers start and load their kernels
             taken = []
@@ -276,8 +310,8 @@ def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
                 work()
                 taken.append((time.perf_counter() - begin[0], worked() - begin[1]))
             wall, cpu = (statistics.median(column) for column in zip(*taken, strict=True))
-            print(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |", flush=True)
-    print()
+            show(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |")
+    show()
 
 
 def main() -> None:
@@ -297,11 +331,10 @@ def main() -> None:
         spark__ui__showConsoleProgress=False,
     )
     spark.sparkContext.setLogLevel("OFF")
-    print(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
-    print(
-        "| ticks per stream and micro-batch | job | stream-ticks per s | per CPU s | CPU more than plain | the least | wall |"
-    )
-    print("|---|---|---|---|---|---|---|")
+    show(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
+    show("| ticks per stream and micro-batch | job | stream-ticks per s | per CPU s | CPU | least CPU | wall |")
+    show("|---|---|---|---|---|---|---|")
+    detecting = {}
     for ticks in given.ticks:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "in"
@@ -310,17 +343,25 @@ def main() -> None:
             for i in range(rounds):
                 for job in [*JOBS] if i % 2 == 0 else reversed(JOBS):
                     found[job] += took(spark, folder, streams, JOBS[job])
+        base = seconds(found["plain"])
         for job, times in found.items():
-            wall, cpu, least = seconds(times)
-            more = [
-                f"{one / other - 1:+.0%}" for one, other in zip(seconds(times), seconds(found["plain"]), strict=True)
-            ]
-            rates = [f"{streams * ticks / taken:,.0f}" for taken in (wall, cpu)]
-            print("|", " | ".join([str(ticks), job, *rates, *more[1:], more[0]]), "|", flush=True)
-    print()
+            taken = seconds(times)
+            more = [f"{one / other - 1:+.0%}" for one, other in zip(taken, base, strict=True)]
+            rates = [f"{streams * ticks / one:,.0f}" for one in (taken.wall, taken.cpu)]
+            show(f"| {' | '.join([str(ticks), job, *rates, *more])} |")
+        detecting[ticks] = streams * ticks / taken.cpu
+    show()
     history(spark, streams // 5, 200, given.cores)
-    engine()
     spark.stop()
+    alone = engine()
+    show("| | stream-ticks per core second |\n|---|---|")
+    of_spark = {f"Spark, {streams} streams, {ticks} ticks": each for ticks, each in detecting.items()}
+    for what, each in (alone | of_spark).items():
+        show(f"| {what} | {float(f'{each:.3g}'):,.0f} |")
+    show()
+    sizing(alone["a fleet of 1000, two fidelities"], detecting)
+    print(f"\n{'=' * 40} all of it again, without Spark's messages\n")
+    print("\n".join(SHOWN))
 
 
 if __name__ == "__main__":

@@ -17,8 +17,9 @@ from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
 from .group import GroupBudget, price_of
 from .java import NO_DATA, PROVIDER, ROCKSDB
+from .rows import InputRow
 from .state import STATE
-from .worker import InputRow, Job, Observers, get_worker
+from .worker import Job, Observers, get_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 _COLUMNS = Row("key", "time", *OWN)
 _TOGETHER = 1024
 """Rows of the result that go to Spark as one row of arrays: pyspark takes longer for a row than a detector does."""
+_STREAMS = 256
+"""Streams that are advanced together at most: each takes some 20 kB of memory then."""
 BUCKETS = 256
 """Default number of buckets."""
 
@@ -207,14 +210,21 @@ class Follower(StatefulProcessor):
         worker = get_worker(self.job)
         price = None if self.price is None else price_of(self.price)
         result: list[tuple[Any, ...]] = []
-        for name, mine in given.items():
-            kept = None if name is None else self._records.getValue((name,))
-            found, record = worker.process(name, mine, None if kept is None else bytes(kept[0]), price)
-            if record is not None:
-                self._records.updateValue((name,), (record,))
-            result += map(values, found)
+        keys = list(given)
+        for i in range(0, len(keys), _STREAMS):
+            some = keys[i : i + _STREAMS]
+            streams = [(name, given[name], self._saved(name)) for name in some]
+            for name, (found, record) in zip(some, worker.process_many(streams, price), strict=True):
+                if record is not None:
+                    self._records.updateValue((name,), (record,))
+                result += map(values, found)
         parts = (result[i : i + _TOGETHER] for i in range(0, len(result), _TOGETHER))
         return (_COLUMNS(*zip(*part, strict=True)) for part in parts)
+
+    def _saved(self, name: Any) -> bytes | None:
+        """Return the record of a stream."""
+        kept = None if name is None else self._records.getValue((name,))
+        return None if kept is None else bytes(kept[0])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store a detector that the query continues from."""
