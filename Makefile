@@ -50,9 +50,9 @@ reference: $(VENV)/.test ## regenerate the reference pages of the commands and t
 paper: $(VENV)/.paper ## every table and figure of the paper: docs/paper.md and its pictures; an hour or more
 	$(BIN)/python -m paper all --docs docs
 
-study: $(VENV)/.paper ## error and delay against spend: docs/frontier.md, docs/quickest.md, their pictures; two hours or more
-	$(BIN)/python -m paper frontier --docs docs
-	$(BIN)/python -m paper quickest --docs docs
+study: $(VENV)/.paper ## error and delay against spend: docs/frontier.md, docs/quickest.md, their pictures; about an hour
+	$(BIN)/python -m paper frontier --trials 60 --docs docs
+	$(BIN)/python -m paper quickest --trials 240 --docs docs
 
 lint: $(VENV)/.test ## style, types and the import order of the packages
 	$(BIN)/ruff check .

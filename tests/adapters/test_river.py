@@ -78,6 +78,7 @@ def test_memory_is_bounded() -> None:
     before = detector._raw_memory_usage
     drifts(detector, stream[2600:])
     assert detector._raw_memory_usage <= before + 1024
+    assert 1000 < before < 200_000  # its state, not the compiler
 
 
 @pytest.mark.parametrize("params", [*Surprise._unit_test_params()])

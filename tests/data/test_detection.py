@@ -135,7 +135,7 @@ def test_bad_input(tmp_path: Path) -> None:
         (["1", "2"], {}, "must be a number"),
         ([1.0], {"model": "nonsense"}, "model must be one of autoregressive"),
         ([-1.0, 2.0], {"model": "poisson"}, "."),
-        (path, {}, "several columns of numbers: a, b"),
+        (path, {}, "several columns of numbers: a, b: select one with column="),
         (path, {"column": "c"}, "'c'"),
     ]
     for data, options, message in cases:

@@ -53,7 +53,8 @@ def season(shape: str, period: float, n: int, rng: np.random.Generator) -> np.nd
 @pytest.mark.parametrize("n", [100, *(pytest.param(n, marks=pytest.mark.slow) for n in (300, 1200))])
 @pytest.mark.parametrize("kind", ["white", "ar.95", "walk"])
 def test_noise_has_no_period(kind: str, n: int) -> None:
-    found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in SEEDS)
+    seeds = SEEDS if n < 1000 else SEEDS[:60]
+    found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in seeds)
     assert found <= 1
 
 
@@ -61,7 +62,7 @@ def test_noise_has_no_period(kind: str, n: int) -> None:
 @pytest.mark.parametrize("n", [100, 300])
 @pytest.mark.parametrize("kind", sorted(set(NOISES) - {"white", "ar.95", "walk"}))
 def test_other_quiet_series_have_no_period(kind: str, n: int) -> None:
-    seeds = SEEDS[:100]
+    seeds = SEEDS[:60]
     found = sum(estimate_period(NOISES[kind](np.random.default_rng([seed, n]), n)).significant for seed in seeds)
     assert found <= 1
 

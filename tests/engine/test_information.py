@@ -13,7 +13,7 @@ from scipy import special
 from scipy.special import logsumexp
 
 import mfbocd as mf
-from mfbocd.belief.gains import GAINS, FidelityGain, Gains, _slow_gain, expected_gains
+from mfbocd.belief.gains import GAINS, FidelityGain, Gains, _slow_gains, expected_gains
 
 from ..registry import ALL, CASES, COMPILED, NOISE, ZETAS, Case
 
@@ -378,9 +378,8 @@ def test_the_compiled_gains_equal_the_models_own_methods(case: Case, hazard, pru
     levels = np.array([0.0, *LEVELS, 0.93])
     for seed, ticks in ((0, 0), (1, 1), (2, 40), (3, 90)):
         detector = a_state(case, seed, ticks, hazard, prune=prune)
-        weight, stats = detector._filter.predicted()
         for gain in GAINS:
-            alone = {z: _slow_gain(detector._filter, weight, stats, z, gain) for z in levels.tolist()}
+            alone = dict(zip(levels.tolist(), _slow_gains(detector._filter, levels, gain), strict=True))
             slow = [max(gain for v, gain in alone.items() if v <= z) for z in levels.tolist()]
             np.testing.assert_allclose(
                 expected_gains(detector._filter, levels, gain), slow, rtol=1e-9, atol=1e-12, err_msg=gain

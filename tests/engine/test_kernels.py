@@ -195,8 +195,11 @@ def test_resampling_equals_its_twin() -> None:
 
 
 def python(script: str, folder: Path) -> str:
-    """The output of a process in this folder; its kernels are cached next to their files."""
-    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"}
+    """The output of a process in this folder; its kernels are cached next to their files.
+
+    Modules are not: Python would not notice a file that has changed within a second and kept its size.
+    """
+    environment = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True
     )

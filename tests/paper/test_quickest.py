@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,8 +184,10 @@ def test_delay_of_a_cusum_that_reads_every_tick() -> None:
 
 
 def test_delays_of_focus() -> None:
-    cells = measure(ON_OR_OFF["plain"](), "FOCuS at every tick, level before known", 1.0, Size(24, 1000, 100), seed=1)
-    for cell, delay in zip(cells, (33.7, 15.9, 9.4, 3.5), strict=True):
+    setting = ON_OR_OFF["plain"]()
+    two = replace(setting, changed=dict(list(setting.changed.items())[1:3]))  # a peer in Python: the others take long
+    cells = measure(two, "FOCuS at every tick, level before known", 1.0, Size(24, 1000, 100), seed=1)
+    for cell, delay in zip(cells, (15.9, 9.4), strict=True):
         near(cell, delay)
 
 
@@ -197,11 +200,11 @@ def test_delays_of_the_cusum_that_knows_both_levels(spend: float, delay: tuple[f
 
 
 def test_delays_of_tras() -> None:
-    scale = fleets.Scale(quiet=2, ticks=20_000, changed=60)
+    scale = fleets.Scale(quiet=2, ticks=10_000, changed=60)
     cells = fleets.tras_cells("TRAS, size known", scale, seed=1)
     for cell, wanted in zip(cells, (58.0, 22.0, 16.5, 7.0), strict=True):
         delays = np.array(cell["delays"])
-        error = math.hypot(delays.std() / math.sqrt(delays.size), 0.07 * wanted)  # 20 false alarms
+        error = math.hypot(delays.std() / math.sqrt(delays.size), 0.1 * wanted)  # 10 false alarms
         assert abs(delays.mean() - wanted) < 3.0 * error, (cell["change"], delays.mean(), error)
 
 
@@ -334,7 +337,8 @@ def test_only_streams_clear_for_both_are_compared() -> None:
 
 
 def test_a_quick_run_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paper.quickest.measure.TRIES", 2)  # the numbers do not matter here
+    monkeypatch.setattr("paper.quickest.measure.TRIES", 1)  # the numbers do not matter here
+    monkeypatch.setattr("paper.targets.quickest.QUICK_TICKS", 60)
     options = Options(tmp_path, trials=4, quick=True, jobs=1, progress=False, given={"family": (MAIN, "duty")})
     result = quickest.run(options)
     titles = [title for title, _ in result.sections]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ..parts import absent
+from ..parts import PATIENCE, absent
 
 
 @dataclass
@@ -43,7 +43,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
 
     def open_page(target: Path | str, width: int = 1200) -> Visit:
         page = browser.new_page(viewport={"width": width, "height": 900})
-        page.set_default_navigation_timeout(120_000)  # a browser starts slowly next to busy processes
+        page.set_default_timeout(1000 * PATIENCE)  # milliseconds: a browser is slow next to busy processes
         opened.append(page)
         seen = Visit(page)
         page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))

@@ -12,7 +12,7 @@ import pytest
 from . import browser as chromium
 from . import test_page
 from .browser import Visit
-from .test_page import WAIT, clean, ids, listed, opened, points, tell, until
+from .test_page import clean, ids, listed, opened, points, tell, until
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,7 @@ def test_the_next_reading_is_explained(shared: httpx.Client, visit: Callable[...
         stream = shared.get("/streams/boiler").json()
         choice, tick = stream["next"], stream["tick"]
         start = f"Tick {tick} reads {choice['fidelity']}: its expected gain is"
-        seen.page.wait_for_selector(f"#next-text:has-text('{start}')", timeout=WAIT)
+        seen.page.wait_for_selector(f"#next-text:has-text('{start}')")
     nets = {name: choice["gains"][name] - choice["price"] * costs[name] for name in costs}
     assert max(nets, key=nets.__getitem__) == choice["fidelity"]
     for name in costs:
@@ -113,7 +113,7 @@ def test_every_figure_has_a_table(shared: httpx.Client, visit: Callable[..., Vis
         seen.page.keyboard.press("Enter")
         figure = seen.page.evaluate("document.activeElement.parentElement.dataset.figure")
         body = seen.page.locator(f"#{figure} + details table tbody")
-        body.wait_for(timeout=WAIT)
+        body.wait_for()
         tables[figure] = [
             row.split("\t")
             for row in body.evaluate(
@@ -148,7 +148,7 @@ def test_an_alarm_is_acknowledged_by_keyboard(shared: httpx.Client, visit: Calla
     darken(seen)
     press, focused = seen.page.keyboard.press, "document.activeElement.dataset.tick ?? document.activeElement.id"
     button = f"button[data-tick='{tick}']"
-    seen.page.wait_for_selector(button, timeout=WAIT)
+    seen.page.wait_for_selector(button)
     seen.page.locator("#spans input").first.focus()
     while seen.page.evaluate(focused) != str(tick):
         press("Tab")
@@ -181,12 +181,12 @@ def test_an_alarm_is_acknowledged_by_keyboard(shared: httpx.Client, visit: Calla
     seen.page.keyboard.type("Ann")
     for error in ("token 'page' may only read", "Failed to fetch"):
         press("Enter")
-        seen.page.wait_for_selector(f'#note-error:has-text("{error}")', timeout=WAIT)
+        seen.page.wait_for_selector(f'#note-error:has-text("{error}")')
     texts = ["#note-title", "#note-text", "#note-error", "#note-save", "#note-cancel", "dialog label"]
     assert min(seen.page.evaluate(CONTRAST, texts)) >= 4.5
     assert seen.page.locator("#note").bounding_box()["width"] < NARROW
     press("Enter")
-    seen.page.wait_for_selector("#note-status:has-text('The alarm is acknowledged.')", timeout=WAIT)
+    seen.page.wait_for_selector("#note-status:has-text('The alarm is acknowledged.')")
     assert len(set(sent)) == 1
     (note,) = shared.get("/streams/noted/notes").json()["notes"]
     wanted = {
@@ -206,7 +206,7 @@ def test_an_alarm_is_acknowledged_by_keyboard(shared: httpx.Client, visit: Calla
     assert not seen.page.locator("#note-comment").is_visible()
     press("Tab")
     press("Enter")
-    seen.page.wait_for_selector("#note-error:has-text('A comment needs a text')", timeout=WAIT)
+    seen.page.wait_for_selector("#note-error:has-text('A comment needs a text')")
     seen.page.fill("#note-text", "and tested")
     seen.page.locator("#note-save").click()
     until(seen, "document.querySelectorAll('.notes li').length", 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,18 @@ try:
     from river import base
 except ImportError as error:
     raise ImportError("mfbocd.adapters.river needs river: pip install 'mfbocd[river]'") from error
+
+
+class _StateSize:
+    """Memory usage as the size of the saved state.
+
+    River follows all references of an object. From a kernel they lead to numba's compiler, whose megabytes are shared
+    by all detectors, and to weak references that may be dead, which raises an error.
+    """
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return len(pickle.dumps(self))
 
 
 class _Stream:
@@ -90,7 +103,7 @@ def _detector_of(model: Model, hazard: float | Hazard, alarm: Alarm | None, seed
     return detector
 
 
-class BOCD(base.DriftDetector):
+class BOCD(_StateSize, base.DriftDetector):
     """Bayesian online changepoint detection as a drift detector.
 
     `drift_detected` is true after the reading at which the probability of a change within the last `within` readings
@@ -208,7 +221,7 @@ class BOCD(base.DriftDetector):
         return self._step.confidence if self._step is not None else None
 
 
-class Surprise(base.AnomalyDetector):
+class Surprise(_StateSize, base.AnomalyDetector):
     """How surprising a reading is given all earlier ones, with changes taken into account.
 
     Each feature is a separate stream with a model estimated from its first `warmup` readings: a Bernoulli for zeros

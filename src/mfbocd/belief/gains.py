@@ -135,24 +135,27 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         board = np.zeros(2, dtype=np.int64)
         belief.model.gains(belief.state[None], belief.setup, ONE_ROW, zeta, CODE[gain], out, board)
         return np.asarray(out[0])
-    weight, stats = belief.predicted()
-    gains = np.array([_slow_gain(belief, weight, stats, float(z), gain) for z in zeta])
+    gains = _slow_gains(belief, zeta, gain)
     if belief.model.ordered:
         make_monotone(zeta, gains)
     return gains
 
 
-def _slow_gain(belief: Filter, weight: Array, stats: Array, zeta: float, gain: Gain) -> float:
-    model = belief.model
+def _slow_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
+    """The gain of each zeta by itself, from the methods of the model."""
+    model, levels = belief.model, zeta.tolist()
+    weight, stats = belief.predicted()
     if gain == "variance":
-        return max(float(weight @ model.variance_gain(stats, zeta)), 0.0)
+        return np.array([max(float(weight @ model.variance_gain(stats, z)), 0.0) for z in levels])
     if gain == "change":
         q = change_weight(belief, weight, stats)
         if q > 0.0 and belief.setup[layout.AT_LEAST] > 0.0:
-            return zeta * q
-        return zeta * q + max(float(weight @ model.parameter_gain(stats, zeta)), 0.0)
-    value = model.run_length_gain(weight, stats, zeta)
-    return value + float(weight @ model.parameter_gain(stats, zeta)) if gain == "joint" else value
+            return np.asarray(zeta * q)
+        return zeta * q + [max(float(weight @ model.parameter_gain(stats, z)), 0.0) for z in levels]
+    gains: Array = np.array([model.run_length_gain(weight, stats, z) for z in levels])
+    if gain == "joint":
+        gains += [float(weight @ model.parameter_gain(stats, z)) for z in levels]
+    return gains
 
 
 def change_weight(belief: Filter, weight: Array, stats: Array) -> float:

@@ -120,7 +120,9 @@ def find_column(
     """
     found = classify_columns(head, wanted_columns(table, column, time), time=time)
     if column is None and len(found.readings) > 1:
-        raise ValueError(f"{table.name} has several columns of numbers: {', '.join(found.readings)}: select one")
+        raise ValueError(
+            f"{table.name} has several columns of numbers: {', '.join(found.readings)}: select one with column="
+        )
     if not found.readings:
         why = "; ".join(f"{name!r}: {reason}" for name, reason in found.reasons.items())
         raise ValueError(f"{table.name} has no column of numbers ({why})")
