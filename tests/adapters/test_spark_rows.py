@@ -6,7 +6,6 @@ import datetime
 import errno
 import json
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,35 +25,9 @@ from mfbocd.calibrate import ShadowGuard
 from mfbocd.detector.serialization import Loader, restore
 from mfbocd.io.config import Config
 
-from .spark_streams import CONFIG, streams
+from .spark_streams import CONFIG, POLICIES, config_of, job_of, rows_of, streams
 
 pytestmark = pytest.mark.slow
-
-POLICIES: dict[str, dict[str, Any] | None] = {
-    "default": None,
-    "always": {"kind": "always", "name": "gps"},
-    "budget": {"kind": "budget", "per_tick": 8},
-    "capped": {"kind": "budget", "per_tick": 8, "cap": [90, 10]},
-    "information_rate": {"kind": "information_rate"},
-    "margin": {"kind": "margin", "delta": 0.05},
-    "net": {"kind": "net", "price": 0.004},
-    "random": {"kind": "random"},
-    "soft": {"kind": "soft", "temperature": 0.01, "price": 0.004},
-}
-
-
-def config_of(policy: dict[str, Any] | None, **more: Any) -> Config:
-    given = CONFIG.to_dict() | more
-    given.pop("policy")
-    return Config.parse(given if policy is None else given | {"policy": policy})
-
-
-def job_of(config: Config, **more: Any) -> Job:
-    return Job("token", config.to_dict(), ("imu", "gps"), {}, **more)
-
-
-def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
-    return [InputRow(at, tuple(table[at])) for at in ticks]
 
 
 def run(
@@ -109,104 +82,6 @@ def test_a_stream_equals_a_detector_in_process_with_its_seed(policy: str) -> Non
         detector = config.detector(observers, seed=stream_seed(5, key))
         assert [row.step for row in results[key]] == [detector.step(raw) for raw in table]
         assert record.unpack(records[key]).state == detector.to_bytes()
-
-
-def uneven(count: int, seed: int) -> dict[str, list[list[InputRow]]]:
-    """Two micro-batches per stream, of unequal lengths, with a change of level and cells that are no readings."""
-    rng = np.random.default_rng(seed)
-    found = {}
-    for key, table in streams(count, 70, seed=seed).items():
-        for cell, share in ((float("nan"), 0.1), (None, 0.05), (float("inf"), 0.05)):
-            for t, j in np.argwhere(rng.random((70, 2)) < share).tolist():
-                table[t][j] = cell  # type: ignore[call-overload]
-        first = int(rng.integers(10, 40))
-        batches = [rows_of(table, range(first)), rows_of(table, range(first, int(rng.integers(first + 8, 70))))]
-        batches[1] += batches[0][-2:]  # repeated
-        for batch in batches:
-            rng.shuffle(batch)  # type: ignore[arg-type]
-        found[key] = batches
-    return found
-
-
-def one_by_one(
-    detector: Detector, batches: list[list[InputRow]], prices: list[float | None]
-) -> list[list[mf.Step | str]]:
-    """Return what `Detector.step` returns or says, one row after the other; a row is applied once."""
-    found: list[list[mf.Step | str]] = []
-    applied = [-1]
-    for batch, price in zip(batches, prices, strict=True):
-        if price is not None:
-            detector.policy = mf.Net(price, gain=detector.policy.gain or "joint").bind(detector.fidelities)
-        found.append([])
-        for row in sorted(batch):
-            if row.time <= applied[-1]:
-                found[-1] += [] if row.time in applied else [f"late: {applied[-1]} was seen before it"]
-                continue
-            try:
-                found[-1].append(detector.step(row.raw))
-                applied.append(row.time)
-            except ValueError as error:
-                found[-1].append(f"ValueError: {error}")
-    return found
-
-
-@pytest.mark.parametrize("policy", [*POLICIES, "group"])
-def test_streams_that_are_advanced_together_equal_detectors_that_step(
-    policy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(POLICIES["budget" if policy == "group" else policy], seed=5, alarm={"threshold": 0.3})
-    shared = policy == "group"
-    prices = [0.003, 0.006] if shared else [None, None]
-    worker = Worker(job_of(config, shared=shared))
-    together = Counter[bool]()
-    advance = mf.Fleet._advance
-
-    def counted(fleet: mf.Fleet, selected: Any, *given: Any) -> Any:
-        together[len(selected.rows) == len(fleet)] += 1
-        return advance(fleet, selected, *given)
-
-    monkeypatch.setattr(mf.Fleet, "_advance", counted)
-    tables = uneven(30, seed=4)
-    records: dict[str, bytes | None] = dict.fromkeys(tables)
-    found: dict[str, list[list[mf.Step | str | None]]] = {key: [] for key in tables}
-    for i, price in enumerate(prices):
-        results = worker.process_many([(key, tables[key][i], records[key]) for key in tables], price)
-        for key, (rows, saved) in zip(tables, results, strict=True):
-            found[key].append([row.step or row.problem for row in rows])
-            records[key] = saved
-    assert set(together) == {True, False}  # also rounds in which a stream had no row, or none that could be read
-    given = [row for batches in found.values() for batch in batches for row in batch]
-    assert sum(isinstance(row, str) for row in given) > 10 or policy == "always"
-    assert sum(isinstance(row, mf.Step) and row.alarm for row in given) > 10
-    observers = {"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]}
-    for key, batches in tables.items():
-        detector = config.detector(observers, shared=shared, seed=stream_seed(5, key))
-        assert found[key] == one_by_one(detector, batches, prices)
-        assert record.unpack(records[key] or b"").state == detector.to_bytes()
-
-
-def test_streams_that_are_advanced_together_read_each_row_once_at_the_chosen_fidelity() -> None:
-    class Stored(dict[Any, Any]):
-        def get(self, *what: Any) -> Any:
-            return super().get(what)
-
-        def put(self, stream: Any, time: int, fidelity: str, x: Any) -> None:
-            assert (stream, time, fidelity) not in self
-            self[stream, time, fidelity] = (x,)
-
-    cache = Stored()
-    observers = {"imu": lambda raw: raw["imu"], "gps": lambda raw: raw["gps"]}
-    worker = Worker(Job("token", CONFIG.to_dict(), None, observers, cache=cache))  # type: ignore[arg-type]
-    tables = streams(24, 10, seed=2)
-    rows = {
-        key: [InputRow(at, {"imu": imu, "gps": gps}) for at, (imu, gps) in enumerate(table)]
-        for key, table in tables.items()
-    }
-    results = worker.process_many([(key, rows[key], None) for key in tables])
-    steps = [(key, row.time, row.step) for key, (mine, _) in zip(tables, results, strict=True) for row in mine]
-    assert {(key, at, step.fidelity): (step.x,) for key, at, step in steps if step} == cache
-    assert {fidelity for _, _, fidelity in cache} == {"imu", "gps"}
-    assert len(cache) == 240
 
 
 @pytest.mark.parametrize(("before", "after"), [(True, False), (False, True)])
