@@ -24,10 +24,10 @@ from ...fleet import Fleet
 from ...io.config import Config
 from ...policy import Fidelity, Net
 from ...policy.fidelity import same_readings
+from .bucket import advance_together, fleet_of
 from .cache import Cache, CacheError
 from .record import Record, pack, unpack
 from .rows import NO_TIME, InputRow, OutputRow, StreamRows
-from .together import advance_together, fleet_of
 
 Observers = Mapping[str, Callable[[Any], Any]]
 
