@@ -6,36 +6,41 @@ Three jobs read the same files of JSON, shuffle, read each stream's record, writ
 - idle: the operator of `detect_stream`, which Spark calls once per bucket of streams, with nothing computed;
 - detectors: `detect_stream`.
 
-Every stream begins from a state of full size. The jobs take turns in one session, and the first micro-batch of each
-query (workers start, kernels load) is left out. Then `detect_batch` is compared with pandas on joblib's processes.
-`make bench-spark`.
+Every stream begins from a state of full size. The jobs take turns in one session, in another order in every second
+round, and the first micro-batch of each query (workers start, kernels load) is left out. CPU seconds are those of all
+processes. They depend on other load too, by less than wall time, so the least and the median are shown. Then
+`detect_batch` is compared with pandas on joblib's processes, and one core is measured without Spark. The tables of
+docs/scale.md are printed once more at the end. `make bench-spark`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from mfbocd import Detector, Fleet, Gaussian, Step
 from mfbocd.adapters.spark import detect_batch, detect_stream, session, stream_seed
 from mfbocd.adapters.spark import stream as on_spark
 from mfbocd.adapters.spark import worker as follow
-from mfbocd.adapters.spark.frame import inner_schema, job_of, named
+from mfbocd.adapters.spark.frame import OWN, inner_schema, job_of, named, values
 from mfbocd.adapters.spark.record import REMEMBERED, pack
+from mfbocd.adapters.spark.rows import InputRow, OutputRow
 from mfbocd.io.config import Config
 
 CONFIG = Config.parse(
@@ -45,7 +50,10 @@ CONFIG = Config.parse(
         "policy": {"kind": "budget", "share": 0.35},
     }
 )
+SHOWN: list[str] = []
+ROW = Row("key", "time", *OWN)
 TICKS = (1, 10, 40)
+BUCKETS = 16
 WARM = 300  # ticks of a detector whose record is of full size
 
 
@@ -83,8 +91,8 @@ class Plain(StatefulProcessor):
         """Read, write, answer."""
         self._state.get()
         self._state.update((self.record,))
-        result = [follow.OutputRow(key[0], row["time"], self.step, None) for row in rows]
-        return iter([on_spark._ROW(*on_spark.values(row)) for row in result])
+        result = [OutputRow(key[0], row["time"], self.step, None) for row in rows]
+        return iter([ROW(*values(row)) for row in result])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store the first state."""
@@ -97,9 +105,9 @@ class Plain(StatefulProcessor):
 class Idle(follow.Worker):
     """The worker of the operator, with nothing computed."""
 
-    def process(self, key: Any, rows: Any, saved: Any, price: Any = None) -> Any:
-        """Answer a constant step for every row, and keep the record as it is."""
-        return [follow.OutputRow(key, row.time, Plain.step, None) for row in rows], a_record()
+    def process_many(self, given: Any, price: Any = None) -> Any:
+        """Answer a constant step for every row, and keep the records as they are."""
+        return [([OutputRow(key, row.time, Plain.step, None) for row in rows], a_record()) for key, rows, _ in given]
 
 
 class Idling(on_spark.Follower):
@@ -168,7 +176,7 @@ def idle(df: DataFrame, begin: DataFrame) -> DataFrame:
 
 def detectors(df: DataFrame, begin: DataFrame) -> DataFrame:
     """The job of `detect_stream`."""
-    return detect_stream(df, "stream", "at", None, CONFIG, start=begin, buckets=64)
+    return detect_stream(df, "stream", "at", None, CONFIG, start=begin, buckets=BUCKETS)
 
 
 JOBS = {"plain": plain, "idle": idle, "detectors": detectors}
@@ -192,6 +200,29 @@ def took(spark: Any, folder: Path, streams: int, job: Any) -> list[tuple[float, 
     return [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(marks)]
 
 
+def show(line: str = "") -> None:
+    """Print a line now, and again at the end, where nothing of Spark is between the lines."""
+    print(line, flush=True)
+    SHOWN.append(line)
+
+
+class Seconds(NamedTuple):
+    """What a micro-batch takes."""
+
+    cpu: float
+    """The median."""
+    least: float
+    """The least CPU seconds."""
+    wall: float
+    """The median."""
+
+
+def seconds(times: list[tuple[float, float]]) -> Seconds:
+    """Summarise wall and CPU seconds of micro-batches."""
+    wall, cpu = zip(*times, strict=True)
+    return Seconds(statistics.median(cpu), min(cpu), statistics.median(wall))
+
+
 def rate(work: Callable[[int], Any], ticks: int, times: int) -> float:
     """Stream-ticks a CPU second, where each call makes `ticks` of them; the first few calls warm up."""
     for i in range(times // 4):
@@ -202,29 +233,41 @@ def rate(work: Callable[[int], Any], ticks: int, times: int) -> float:
     return ticks * (times - times // 4) / (time.process_time() - begin)
 
 
-def engine() -> None:
-    """What one core does with no Spark around it."""
+def engine() -> dict[str, float]:
+    """Stream-ticks per CPU second of one core with no Spark around it."""
     rng = np.random.default_rng(3)
     x = rng.normal(size=(4000, 2)).tolist()
     detector = CONFIG.detector({"imu": lambda raw: raw[0], "gps": lambda raw: raw[1]})
     single = Detector(Gaussian(0, 9, 1))
     streams = rng.normal(size=(400, 1000))
     fleet, plain = CONFIG.fleet(1000, threads=1), Fleet(1000, Gaussian(0, 9, 1), threads=1)
-    print("| one core, no Spark | stream-ticks a second |\n|---|---|")
-    print(f"| detector.step, two fidelities | {rate(lambda i: detector.step(x[i]), 1, 4000):,.0f} |")
-    print(f"| detector.update, one fidelity | {rate(lambda i: single.update(x[i][0]), 1, 4000):,.0f} |")
-    both = rate(lambda i: fleet.update(streams[i], fleet.choose()), 1000, 100)
-    print(f"| a fleet of 1000, two fidelities | {both:,.0f} |")
-    print(f"| a fleet of 1000, one fidelity | {rate(lambda i: plain.update(streams[i]), 1000, 400):,.0f} |")
+    found = {
+        "a fleet of 1000, one fidelity": rate(lambda i: plain.update(streams[i]), 1000, 400),
+        "a fleet of 1000, two fidelities": rate(lambda i: fleet.update(streams[i], fleet.choose()), 1000, 100),
+        "`detector.update`, one fidelity": rate(lambda i: single.update(x[i][0]), 1, 4000),
+        "`detector.step`, two fidelities": rate(lambda i: detector.step(x[i]), 1, 4000),
+    }
     for ticks in TICKS:
         worker = follow.Worker(follow.Job("bench", CONFIG.to_dict(), ("imu", "gps"), {}))
-        records = [a_record()]
+        records: list[Any] = [a_record()] * 60
 
-        def batch(i: int, ticks: int = ticks, worker: follow.Worker = worker, records: list[Any] = records) -> None:
-            rows = [follow.InputRow(10**6 + i * ticks + j, x[(i * ticks + j) % 4000]) for j in range(ticks)]
-            records[0] = worker.process("s", rows, records[0])[1]
+        def bucket(i: int, ticks: int = ticks, worker: follow.Worker = worker, records: list[Any] = records) -> None:
+            rows = [InputRow(10**6 + i * ticks + j, tuple(x[(i * ticks + j) % 4000])) for j in range(ticks)]
+            records[:] = [record for _, record in worker.process_many((k, rows, r) for k, r in enumerate(records))]
 
-        print(f"| read a record, {ticks} steps, write it | {rate(batch, ticks, 400):,.0f} |", flush=True)
+        what = f"60 records: read, step {ticks} time{'s' if ticks > 1 else ''}, write; no Spark"
+        found[what] = rate(bucket, 60 * ticks, 20)
+    return found
+
+
+def sizing(fleet: float, spark: dict[int, float]) -> None:
+    """Cores for streams at 1 Hz, at full load."""
+    show(f"| streams | fleet | {' | '.join(f'Spark, trigger {ticks} s' for ticks in spark)} |")
+    show("|---" * (len(spark) + 2) + "|")
+    for power in (5, 6, 7):
+        cores = [math.ceil(float(f"{10**power / each:.2g}")) for each in (fleet, *spark.values())]
+        cells = [f"{count:,} cores" if count > 1 else "1 core" for count in cores]
+        show(f"| 10^{power} | {' | '.join(cells)} |")
 
 
 def one_stream(key: Any, table: Any) -> Any:
@@ -256,9 +299,10 @@ def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
 
         def by_joblib() -> None:
             groups = pd.read_parquet(path).groupby("stream")
+            warnings.simplefilter("ignore", FutureWarning)  # columns without a value
             pd.concat(Parallel(n_jobs=cores)(delayed(one_stream)(key, group) for key, group in groups))
 
-        print(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
+        show(f"| {streams} streams of {ticks} ticks | stream-ticks per s | per CPU s |\n|---|---|---|")
         for what, work in (("pandas and joblib", by_joblib), ("detect_batch", by_spark)):
             work()  # workers start and load their kernels
             taken = []
@@ -267,15 +311,15 @@ def history(spark: Any, streams: int, ticks: int, cores: int) -> None:
                 work()
                 taken.append((time.perf_counter() - begin[0], worked() - begin[1]))
             wall, cpu = (statistics.median(column) for column in zip(*taken, strict=True))
-            print(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |", flush=True)
-    print()
+            show(f"| {what} | {size / wall:,.0f} | {size / cpu:,.0f} |")
+    show()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer streams and one round: to see that it runs")
-    parser.add_argument("--streams", type=int, default=4000)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--streams", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batches", type=int, default=5, help="micro-batches of a query")
     parser.add_argument("--ticks", type=int, nargs="+", default=TICKS, help="of a stream a micro-batch")
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
@@ -288,30 +332,43 @@ def main() -> None:
         spark__ui__showConsoleProgress=False,
     )
     spark.sparkContext.setLogLevel("OFF")
-    print(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
-    print("| ticks of a stream and micro-batch | job | stream-ticks per s | per CPU s | more than plain: wall, CPU |")
-    print("|---|---|---|---|---|")
+    show(f"{streams} streams, {given.cores} cores; a stream's record has {len(a_record())} bytes\n")
+    show("| ticks per stream and micro-batch | job | stream-ticks per s | per CPU s | CPU | least CPU | wall |")
+    show("|---|---|---|---|---|---|---|")
+    detecting = {}
     for ticks in given.ticks:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name) / "in"
             write(folder, streams, batches, ticks)
             found: dict[str, list[tuple[float, float]]] = {job: [] for job in JOBS}
-            for _ in range(rounds):
-                for job, times in found.items():
-                    times += took(spark, folder, streams, JOBS[job])
-        rows = streams * ticks
-        first: list[float] = []
+            if not detecting:
+                took(spark, folder, streams, detectors)  # Java compiles what all jobs use
+            for i in range(rounds):
+                for job in [*JOBS] if i % 2 == 0 else reversed(JOBS):
+                    found[job] += took(spark, folder, streams, JOBS[job])
+        base = seconds(found["plain"])
         for job, times in found.items():
-            taken = [statistics.median(column) for column in zip(*times, strict=True)]
-            first = first or taken
-            more = ", ".join(f"{one / other - 1:+.0%}" for one, other in zip(taken, first, strict=True))
-            cells = [str(ticks), job, *(f"{rows / seconds:,.0f}" for seconds in taken), more]
-            print("|", " | ".join(cells), "|", flush=True)
-    print()
-    history(spark, streams // 10, 200, given.cores)
-    engine()
+            taken = seconds(times)
+            more = [f"{one / other - 1:+.0%}" for one, other in zip(taken, base, strict=True)]
+            rates = [f"{streams * ticks / one:,.0f}" for one in (taken.wall, taken.cpu)]
+            show(f"| {' | '.join([str(ticks), job, *rates, *more])} |")
+        detecting[ticks] = streams * ticks / taken.cpu
+    show()
+    history(spark, streams // 5, 200, given.cores)
     spark.stop()
+    alone = engine()
+    show("| | stream-ticks per core second |\n|---|---|")
+    of_spark = {f"Spark, {streams} streams, ticks per micro-batch: {t}": each for t, each in detecting.items()}
+    for what, each in (alone | of_spark).items():
+        show(f"| {what} | {float(f'{each:.3g}'):,.0f} |")
+    show()
+    sizing(alone["a fleet of 1000, two fidelities"], detecting)
+    print(f"\n{'=' * 40} all of it again, without Spark's messages\n")
+    print("\n".join(SHOWN))
 
 
 if __name__ == "__main__":
-    main()
+    # The workers import the jobs from this module: Spark cannot send them those of the main module.
+    from benchmarks import spark as module
+
+    module.main()

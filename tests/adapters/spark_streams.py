@@ -12,6 +12,8 @@ import numpy as np
 
 from mfbocd import Step
 from mfbocd.adapters.spark import stream_seed
+from mfbocd.adapters.spark.rows import InputRow
+from mfbocd.adapters.spark.worker import Job
 from mfbocd.io.config import Config
 
 CONFIG = Config.parse(
@@ -86,3 +88,33 @@ def expected(tables: Tables, config: Config = CONFIG) -> dict[str, list[tuple[An
         key: [(step.tick, *(getattr(step, name) for name in FIELDS)) for step in alone(key, table, config)]
         for key, table in tables.items()
     }
+
+
+POLICIES: dict[str, dict[str, Any] | None] = {
+    "default": None,
+    "always": {"kind": "always", "name": "gps"},
+    "budget": {"kind": "budget", "per_tick": 8},
+    "capped": {"kind": "budget", "per_tick": 8, "cap": [90, 10]},
+    "information_rate": {"kind": "information_rate"},
+    "margin": {"kind": "margin", "delta": 0.05},
+    "net": {"kind": "net", "price": 0.004},
+    "random": {"kind": "random"},
+    "soft": {"kind": "soft", "temperature": 0.01, "price": 0.004},
+}
+
+
+def config_of(policy: dict[str, Any] | None, **more: Any) -> Config:
+    """The configuration with another policy."""
+    given = CONFIG.to_dict() | more
+    given.pop("policy")
+    return Config.parse(given if policy is None else given | {"policy": policy})
+
+
+def job_of(config: Config, **more: Any) -> Job:
+    """The job of a query with a column per fidelity."""
+    return Job("token", config.to_dict(), ("imu", "gps"), {}, **more)
+
+
+def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
+    """The rows of a stream, without Spark."""
+    return [InputRow(at, tuple(table[at])) for at in ticks]

@@ -17,7 +17,8 @@ from mfbocd.service.store.sqlite import SqliteStore
 pytest.importorskip("pyspark")
 
 from mfbocd.adapters.spark import GroupBudget
-from mfbocd.adapters.spark.worker import InputRow, Job, Worker
+from mfbocd.adapters.spark.rows import InputRow
+from mfbocd.adapters.spark.worker import Job, Worker
 
 pytestmark = pytest.mark.slow
 

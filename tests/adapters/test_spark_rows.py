@@ -18,41 +18,16 @@ pytest.importorskip("pyspark")
 import mfbocd as mf
 from mfbocd import Detector
 from mfbocd.adapters.spark import CacheError, FolderCache, record, stream_seed
-from mfbocd.adapters.spark.worker import NO_TIME, InputRow, Job, OutputRow, Worker
+from mfbocd.adapters.spark.rows import NO_TIME, InputRow, OutputRow
+from mfbocd.adapters.spark.worker import Job, Worker
 from mfbocd.belief.serialization import pack, unpack
 from mfbocd.calibrate import ShadowGuard
 from mfbocd.detector.serialization import Loader, restore
 from mfbocd.io.config import Config
 
-from .spark_streams import CONFIG, streams
+from .spark_streams import CONFIG, POLICIES, config_of, job_of, rows_of, streams
 
 pytestmark = pytest.mark.slow
-
-POLICIES: dict[str, dict[str, Any] | None] = {
-    "default": None,
-    "always": {"kind": "always", "name": "gps"},
-    "budget": {"kind": "budget", "per_tick": 8},
-    "capped": {"kind": "budget", "per_tick": 8, "cap": [90, 10]},
-    "information_rate": {"kind": "information_rate"},
-    "margin": {"kind": "margin", "delta": 0.05},
-    "net": {"kind": "net", "price": 0.004},
-    "random": {"kind": "random"},
-    "soft": {"kind": "soft", "temperature": 0.01, "price": 0.004},
-}
-
-
-def config_of(policy: dict[str, Any] | None, **more: Any) -> Config:
-    given = CONFIG.to_dict() | more
-    given.pop("policy")
-    return Config.parse(given if policy is None else given | {"policy": policy})
-
-
-def job_of(config: Config, **more: Any) -> Job:
-    return Job("token", config.to_dict(), ("imu", "gps"), {}, **more)
-
-
-def rows_of(table: list[list[float]], ticks: range) -> list[InputRow]:
-    return [InputRow(at, tuple(table[at])) for at in ticks]
 
 
 def run(

@@ -373,6 +373,7 @@ def first_warning(guard, high, low):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("declared", [0.9, 0.3])
 def test_false_warnings_are_bounded_over_the_whole_stream(method, declared):
@@ -397,6 +398,7 @@ def outcomes(method, zeta, declared):
     return [((1, 1), q), ((1, 0), 1.0 - q)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_evidence_is_one_in_expectation_where_zeta_is_as_declared(method):
     """The expectation over all outcomes: exactly 1 after one and two pairs, less if zeta is better, more if worse."""

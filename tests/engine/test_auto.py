@@ -416,6 +416,7 @@ def autoregression(n: int, a: float, seed: int = 0) -> Array:
     return x
 
 
+@pytest.mark.slow
 def test_the_explanation_names_what_is_there() -> None:
     rng = np.random.default_rng(3)
     season = 3.0 * np.sin(2 * np.pi * np.arange(240) / 12) + noise(240)

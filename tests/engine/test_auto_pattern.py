@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from mfbocd import AutoDetector
 
@@ -14,6 +15,7 @@ def swings(rng: np.random.Generator, ticks: int) -> np.ndarray:
     return level + 0.1 * rng.normal(size=ticks)
 
 
+@pytest.mark.slow
 def test_swings_are_not_reported_for_ever_and_another_size_of_them_is() -> None:
     x = swings(np.random.default_rng(0), 3000)
     x[2000:] = 0.5 + 4.0 * (x[2000:] - 0.5)
@@ -25,6 +27,7 @@ def test_swings_are_not_reported_for_ever_and_another_size_of_them_is() -> None:
     assert any(2000 <= tick < 2100 for tick, _ in detector.changes)
 
 
+@pytest.mark.slow
 def test_a_loaded_detector_continues_in_the_middle_of_a_pattern() -> None:
     x = swings(np.random.default_rng(1), 1500)
     whole = AutoDetector()

@@ -79,6 +79,7 @@ def test_the_structure_is_reconsidered_before_an_alarm(monkeypatch: pytest.Monke
     assert counts[0] < counts[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "offset", "height", "sd", "period"), [(0, 2, 1.5, 0.2, 18.0), (2, 5, 4, 0.5, 16.4)])
 def test_a_sine_is_no_series_of_square_roots(
     seed: int, offset: float, height: float, sd: float, period: float

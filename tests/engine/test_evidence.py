@@ -94,6 +94,7 @@ def test_fit_refusals(stream: np.ndarray) -> None:
         fit(spread(stream), stream, free=[], hazard=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [mf.Gaussian(0, 9, 1), mf.Bernoulli(1, 1)], ids=lambda m: type(m).__name__)
 def test_false_alarms_have_the_requested_rate(model: mf.Model) -> None:
     found = alarm_for(300, model, hazard=1 / 100, seed=4)

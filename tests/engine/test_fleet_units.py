@@ -21,6 +21,7 @@ SCALABLE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in ALL if case.name in SCALABLE], ids=lambda c: c.name)
 def test_a_stream_in_its_own_units_is_a_detector_of_the_rescaled_model(case: Case) -> None:
     """The first stream, in the model's units, has the same bits as without units."""

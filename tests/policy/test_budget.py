@@ -132,6 +132,7 @@ def test_a_burst_of_readings_stays_possible() -> None:
     assert burst.count("high") >= 5
 
 
+@pytest.mark.slow
 def test_cost_functions_meet_the_budget() -> None:
     """A reading may cost 30,000 times the budget per tick, and the cost is not known in advance."""
     rng = np.random.default_rng(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,29 +102,29 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
     if head.shape != (layout.HEAD,):
         raise ValueError(f"the saved state has a header of {head.size} numbers, not {layout.HEAD}")
     columns, count = live.shape
-    most, tick = int(setup[layout.MOST]), head[layout.TICK]
+    h: list[float] = head.tolist()  # numpy's numbers take longer to compare
+    most, tick = int(setup[layout.MOST]), h[layout.TICK]
     began = 1.0 if setup[layout.KNOWN] else 0.0  # the regime of a known level began one tick before the stream
+    limit = h[layout.LIMIT]
     rules = {
-        "the number of columns": head[layout.COLUMNS]
+        "the number of columns": h[layout.COLUMNS]
         == columns
         == layout.STATS + model.columns + int(setup[layout.LEARNED]),
-        "the tick": tick == np.floor(tick) and -1.0 <= tick < 2.0**53,
-        "the number of hypotheses": head[layout.COUNT] == count <= tick + 1.0 + began
+        "the tick": _whole_in(tick, -1.0, 2.0**53 - 1.0),
+        "the number of hypotheses": h[layout.COUNT] == count <= tick + 1.0 + began
         and (count > 0) == (tick + began >= 0.0)
         and (most == 0 or count < cap),
-        "the limit": head[layout.LIMIT] >= 0.0
-        and (head[layout.LIMIT] == np.floor(head[layout.LIMIT]) or not np.isfinite(head[layout.LIMIT]))
-        and (most == 0 or head[layout.LIMIT] <= most),
-        "the likeliest hypothesis": _whole_in(head[layout.MAP_INDEX], 0.0, max(count - 1.0, 0.0)),
-        "the seed": _whole_in(head[layout.SEED], 0.0, 2.0**53 - 1.0),
-        "the last alarm": _whole_in(head[layout.FIRED], -1.0, tick),
-        "the last change": _whole_in(head[layout.CHANGED_AT], -1.0, tick),
-        "the run length": _whole_in(head[layout.RUN], 0.0, max(tick, 0.0) + began),
-        "the alarm": head[layout.ALARM] in (0.0, 1.0),
-        "a probability": 0.0 <= head[layout.P_CHANGE] <= 1.0 and 0.0 <= head[layout.CONFIDENCE] <= 1.0,
-        "the odds of a jump": 0.0 <= head[layout.RISE] <= MOST_ODDS and 0.0 <= head[layout.FALL] <= MOST_ODDS,
-        "whether it is armed": head[layout.ARMED] in (0.0, 1.0),
-        "the evidence": bool(np.isfinite(head[layout.EVIDENCE])),
+        "the limit": limit >= 0.0 and (limit.is_integer() or limit == inf) and (most == 0 or limit <= most),
+        "the likeliest hypothesis": _whole_in(h[layout.MAP_INDEX], 0.0, max(count - 1.0, 0.0)),
+        "the seed": _whole_in(h[layout.SEED], 0.0, 2.0**53 - 1.0),
+        "the last alarm": _whole_in(h[layout.FIRED], -1.0, tick),
+        "the last change": _whole_in(h[layout.CHANGED_AT], -1.0, tick),
+        "the run length": _whole_in(h[layout.RUN], 0.0, max(tick, 0.0) + began),
+        "the alarm": h[layout.ALARM] in (0.0, 1.0),
+        "a probability": 0.0 <= h[layout.P_CHANGE] <= 1.0 and 0.0 <= h[layout.CONFIDENCE] <= 1.0,
+        "the odds of a jump": 0.0 <= h[layout.RISE] <= MOST_ODDS and 0.0 <= h[layout.FALL] <= MOST_ODDS,
+        "whether it is armed": h[layout.ARMED] in (0.0, 1.0),
+        "the evidence": isfinite(h[layout.EVIDENCE]),
     }
     for what, holds in rules.items():
         if not holds:
@@ -149,7 +150,7 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
 
 
 def _whole_in(value: float, low: float, high: float) -> bool:
-    return bool(low <= value <= high and value == np.floor(value))
+    return low <= value <= high and value.is_integer()
 
 
 def with_room(model: Model, state: Array, rows: int) -> Array:

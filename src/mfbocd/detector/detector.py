@@ -302,7 +302,8 @@ class Detector(Lifecycle):
         """
         if self.on_error == "raise" and not self.shadow and not self._recurrent and not self.learn:
             chosen = self._choose(raw)
-            cost = self._cost_of(chosen, raw)  # before the reading, which may change what the next one costs
+            # before the reading, which may change what the next one costs
+            cost = chosen.cost if type(chosen.cost) is float else self._cost_of(chosen, raw)
             return self._apply(read(self, chosen, raw), chosen, cost)
         seen = observe(self, raw)
         step = self._apply(seen.value, seen.fidelity, seen.cost, seen.failed, seen.warning)

@@ -43,7 +43,9 @@ def read(detector: Detector, fidelity: Fidelity, raw: Any) -> Any:
         raise TypeError(
             f"fidelity {fidelity.name!r} has no observe: give it one, or use choose() and update(x, fidelity)"
         )
-    return reading(detector.model, raw, detector.missing if detector.on_error == "raise" else "raise", fidelity)
+    if detector.on_error == "raise":
+        return detector._accept(raw, fidelity)
+    return reading(detector.model, raw, "raise", fidelity)
 
 
 def observe(detector: Detector, raw: Any) -> Observation:

@@ -337,22 +337,35 @@ class StreamSet(OneThread):
         model = self.model if units == (0.0, 1.0) else self.model.rescaled(*units)
         found = detector if isinstance(detector, Detector) else self._serializer.load(self, detector, units, model)
         serialization.check_same(self, found, model)
-        learned = found.policy.state()
-        state = self._rows.fitted(found._filter.state)
+        if self._own is not None:
+            copy.copy(self._own.like).restore(found.policy.state())  # an error changes nothing
         row = self._names.find(name) if replace and name is not None else None
+        return self._put(found, name, row, units)
+
+    def _put(
+        self,
+        found: Detector,
+        name: str | None = None,
+        row: int | None = None,
+        units: tuple[float, float] = (0.0, 1.0),
+    ) -> int:
+        """Copy a detector that fits into a row, by default a new one; return the row."""
+        state = self._rows.fitted(found._filter.state)
         if row is None:
-            if self._own is not None:
-                copy.copy(self._own.like).restore(learned)
             row, name = self._place(name)
-            if self._own is not None:
-                self._own.reset(row)
             self._rows.n += 1
             self._names.append(name)
             self._added += 1
         if self._own is not None:
-            self._own.restore(row, learned)
+            self._own.restore(row, found.policy.state())
         self._rows.set(row, state, found.seed, found.spent, units)
         return row
+
+    def _take(self, row: int, detector: Detector) -> None:
+        """Let the detector that was put into a row continue from there; they share the memory of the state."""
+        if self._own is not None:
+            detector.policy.restore(self._own.state(row))
+        detector._adopt(self._rows.states[row], float(self._rows.spent[row]))
 
     # --- saving ----------------------------------------------------------------------------------------------
 

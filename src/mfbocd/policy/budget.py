@@ -195,12 +195,15 @@ class Budget(Policy):
 
         It is the learned price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
         """
-        limit = max(_debt_limit(self.ticks) - self.round, 0.0)
-        return self._price(self._floor, min(limit, self._ceiling))
+        return self._price(self._floor, self._barred(self.round) or self.debt > self._ceiling)
 
-    def _price(self, floor: float, ceiling: float) -> float:
-        bar = BAR if self.debt > ceiling else -BAR if self.debt < floor else 0.0
+    def _price(self, floor: float, barred: bool) -> float:
+        bar = BAR if barred else -BAR if self.debt < floor else 0.0
         return math.exp(min(self.log_price + bar, _LARGEST))
+
+    def _barred(self, units: float) -> bool:
+        """Whether the debt forbids a reading that costs so many units; there is always one without a debt."""
+        return self.debt > 0.0 and self.debt > _debt_limit(self.ticks) - units
 
     def initialize(self, belief: Filter) -> None:
         """Start at the price that the model predicts.
@@ -239,7 +242,7 @@ class Budget(Policy):
         left = self._left()
         if self.priced or self.streams > 1:
             # The total cost of the tick is known here, so the limit of the debt applies to single readings.
-            price = self._price(max(self._floor, -max(HORIZON, self.round / self.streams)), math.inf)
+            price = self._price(max(self._floor, -max(HORIZON, self.round / self.streams)), False)
             left = min(left, self._credit(float(costs[rows, choice].sum()), float(np.ptp(costs, axis=1).max())))
         else:
             price = self.price
@@ -320,7 +323,7 @@ class Budget(Policy):
         # Readings that the debt forbids or the savings demand say nothing about the price.
         # Streams that are chosen for together are limited one by one.
         largest = self.round / self.streams if self.lockstep else self.round
-        barred = self.debt > max(_debt_limit(self.ticks) - largest, 0.0)
+        barred = self._barred(largest)
         demanded = self.debt < -max(HORIZON, largest)
         self.debt = min(max(self.debt + excess, -self._worst), self._worst)
         rate = max(self._rate, START / (self._settle + self.ticks))

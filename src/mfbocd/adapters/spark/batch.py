@@ -11,7 +11,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ...io.config import Config
 from .cache import Cache
 from .frame import Ahead, Readings, inner_schema, job_of, named, plain, values
-from .worker import InputRow, Observers, get_worker
+from .rows import InputRow
+from .worker import Observers, get_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 from ...io.config import Config
 from .cache import Cache
-from .worker import NO_TIME, Job, Observers, OutputRow
+from .rows import NO_TIME, OutputRow
+from .worker import Job, Observers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Row
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, StructType
 
 from ...inputs.arguments import whole
 from ...io.config import Config
@@ -17,13 +17,18 @@ from .cache import Cache
 from .frame import OWN, Ahead, Readings, inner_schema, job_of, named, plain, values
 from .group import GroupBudget, price_of
 from .java import NO_DATA, PROVIDER, ROCKSDB
+from .rows import InputRow
 from .state import STATE
-from .worker import InputRow, Job, Observers, get_worker
+from .worker import Job, Observers, get_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ROW = Row("key", "time", *OWN)
+_COLUMNS = Row("key", "time", *OWN)
+_TOGETHER = 1024
+"""Rows of the result that go to Spark as one row of arrays: pyspark takes longer for a row than a detector does."""
+_STREAMS = 256
+"""Streams that are advanced together at most: each takes some 20 kB of memory then."""
 BUCKETS = 256
 """Default number of buckets."""
 
@@ -136,6 +141,10 @@ def detect_stream(
         saved = start.select(start[key].cast(rows.schema["key"].dataType).alias("key"), start[state].alias("state"))
         begin = _in_buckets(saved, buckets).groupBy("bucket")
     kind = StructType().add("key", rows.schema["key"].dataType)
+    schema = inner_schema(df, key, config)
+    arrays = StructType()
+    for field in schema:
+        arrays = arrays.add(field.name, ArrayType(field.dataType))
     result = rows.groupBy("bucket").transformWithState(
         statefulProcessor=Follower(
             job,
@@ -144,12 +153,12 @@ def detect_stream(
             None if ttl is None else ttl // timedelta(milliseconds=1),
             None if group is None else group.setting,
         ),
-        outputStructType=inner_schema(df, key, config),
+        outputStructType=arrays,
         outputMode="Append",
         timeMode="None" if ttl is None else "ProcessingTime",
         initialState=begin,
     )
-    return named(result, df, key, time)
+    return named(result.select(sql.inline(sql.arrays_zip(*schema.names))), df, key, time)
 
 
 def _in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
@@ -200,14 +209,22 @@ class Follower(StatefulProcessor):
             given.setdefault(cells[who], []).append(InputRow(cells[at], raw, cells[rejected]))
         worker = get_worker(self.job)
         price = None if self.price is None else price_of(self.price)
-        result: list[Row] = []
-        for name, mine in given.items():
-            kept = None if name is None else self._records.getValue((name,))
-            found, record = worker.process(name, mine, None if kept is None else bytes(kept[0]), price)
-            if record is not None:
-                self._records.updateValue((name,), (record,))
-            result += [_ROW(*values(row)) for row in found]
-        return iter(result)
+        result: list[tuple[Any, ...]] = []
+        keys = list(given)
+        for i in range(0, len(keys), _STREAMS):
+            some = keys[i : i + _STREAMS]
+            streams = [(name, given[name], self._saved(name)) for name in some]
+            for name, (found, record) in zip(some, worker.process_many(streams, price), strict=True):
+                if record is not None:
+                    self._records.updateValue((name,), (record,))
+                result += map(values, found)
+        parts = (result[i : i + _TOGETHER] for i in range(0, len(result), _TOGETHER))
+        return (_COLUMNS(*zip(*part, strict=True)) for part in parts)
+
+    def _saved(self, name: Any) -> bytes | None:
+        """Return the record of a stream."""
+        kept = None if name is None else self._records.getValue((name,))
+        return None if kept is None else bytes(kept[0])
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802
         """Store a detector that the query continues from."""

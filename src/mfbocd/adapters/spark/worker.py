@@ -1,13 +1,12 @@
-"""Processing of the rows of one stream in a worker: sort them, reject invalid ones, step the stream's detector."""
+"""Processing of the rows of streams in a worker: restore the detectors, step them, and store them again."""
 
 from __future__ import annotations
 
 import copy
+import gc
 import hashlib
 import sys
-import zlib
-from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -18,16 +17,17 @@ from ...belief.hazard import Learned
 from ...belief.serialization import contents, parse, split
 from ...belief.state import fresh_state
 from ...detector.detector import Detector
+from ...detector.observing import read
 from ...detector.serialization import Serializer, restore
-from ...detector.step import Step, checked_raw
+from ...detector.step import checked_raw
+from ...fleet import Fleet
 from ...io.config import Config
-from ...policy import Net
+from ...policy import Fidelity, Net
 from ...policy.fidelity import same_readings
+from .bucket import advance_together, fleet_of
 from .cache import Cache, CacheError
 from .record import Record, pack, unpack
-
-NO_TIME = -(2**63)
-"""An empty time. A number instead of null, because pandas would turn a column with nulls into floats."""
+from .rows import NO_TIME, InputRow, OutputRow, StreamRows
 
 Observers = Mapping[str, Callable[[Any], Any]]
 
@@ -36,25 +36,6 @@ try:
     VERSION = version("mfbocd")
 except PackageNotFoundError:  # a checkout on the path
     VERSION = "of a checkout"
-
-
-class InputRow(NamedTuple):
-    """One row of a stream."""
-
-    time: int
-    raw: Any
-    """The input of the observers; where fidelities have columns, their values in the order of `Job.columns`."""
-    rejected: str | None = None
-    """Why the row was rejected before it reached the worker."""
-
-
-class OutputRow(NamedTuple):
-    """One row of the result: a step, or the problem with an input row."""
-
-    key: Any
-    time: int | None
-    step: Step | None
-    problem: str | None
 
 
 @dataclass(frozen=True)
@@ -84,6 +65,9 @@ def get_worker(job: Job) -> Worker:
     """Return the worker of this process for a job; create it on first use."""
     if job.token not in _WORKERS:
         _WORKERS[job.token] = Worker(job)
+        # Modules and kernels stay until the process ends. Looking for garbage among them, whenever the rows of a few
+        # buckets had been allocated, took a quarter of the time.
+        gc.freeze()
     return _WORKERS[job.token]
 
 
@@ -117,6 +101,17 @@ def stream_seed(seed: int, key: Any) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed}/{text}".encode()).digest()[:8]) >> 11
 
 
+class Prepared(NamedTuple):
+    """What the streams of a micro-batch have in common."""
+
+    price: float | None
+    detector: Detector
+    """A stream before its first tick."""
+    serializer: Serializer
+    fleet: Fleet | None
+    """Advances many streams together, if that is possible."""
+
+
 class Worker:
     """The configuration, the observers and a detector before its first tick; one per process and query."""
 
@@ -129,6 +124,7 @@ class Worker:
         self.job = job
         self.config = Config.parse(job.config)
         self.digest = self.config.digest()
+        self._digests = self.digest, self.config.digest(costs=True)  # earlier versions included costs
         self._current: tuple[Any, int] = (None, NO_TIME)
         found = job.observers() if callable(job.observers) else job.observers
         if job.columns is None:
@@ -137,97 +133,93 @@ class Worker:
         else:
             self.observers = {name: _Column(i) for i, name in enumerate(job.columns)}
         self.fresh = self.config.detector(self.observers, shared=job.shared)
-        self._rule: tuple[float | None, Net | None] = (None, None)
+        self._last: Prepared | None = None
         self._parsed: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._serializer: tuple[Any, Serializer | None] = (None, None)
 
     def process(
         self, key: Any, rows: list[InputRow], saved: bytes | None, price: float | None = None
     ) -> tuple[list[OutputRow], bytes | None]:
-        """Apply the rows of one stream in the order of their times.
+        """Apply the rows of one stream: `process_many` for one."""
+        return self.process_many([(key, rows, saved)], price)[0]
 
-        A row that was applied before is skipped. Reported without effect are: another row of a time that was applied,
-        a late row (before the last applied time and not among the remembered ones), a row too far ahead, and a row
-        that no detector can use.
+    def process_many(
+        self, given: Iterable[tuple[Any, list[InputRow], bytes | None]], price: float | None = None
+    ) -> list[tuple[list[OutputRow], bytes | None]]:
+        """Apply the rows of streams in the order of their times; `StreamRows` has the rules.
 
         Parameters
         ----------
-        key : Any
-            Key of the stream.
-        rows : list of InputRow
-            Its rows in this micro-batch.
-        saved : bytes or None
-            The stream's record; None for a new stream.
+        given : iterable of tuple
+            For each stream its key, its rows in this micro-batch, and its record; None for a new stream.
         price : float or None
             Price of the micro-batch, if the streams share a budget.
 
         Returns
         -------
-        tuple of list of OutputRow, and bytes or None
-            The result, and the new record; None if it is unchanged.
+        list of tuple of list of OutputRow, and bytes or None
+            For each stream the result, and the new record; None if it is unchanged.
         """
-        expected = self.job.keys
-        empty = key is None or key != key
-        if empty or (expected is not None and key not in expected):
-            unknown = "the key is empty" if empty else f"the key {key!r} is none of those expected"
-            return [OutputRow(key, _time(row), None, row.rejected or unknown) for row in rows], None
-        record = None if saved is None else unpack(saved)
-        detector = self._detector(key, record, price)
-        times, checksums = (list(record.times), list(record.checksums)) if record else ([], [])
-        result = []
-        changed = False
-        for row in _ordered(rows):
-            step: Step | None = None
-            problem = row.rejected or self._problem(row, times, checksums)
-            if problem is None:
-                self._current = (key, row.time)
+        prepared = self._prepared(price)
+        streams, active = [], []
+        for key, rows, saved in given:
+            record = None if saved is None else unpack(saved)
+            unknown = self._unknown(key)
+            streams.append(StreamRows(key, rows, record, self.job.max_ahead, unknown))
+            if unknown is None:
+                active.append((streams[-1], self._detector(key, record, prepared)))
+        if prepared.fleet is not None:
+            advance_together(prepared.fleet, active, self._read)
+        records = {}
+        for stream, detector in active:
+            while (row := stream.row) is not None:
+                self._current = (stream.key, row.time)
                 try:
                     step = detector.step(row.raw)
                 except CacheError:
                     raise
                 # any error of an observer or the model concerns this row only: the other streams must continue
                 except Exception as error:
-                    problem = f"{type(error).__name__}: {error}"
+                    stream.failed(row, error)
                 else:
-                    times.append(row.time)
-                    checksums.append(_checksum(row))
-                    changed = True
-            if step is not None or problem:
-                result.append(OutputRow(key, _time(row), step, problem))
-        if not changed:
-            return result, None
-        policy = type(detector.policy).__name__
-        return result, pack(self.digest, self.job.shared, policy, times, checksums, self._saved(detector, price))
+                    stream.applied(row, step)
+            if stream.changed:
+                records[stream] = self._packed(stream, detector, prepared)
+        return [(stream.result, records.get(stream)) for stream in streams]
 
-    def _problem(self, row: InputRow, times: list[int], checksums: list[int]) -> str | None:
-        """Return why a row cannot be applied; None if it can, "" if it was applied before and is to be skipped."""
-        if row.time == NO_TIME:
-            return "the time is empty"
-        if not times:
-            return None
-        if row.time > times[-1]:
-            most = self.job.max_ahead
-            if most is None or row.time - times[-1] <= most:
-                return None
-            return f"ahead: {row.time - times[-1]} after {times[-1]}, more than max_ahead = {most}"
-        index = bisect_left(times, row.time)
-        if index == len(times) or times[index] != row.time:
-            return f"late: {times[-1]} was seen before it"
-        return "" if checksums[index] == _checksum(row) else "conflict: another row of this time was applied"
+    def _unknown(self, key: Any) -> str | None:
+        """Return why no row of a stream can be used, if its key is the reason."""
+        if key is None or key != key:
+            return "the key is empty"
+        expected = self.job.keys
+        return None if expected is None or key in expected else f"the key {key!r} is none of those expected"
 
-    def _detector(self, key: Any, record: Record | None, price: float | None) -> Detector:
+    def _read(self, stream: StreamRows, row: InputRow, fidelity: Fidelity) -> Any:
+        """Return the checked reading of a row at a fidelity."""
+        self._current = (stream.key, row.time)
+        return read(self.fresh, fidelity, row.raw)
+
+    def _prepared(self, price: float | None) -> Prepared:
+        """Return what is computed once per price."""
+        if self._last is None or self._last.price != price:
+            detector = copy.copy(self.fresh)
+            if price is not None:
+                gain = self.fresh.policy.gain
+                assert gain is not None
+                detector.policy = Net(price, gain=gain).bind(self.fresh.fidelities)
+            self._last = Prepared(price, detector, Serializer(detector), fleet_of(detector))
+        return self._last
+
+    def _detector(self, key: Any, record: Record | None, prepared: Prepared) -> Detector:
         """Return the stream's detector, which shares no state with that of another stream."""
         if record is not None and record.config is None:
             detector = Detector.from_bytes(record.state, observers=self.observers)
             self._check_detector(detector)
             if detector.fidelities != self.fresh.fidelities:  # other costs
                 detector = detector.with_fidelities(self.fresh.fidelities)
-            if price is not None:
-                detector.policy = self._net(price)
+            if prepared.price is not None:
+                detector.policy = copy.copy(prepared.detector.policy)
             return detector
-        detector = copy.copy(self.fresh)
-        if price is not None:
-            detector.policy = self._net(price)
+        detector = copy.copy(prepared.detector)
         if record is None:
             detector.seed = stream_seed(self.config.seed, key)
             detector._adopt(fresh_state(detector.model, detector._filter.setup, detector.seed), 0.0)
@@ -246,19 +238,16 @@ class Worker:
         facts, sizes = self._parsed[text]
         return facts, split(body, sizes)
 
-    def _saved(self, detector: Detector, price: float | None) -> bytes:
-        """Return `Detector.to_bytes`; what streams have in common is computed once."""
-        if detector.shadow:  # the evidence of its guards is part of the configuration
-            return detector.to_bytes()
-        known, serializer = self._serializer
-        if serializer is None or known != price:
-            serializer = Serializer(detector)
-            self._serializer = (price, serializer)
-        return serializer.write(detector)
+    def _packed(self, stream: StreamRows, detector: Detector, prepared: Prepared) -> bytes:
+        """Return the record of a stream after its rows."""
+        # With guards, the pairs that they have seen are part of the configuration.
+        state = detector.to_bytes() if detector.shadow else prepared.serializer.write(detector)
+        policy = type(detector.policy).__name__
+        return pack(self.digest, self.job.shared, policy, stream.times, stream.checksums, state)
 
     def _check_record(self, record: Record, detector: Detector) -> None:
         """Refuse a record that was written with another configuration, group or policy."""
-        if record.config not in (self.digest, self.config.digest(costs=True)):  # earlier versions included costs
+        if record.config not in self._digests:
             raise ValueError(
                 "the checkpoint was written with another config: model, fidelities, hazard, policy, alarm and seed "
                 "must not change, costs may. Use that config, or another checkpoint."
@@ -274,16 +263,6 @@ class Worker:
                 f"the checkpoint was written with the policy {record.policy}, not {detector.policy!r}: "
                 "use another checkpoint"
             )
-
-    def _net(self, price: float) -> Net:
-        """Return the policy of all streams of a micro-batch."""
-        cached, rule = self._rule
-        if rule is None or cached != price:
-            gain = self.fresh.policy.gain
-            assert gain is not None
-            rule = Net(price, gain=gain).bind(self.fresh.fidelities)
-            self._rule = (price, rule)
-        return rule
 
     def _check_detector(self, detector: Detector) -> None:
         """Refuse a saved detector with another configuration; only its seed may differ."""
@@ -345,35 +324,6 @@ def _check(config: Config, observers: Observers) -> None:
                 f"observers[{name!r}] has a memory, which Spark cannot restore: read such a stream in "
                 "process, or let the message carry what the observer must see"
             )
-
-
-def _ordered(rows: list[InputRow]) -> list[InputRow]:
-    """Sort by time; rows with the same time are sorted by content, so that their order of arrival does not matter."""
-    if len({row.time for row in rows}) < len(rows):
-        return sorted(rows, key=lambda row: (row.time, repr(_comparable(row.raw))))
-    return sorted(rows, key=lambda row: row.time)
-
-
-def _checksum(row: InputRow) -> int:
-    """Return a checksum of the row's content, the same in every process."""
-    return zlib.crc32(repr(_comparable(row.raw)).encode())
-
-
-def _comparable(raw: Any) -> Any:
-    """Bring equal numbers, and missing ones, into one form."""
-    if isinstance(raw, dict):
-        return {name: _comparable(value) for name, value in raw.items()}
-    if isinstance(raw, (list, tuple)):
-        return [_comparable(value) for value in raw]
-    if isinstance(raw, np.ndarray):
-        return _comparable(raw.tolist())
-    if isinstance(raw, (float, np.floating)):
-        return None if raw != raw else float(raw) + 0.0  # 0.0 of -0.0 too
-    return raw
-
-
-def _time(row: InputRow) -> int | None:
-    return None if row.time == NO_TIME else row.time
 
 
 def _failed(cache: Cache, what: str, where: tuple[Any, int], fidelity: str, error: Exception) -> str:
