@@ -1,4 +1,4 @@
-"""The accuracy benchmarks: simulated series have the changes they state, and scores match values computed by hand."""
+"""The benchmarks: simulated series have the changes they state, and scores match values computed by hand."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from benchmarks import speed
 from benchmarks.accuracy import __main__ as command
 from benchmarks.accuracy import peers, score_zoo, tcpd, tssb, zoo
 from benchmarks.accuracy.common import Cache, MissingDataError, covering, data_folder, f1, markdown
 from benchmarks.accuracy.methods import Alarm, Array, Method, Times, ours, select
+from mfbocd.belief.gains import GAINS
 from mfbocd.cli import main
 
 
@@ -354,3 +356,14 @@ def test_missing_data_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     monkeypatch.setattr("sys.argv", ["accuracy", "tcpd", "--methods", "mfbocd"])
     command.main()
     assert "Skipped tcpd: no folder shared/data/tcpd" in capsys.readouterr().out
+
+
+# ---- speed
+
+
+@pytest.mark.slow
+def test_decisions_are_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    speed.decision(states=1)
+    printed = capsys.readouterr().out
+    for gain in GAINS:
+        assert printed.count(f"{gain:11s} kernel") == 2  # two families
