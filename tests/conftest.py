@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -17,6 +18,14 @@ from mfbocd.io.config import model_kinds
 hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, max_examples=40)
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("mfbocd")
+
+gc.disable()  # until the tests are collected: none of this is garbage, and looking for it takes as long again
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, but not among what was loaded so far."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
