@@ -19,7 +19,7 @@ hypothesis.settings.register_profile("mfbocd", deadline=None, derandomize=True, 
 hypothesis.settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("mfbocd")
 
-gc.disable()  # until the tests are collected: none of this is garbage, and looking for it takes as long again
+gc.disable()  # until the tests are collected: none of this is garbage, and looking for it takes long
 
 
 def pytest_collection_finish() -> None:
