@@ -302,8 +302,7 @@ class Detector(Lifecycle):
         """
         if self.on_error == "raise" and not self.shadow and not self._recurrent and not self.learn:
             chosen = self._choose(raw)
-            # before the reading, which may change what the next one costs
-            cost = chosen.cost if type(chosen.cost) is float else self._cost_of(chosen, raw)
+            cost = self._cost_of(chosen, raw)  # before the reading, which may change what the next one costs
             return self._apply(read(self, chosen, raw), chosen, cost)
         seen = observe(self, raw)
         step = self._apply(seen.value, seen.fidelity, seen.cost, seen.failed, seen.warning)
@@ -398,6 +397,8 @@ class Detector(Lifecycle):
 
     def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
         """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""
+        if type(fidelity.cost) is float:
+            return fidelity.cost
         tick, asked, costs = self._quoted
         if tick == self._tick and (raw is None or raw is asked):
             return costs[fidelity.name]

@@ -103,8 +103,6 @@ class Writer:
         lock = threading.Lock()  # protects the fields below
         self._wake, self._more = threading.Condition(lock), threading.Condition(lock)
         self._jobs: deque[Job] = deque()
-        self._queued = 0
-        """Commands in `_jobs`; an exclusive function counts as `COLLECT`, because it does not wait for others."""
         self._ready: list[tuple[Changes, Waiting]] = []
         self._ready_commands = 0
         self._outcomes: list[Outcome] = []
@@ -163,7 +161,6 @@ class Writer:
                 return future
             self._submitted[future] = time.monotonic()
             self._jobs.append((job, future))
-            self._queued += _size(job)
             if len(self._jobs) == 1 or not self._collecting():
                 self._wake.notify()
         future.add_done_callback(self._submitted.pop)
@@ -252,7 +249,10 @@ class Writer:
 
     def _collecting(self) -> float:
         """Seconds for which the commands in the queue wait for the transaction in progress; 0 if they do not."""
-        if not self._committing or not 0 < self._queued < COLLECT:
+        # an exclusive function does not wait for others
+        if not self._committing or len(self._jobs) >= COLLECT or any(callable(job) for job, _ in self._jobs):
+            return 0.0
+        if not 0 < sum(len(job) for job, _ in self._jobs) < COLLECT:
             return 0.0
         return max(0.0, self._collect_until - time.monotonic())
 
@@ -262,7 +262,6 @@ class Writer:
         commands = 0
         while self._jobs and commands < CHUNK and not (jobs and callable(self._jobs[0][0])):
             jobs.append(self._jobs.popleft())
-            self._queued -= _size(jobs[-1][0])
             if callable(jobs[-1][0]):
                 break
             commands += len(jobs[-1][0])
@@ -353,7 +352,3 @@ class Writer:
                 future.set_result([error for _ in commands])
             else:
                 future.set_exception(error)
-
-
-def _size(job: Any) -> int:
-    return COLLECT if callable(job) else len(job)
