@@ -387,11 +387,3 @@ def test_a_checkpoint_and_a_saved_detector_continue_at_other_costs() -> None:
         Worker(job_of(changed(config, offset=1))).process(
             "s0", [InputRow(30, (0.0, 0.0))], config.detector().to_bytes()
         )
-
-
-def test_a_checkpoint_of_an_earlier_version_counted_costs() -> None:
-    config = config_of({"kind": "budget", "share": 0.3})
-    state = config.detector().to_bytes()
-    old = record.pack(config.digest(costs=True), False, "Budget", [0], [0], state)
-    rows, _ = Worker(job_of(config)).process("s0", [InputRow(1, (0.0, 0.0))], old)
-    assert rows[0].problem is None

@@ -190,20 +190,37 @@ def test_a_changed_cost_column_or_command_keeps_the_state(folder: Path) -> None:
         assert f"(costs may differ); another {key} was found." in refused.stderr
 
 
-def test_a_state_file_of_version_1_is_read_and_renewed(folder: Path) -> None:
-    """It has no configuration, and a fingerprint that includes costs."""
+@pytest.mark.parametrize("command", [["drive"], ["state", "show"], ["state", "export"]])
+def test_a_state_file_of_another_version_is_refused(folder: Path, command: list[str]) -> None:
     assert drive("--state", "lab.state", "--ticks", "2", cwd=folder).returncode == 0
     path = folder / "lab.state"
-    _head, _, rest = path.read_bytes().partition(b"\n")
-    config = Config.load(folder / "lab.toml")
-    old = {"kind": "mfbocd-drive", "version": 1, "config": config.digest(costs=True), "ticks": 2}
-    path.write_bytes(json.dumps(old).encode() + b"\n" + rest)
-    assert json.loads(mfbocd("state", "show", "lab.state", cwd=folder).stdout)["config"] is None
-    assert "earlier version" in mfbocd("state", "export", "lab.state", cwd=folder).stderr
-    assert drive("--state", "lab.state", "--ticks", "1", cwd=folder).returncode == 0
-    assert json.loads(path.read_bytes().partition(b"\n")[0])["settings"] == config.to_dict()
-    path.write_bytes(json.dumps(old | {"version": 7}).encode() + b"\n" + rest)
-    assert "has format version 7" in drive("--state", "lab.state", cwd=folder).stderr
+    first, _, rest = path.read_bytes().partition(b"\n")
+    head = json.loads(first)
+    for version in (1, head["version"] + 1, None):
+        other = json.dumps(head | {"version": version}).encode() + b"\n" + rest
+        path.write_bytes(other)
+        refused = (
+            drive("--state", "lab.state", cwd=folder)
+            if command == ["drive"]
+            else mfbocd(*command, "lab.state", cwd=folder)
+        )
+        assert refused.returncode == 1
+        assert f"lab.state has format version {version}, and this mfbocd reads version" in refused.stderr
+        assert path.read_bytes() == other
+
+
+def test_a_state_file_without_its_configuration_is_damaged(folder: Path) -> None:
+    assert drive("--state", "lab.state", "--ticks", "2", cwd=folder).returncode == 0
+    path = folder / "lab.state"
+    first, _, rest = path.read_bytes().partition(b"\n")
+    head = json.loads(first)
+    del head["settings"]
+    path.write_bytes(json.dumps(head).encode() + b"\n" + rest)
+    refused = drive("--state", "lab.state", cwd=folder)
+    assert (refused.returncode, "lab.state is damaged: its first line has no 'settings'" in refused.stderr) == (
+        1,
+        True,
+    )
 
 
 def test_state_lists_shows_and_exports_state_files(folder: Path) -> None:

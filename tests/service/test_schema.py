@@ -18,7 +18,7 @@ from mfbocd.service.store.sqlite import SqliteStore
 
 from .postgres import execute, postgres, postgres_server  # noqa: F401 (fixtures)
 
-OTHERS = [0, VERSION + 1, 99]
+OTHERS = [VERSION - 1, VERSION + 1, 99]
 
 
 def refusal(version: int) -> str:
@@ -71,35 +71,22 @@ def test_migrations_are_applied_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
         upgrade_statements(0, "sqlite")
 
 
-def tables(database: str) -> list[tuple[str, ...]]:
-    """The columns of all tables."""
-    if database.startswith("postgresql://"):
-        columns = "table_name, column_name, data_type, is_nullable"
-        where = "table_schema = 'public' ORDER BY table_name, ordinal_position"
-        return execute(database, f"SELECT {columns} FROM information_schema.columns WHERE {where}")
-    with sqlite3.connect(database) as connection:
-        return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
-
-
-def test_a_database_of_version_1_is_migrated_and_keeps_its_data(database: str) -> None:
-    open_store(database).close()
-    wanted = tables(database)
+def test_a_database_of_an_older_version_is_migrated_and_keeps_its_data(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = open_store(database)
-    with store.transaction() as cursor:
-        for statement in (
-            "DROP TABLE notes",
-            "DROP TABLE outbox",
-            "DROP TABLE removed",
-            "UPDATE meta SET value = '1'",
-        ):
-            cursor.execute(statement)
     store.add_token(Token("kept", "hash", "read", 0.0))
     store.close()
-    migrated = open_store(database)
-    assert [token.name for token in migrated.tokens()] == ["kept"]
-    migrated.close()
-    assert tables(database) == wanted
-    assert stored_version(database) == [(str(VERSION),)]
+    script = "CREATE TABLE added (id TEXT PRIMARY KEY); INSERT INTO added VALUES ('new');"
+    monkeypatch.setattr(schema, "VERSION", VERSION + 1)
+    monkeypatch.setitem(schema.MIGRATIONS, VERSION + 1, {"sqlite": script, "postgres": script})
+    for _ in range(2):  # the second time there is nothing to migrate
+        migrated = open_store(database)
+        assert [token.name for token in migrated.tokens()] == ["kept"]
+        with migrated.transaction() as cursor:
+            assert cursor.execute("SELECT id FROM added").fetchall() == [("new",)]
+        migrated.close()
+        assert stored_version(database) == [(str(VERSION + 1),)]
 
 
 def test_other_files_are_left_alone(tmp_path: Path) -> None:

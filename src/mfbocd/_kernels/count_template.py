@@ -74,6 +74,9 @@ if TYPE_CHECKING:
     def divergence(a: float, b: float, x: float, last: float, zeta: float) -> float:
         """KL of the parameter after x from the parameter before."""
 
+    def quick_parameter_gain(a: float, b: float, last: float, zeta: float) -> float:
+        """`Model.quick_parameter_gain`."""
+
     def variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share: Array) -> float:
         """Expected reduction of the parameter's variance; the arrays are work space of `max_nodes()` numbers."""
 
@@ -292,7 +295,7 @@ def mixture_information(weight: Array, a: Array, b: Array, last: float, zeta: fl
 
 
 def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
-    """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) as the sum over counts (`mi_xr`)."""
+    """The model's gain about the parameter, averaged over r, and I(r; x) as the sum over counts (`mi_xr`)."""
     if zeta == 0.0:
         return 0.0
     last = setup[FIRST]
@@ -302,20 +305,25 @@ def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     weight = scratch(n)
     a = scratch(n)
     b = scratch(n)
-    x = np.empty(max_nodes())
-    share = np.empty(max_nodes())
     predict(state, setup, weight)
-    inner = 0.0
     for i in range(n):
         a[i] = first[i] if i < n - 1 else setup[FIRST + 1]
         b[i] = second[i] if i < n - 1 else setup[FIRST + 2]
+    inner = 0.0
+    if kind == CHANGE:
+        for i in range(n):
+            inner += weight[i] * quick_parameter_gain(a[i], b[i], last, zeta)
+        return inner
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
+    for i in range(n):
         if kind == RUN_LENGTH or weight[i] < (1e-15 if kind == VARIANCE else _LIGHT):
             continue
-        if kind in (JOINT, CHANGE):
+        if kind == JOINT:
             inner += weight[i] * sums(a[i], b[i], last, zeta, last, True, x, share)[3]
         else:
             inner += weight[i] * variance_gain(a[i], b[i], last, zeta, x, share)
-    if kind in (VARIANCE, CHANGE):
+    if kind == VARIANCE:
         return max(inner, 0.0)  # see `expected_gains`
     return inner + mixture_information(weight, a, b, last, zeta)
 

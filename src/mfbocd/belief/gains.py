@@ -111,8 +111,9 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         ``"joint"`` is I(r, theta; x) = I(r; x) + E_r I(theta; x | r): information about the parameter counts as well.
         ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
         ``"change"`` is zeta Q + E_r I(theta; x | r), where Q is the probability of a change that counts towards the
-        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`). With `Alarm.at_least`
-        it is zeta Q: the parameter is then of no use.
+        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`). The second term keeps
+        it positive before anything was read; for counts it is approximate (`Model.quick_parameter_gain`). With
+        `Alarm.at_least` the gain is zeta Q: the parameter is then of no use.
 
     Returns
     -------
@@ -151,7 +152,7 @@ def _slow_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         q = change_weight(belief, weight, stats)
         if q > 0.0 and belief.setup[layout.AT_LEAST] > 0.0:
             return np.asarray(zeta * q)
-        return zeta * q + [max(float(weight @ model.parameter_gain(stats, z)), 0.0) for z in levels]
+        return zeta * q + [max(float(weight @ model.quick_parameter_gain(stats, z)), 0.0) for z in levels]
     gains: Array = np.array([model.run_length_gain(weight, stats, z) for z in levels])
     if gain == "joint":
         gains += [float(weight @ model.parameter_gain(stats, z)) for z in levels]

@@ -17,6 +17,7 @@ MAX_HEAD = 1 << 20
 """Maximum length of the first line, in bytes."""
 _KIND = "mfbocd-drive"
 _VERSION = 2
+"""The only version that is read. A migration from an older version would go into `read`."""
 
 
 def save(path: Path, detector: Detector, config: Config, tracker: LevelTracker | None = None) -> None:
@@ -62,12 +63,11 @@ class Saved(NamedTuple):
 
     digest: str
     """Fingerprint of the configuration (`Config.digest`)."""
-    settings: dict[str, Any] | None
-    """The configuration as plain values; None in files of version 1."""
-    version: int
+    settings: dict[str, Any]
+    """The configuration as plain values."""
     detector: Detector
     levels: dict[str, Any] | None
-    """What `LevelTracker.restore` takes; None in files of older versions."""
+    """What `LevelTracker.restore` takes, if it was saved."""
 
 
 def read(path: Path) -> Saved:
@@ -78,12 +78,16 @@ def read(path: Path) -> Saved:
     head = _head(first)
     if head is None:
         raise ValueError(f"{path} is not a state file of `mfbocd drive`")
-    if head["version"] not in (1, _VERSION):
-        raise ValueError(f"{path} has format version {head['version']}; this mfbocd reads up to version {_VERSION}")
+    if head.get("version") != _VERSION:
+        raise ValueError(
+            f"{path} has format version {head.get('version')}, and this mfbocd reads version {_VERSION}: "
+            "use the mfbocd that wrote it, or another --state file"
+        )
     try:
-        detector = Detector.from_bytes(rest)
-        return Saved(head["config"], head.get("settings"), head["version"], detector, head.get("levels"))
-    except (ValueError, KeyError) as error:
+        return Saved(head["config"], head["settings"], Detector.from_bytes(rest), head.get("levels"))
+    except KeyError as missing:
+        raise ValueError(f"{path} is damaged: its first line has no {missing}") from None
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
@@ -133,7 +137,7 @@ def load(path: Path, config: Config) -> tuple[Detector, str, dict[str, Any] | No
     _remove_leftovers(path)
     saved = read(path)
     detector = saved.detector
-    if saved.digest != config.digest(costs=saved.version == 1):
+    if saved.digest != config.digest():
         raise ValueError(
             f"{path} was saved with another configuration, and its {detector.ticks} ticks are only valid with the "
             "same model, fidelities, hazard, policy, alarm and seed (costs may differ)"
@@ -150,12 +154,12 @@ def load(path: Path, config: Config) -> tuple[Detector, str, dict[str, Any] | No
     return detector.with_fidelities(fidelities), f"Costs have changed: {', '.join(changed)}.", saved.levels
 
 
-def _difference(before: dict[str, Any] | None, config: Config) -> str:
+def _difference(before: dict[str, Any], config: Config) -> str:
     """Return the keys that differ, as a remark."""
     from ..io.config import Config, ConfigError
 
     try:
-        old, new = (one.lasting() for one in (Config.parse(before or {}), config))
-    except ConfigError:  # version 1 has no configuration
+        old, new = (one.lasting() for one in (Config.parse(before), config))
+    except ConfigError:  # the first line was edited
         return ""
     return f"; another {', '.join(k for k in {**old, **new} if old.get(k) != new.get(k))} was found"

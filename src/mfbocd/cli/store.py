@@ -127,10 +127,6 @@ def export(streams: tuple[str, ...], db: str) -> None:
         files, ids = _split(streams)
         for path in files:
             saved = read(path)
-            if saved.settings is None:
-                raise ValueError(
-                    f"{path} was written by an earlier version: run `mfbocd drive` once, which renews it"
-                )
             sys.stdout.write(stream_line(path.stem, saved.settings, saved.detector) + "\n")
         if files and not ids:
             return

@@ -172,7 +172,7 @@ def _configuration(detector: Any) -> dict[str, Any]:
         "on_error": detector.on_error,
         "shadow": {name: guard.spec() for name, guard in detector.shadow.items()},
         "columns": int(detector._filter.state[layout.COLUMNS]),
-        # absent by default, as in earlier versions
+        # left out where they have their defaults, which keeps the header short
         **({"surprise": True} if detector.surprise else {}),
         **({"learn": True} if detector.learn else {}),
         **({"corrections": corrections} if corrections else {}),

@@ -261,7 +261,7 @@ class ShadowGuard:
         0
         """
         given = self.warning
-        learned = {} if self._belief is None else {"learned": self._belief}  # absent as in earlier versions
+        learned = {} if self._belief is None else {"learned": self._belief}  # left out by default
         warning = None if given is None else [given.declared, given.suggested, given.pairs, given.odds]
         return {
             "declared": self.declared,

@@ -107,11 +107,8 @@ _GAINS = ("none", "variance", "joint", "change")
 
 
 def _needs_sums(detector: Detector) -> bool:
-    """Whether a Poisson has to be summed over counts: below full fidelity, or for a gain in nats."""
-    if not isinstance(detector.model, Poisson):
-        return False
-    between = any(0.0 < f.zeta < 1.0 for f in detector.fidelities)
-    return between or detector.policy.gain not in (None, "variance")
+    """Whether a Poisson has to be summed over counts: below full fidelity."""
+    return isinstance(detector.model, Poisson) and any(0.0 < f.zeta < 1.0 for f in detector.fidelities)
 
 
 def _always(detector: Detector) -> int:

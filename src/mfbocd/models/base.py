@@ -428,6 +428,23 @@ class Model(ABC):
             Nats, shape () or (K,).
         """
 
+    def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """Return `parameter_gain`, or an approximation to it where that is a long sum, for the gain "change".
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+        zeta : float
+            Fidelity of the reading.
+
+        Returns
+        -------
+        ndarray
+            Nats, shape () or (K,); it increases with zeta and is 0 at 0.
+        """
+        return self.parameter_gain(stats, zeta)
+
     @abstractmethod
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return the reduction of the parameter's variance expected from a reading, given the run length.

@@ -13,7 +13,7 @@ from .._kernels.compile import bind, kernel, scalar
 from .._kernels.count_template import count_kernels, sums
 from .._kernels.counts import reach
 from .._kernels.gamma import digamma
-from .._kernels.gamma_ratio import digamma_remainder, excess, log_gamma_ratio, stirling_remainder
+from .._kernels.gamma_ratio import digamma_remainder, excess, log1p, log_gamma_ratio, stirling_remainder
 from .._kernels.layout import COUNT, FIRST, STATS
 from .._kernels.pointer import Pointer
 from .._kernels.scalar import log
@@ -161,7 +161,15 @@ def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, sha
     return a * b / (n * n * (n + 1.0)) - after / (m * m * (m + 1.0))
 
 
-_COUNTS = count_kernels(sums=_sums, variance_gain=_variance_gain, **_FORMULAS)
+@scalar
+def _quick_parameter_gain(a: float, b: float, trials: float, zeta: float) -> float:
+    """`Binomial.quick_parameter_gain`."""
+    return 0.5 * log1p(zeta * trials / (a + b))
+
+
+_COUNTS = count_kernels(
+    sums=_sums, quick_parameter_gain=_quick_parameter_gain, variance_gain=_variance_gain, **_FORMULAS
+)
 
 
 @kernel
@@ -339,6 +347,10 @@ class Binomial(Model):
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
+
+    def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """Return log(1 + zeta trials / (a + b)) / 2, exact for a normal reading with nearly these moments."""
+        return np.asarray(0.5 * np.log1p(zeta * self.trials / (stats[0] + stats[1])))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return Var(theta) - E_x Var(theta | x), with x from the normalized predictive."""

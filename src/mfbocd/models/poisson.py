@@ -178,7 +178,19 @@ def _variance_gain(a: float, b: float, last: float, zeta: float, x: Array, share
     return a / (b * b) - after
 
 
-_COUNTS = count_kernels(sums=_sums, norms=_norms, variance_gain=_variance_gain, **_FORMULAS)
+@scalar
+def _quick_parameter_gain(a: float, b: float, last: float, zeta: float) -> float:
+    """`Poisson.quick_parameter_gain`."""
+    return 0.5 * log1p(zeta / b)
+
+
+_COUNTS = count_kernels(
+    sums=_sums,
+    norms=_norms,
+    quick_parameter_gain=_quick_parameter_gain,
+    variance_gain=_variance_gain,
+    **_FORMULAS,
+)
 
 
 @kernel
@@ -355,6 +367,10 @@ class Poisson(Model):
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
+
+    def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """Return log(1 + zeta / b) / 2, exact for a normal reading with these moments and this zeta."""
+        return np.asarray(0.5 * np.log1p(zeta / stats[1]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return Var(theta) - E_x Var(theta | x), with x from the normalized predictive."""

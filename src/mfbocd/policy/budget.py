@@ -227,7 +227,11 @@ class Budget(Policy):
             h = 1.0 / length
             more = (zeta[1] - zeta[0]) * -(h * math.log(h) + (1.0 - h) * math.log1p(-h)) if h < 1.0 else 1.0
         else:
-            of = model.variance_gain if self.gain == "variance" else model.parameter_gain
+            of = model.parameter_gain
+            if self.gain == "variance":
+                of = model.variance_gain
+            elif self.gain == "change":
+                of = model.quick_parameter_gain
             more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
         self.log_price = self._began = math.log(max(more, 1e-12) / above)
 

@@ -124,7 +124,6 @@ class Worker:
         self.job = job
         self.config = Config.parse(job.config)
         self.digest = self.config.digest()
-        self._digests = self.digest, self.config.digest(costs=True)  # earlier versions included costs
         self._current: tuple[Any, int] = (None, NO_TIME)
         found = job.observers() if callable(job.observers) else job.observers
         if job.columns is None:
@@ -247,7 +246,7 @@ class Worker:
 
     def _check_record(self, record: Record, detector: Detector) -> None:
         """Refuse a record that was written with another configuration, group or policy."""
-        if record.config not in self._digests:
+        if record.config != self.digest:
             raise ValueError(
                 "the checkpoint was written with another config: model, fidelities, hazard, policy, alarm and seed "
                 "must not change, costs may. Use that config, or another checkpoint."

@@ -13,10 +13,10 @@ static inline mfbocd_real mfbocd_predicted(const mfbocd_t *d, uint16_t i)
 }
 
 /* Hypotheses below this probability are not summed over counts, which is slow. */
-#if MFBOCD_FAMILY != MFBOCD_POISSON
+#if MFBOCD_FAMILY != MFBOCD_POISSON || MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
 #define MFBOCD_NEGLIGIBLE 0
 #elif MFBOCD_DOUBLE
-#define MFBOCD_NEGLIGIBLE (MFBOCD_GAIN == MFBOCD_GAIN_CHANGE ? 1e-11 : 1e-15)
+#define MFBOCD_NEGLIGIBLE 1e-15
 #else
 #define MFBOCD_NEGLIGIBLE 1e-7f
 #endif

@@ -67,41 +67,24 @@ static inline mfbocd_real mfbocd_tempered(const mfbocd_stats_t *s, mfbocd_real x
 }
 
 #if MFBOCD_SUMS
-/* KL(theta after x || theta before). */
-static inline mfbocd_real mfbocd_divergence(const mfbocd_stats_t *s, mfbocd_real x, mfbocd_real zeta)
-{
-    const mfbocd_real a = s->a, b = s->b, step = zeta * x, later = a + step;
-    mfbocd_real moved;
-    if (later < 10)
-        return step * mfbocd_digamma(later) - mfbocd_log_gamma_ratio(a, step) - zeta * later / (b + zeta) +
-               a * mfbocd_log1p(zeta / b);
-    /* Written like that, terms of x log x would cancel. */
-    moved = a * mfbocd_excess((step * b - zeta * a) / (a * (b + zeta))) + MFBOCD_R(0.5) * mfbocd_excess(-step / later);
-    return moved + mfbocd_stirling_remainder(a) - mfbocd_stirling_remainder(later) -
-           step * mfbocd_digamma_remainder(later);
-}
-
 typedef struct {
     mfbocd_real log_norm; /* log of the sum of the tempered predictive over all counts */
     mfbocd_real mean;     /* of the normalized predictive */
-    mfbocd_real learned;  /* E KL(theta after x || theta before), if asked for */
 } mfbocd_sums_t;
 
 /* One term of the sums: count x with weight `share`; `top` is subtracted from the logs. */
 static inline void mfbocd_add_count(const mfbocd_stats_t *s, mfbocd_real zeta, mfbocd_real centre, mfbocd_real top,
-                                    int deep, mfbocd_real x, mfbocd_real share, mfbocd_sums_t *sums)
+                                    mfbocd_real x, mfbocd_real share, mfbocd_sums_t *sums)
 {
     const mfbocd_real v = mfbocd_tempered(s, x, zeta) - top;
     const mfbocd_real p = share * mfbocd_exp(mfbocd_clamp(v, MFBOCD_LOWEST_LOG, MFBOCD_LARGEST_TERM));
     sums->log_norm += p;
     sums->mean += p * (x - centre);
-    if (deep && p > MFBOCD_R(1e-18))
-        sums->learned += p * mfbocd_divergence(s, x, zeta);
 }
 
 /* Sums over all counts. Blocks of 2^k counts are summed by a Gaussian quadrature of ten nodes (MFBOCD_NODE holds its
  * half, in units of the block); with `one_by_one`, ranges below 512 are summed count by count. */
-static inline mfbocd_sums_t mfbocd_count_sums(const mfbocd_stats_t *s, mfbocd_real zeta, int one_by_one, int deep)
+static inline mfbocd_sums_t mfbocd_count_sums(const mfbocd_stats_t *s, mfbocd_real zeta, int one_by_one)
 {
     const mfbocd_real centre = (s->a + MFBOCD_R(0.5) * (1 - zeta)) / s->b;
     const mfbocd_real sd = mfbocd_sqrt(centre * (1 / s->b + 1 / zeta));
@@ -111,13 +94,13 @@ static inline mfbocd_sums_t mfbocd_count_sums(const mfbocd_stats_t *s, mfbocd_re
     const mfbocd_real high = mfbocd_min(centre + 10 * sd + 40 * tail + 13, MFBOCD_END);
     const mfbocd_real top = mfbocd_tempered(s, mfbocd_whole(mfbocd_min(centre, MFBOCD_END)), zeta);
     mfbocd_real at = low > 0 ? mfbocd_whole(low) : 0, end = mfbocd_whole(high), length, size, half;
-    mfbocd_sums_t sums = {0, 0, 0};
+    mfbocd_sums_t sums = {0, 0};
     int k, j;
     while (at <= end) {
         length = mfbocd_min(end - at + 1, MFBOCD_R(2.5) * width);
         length = mfbocd_min(length, mfbocd_min(at, (MFBOCD_END - at + 1) / 2)); /* poles at -1 and beyond the end */
         if (length < 32 || (one_by_one && high < 512)) {
-            mfbocd_add_count(s, zeta, centre, top, deep, at, 1, &sums);
+            mfbocd_add_count(s, zeta, centre, top, at, 1, &sums);
             at += 1;
             continue;
         }
@@ -128,13 +111,12 @@ static inline mfbocd_sums_t mfbocd_count_sums(const mfbocd_stats_t *s, mfbocd_re
         half = MFBOCD_R(0.5) * (size - 1);
         for (j = 0; j < 5; j++) {
             const mfbocd_real d = size * MFBOCD_NODE[k][j], share = size * MFBOCD_NODE[k][5 + j];
-            mfbocd_add_count(s, zeta, centre, top, deep, at + half - d, share, &sums);
-            mfbocd_add_count(s, zeta, centre, top, deep, at + half + d, share, &sums);
+            mfbocd_add_count(s, zeta, centre, top, at + half - d, share, &sums);
+            mfbocd_add_count(s, zeta, centre, top, at + half + d, share, &sums);
         }
         at += size;
     }
     sums.mean = centre + sums.mean / sums.log_norm;
-    sums.learned /= sums.log_norm;
     sums.log_norm = top + mfbocd_log(sums.log_norm);
     return sums;
 }
@@ -147,7 +129,7 @@ static inline mfbocd_real mfbocd_predictive(const mfbocd_stats_t *s, mfbocd_real
     *factor = 1;
 #if MFBOCD_SUMS && !MFBOCD_PAPER
     if (zeta < 1)
-        return mfbocd_tempered(s, x, zeta) - mfbocd_count_sums(s, zeta, 1, 0).log_norm;
+        return mfbocd_tempered(s, x, zeta) - mfbocd_count_sums(s, zeta, 1).log_norm;
 #endif
     return mfbocd_tempered(s, x, zeta);
 }
@@ -177,7 +159,7 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
     if (zeta < 1) {
         /* a / b^2 - (a + zeta E x) / (b + zeta)^2 as one fraction, in which less cancels */
         const mfbocd_real b = s->b, later = b + zeta;
-        return zeta * (s->a * (b + later) / (b * b) - mfbocd_count_sums(s, zeta, 0, 0).mean) / (later * later);
+        return zeta * (s->a * (b + later) / (b * b) - mfbocd_count_sums(s, zeta, 0).mean) / (later * later);
     }
 #else
     (void)zeta;
@@ -185,12 +167,10 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
     return s->a / (s->b * s->b * (s->b + 1));
 }
 
-#if MFBOCD_SUMS
-/* I(theta; x) in nats. */
+/* About I(theta; x) in nats: that of a normal reading with the same moments and zeta times the precision. */
 static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
-    return mfbocd_count_sums(s, zeta, 0, 1).learned;
+    return MFBOCD_R(0.5) * mfbocd_log1p(zeta / s->b);
 }
-#endif
 
 #endif

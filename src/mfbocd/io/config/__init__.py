@@ -368,7 +368,7 @@ class Config:
         Parameters
         ----------
         costs : bool
-            Whether costs and columns count as well, as they did in states of earlier versions; False by default.
+            Whether costs and columns count as well, as they do for the members of a group; False by default.
 
         Returns
         -------

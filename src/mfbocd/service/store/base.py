@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -19,6 +18,8 @@ from . import notes, outbox
 from .reader import COLUMNS, StoreReader
 from .totals import add_removed, fold_group, removed_usage
 
+TICK_COLUMNS = ("tick", "spent", "alarms", "alarmed", "last_alarm", "last", "next", "updated", "state")
+"""What a tick changes in the row of its stream."""
 PROBE_BYTES = 262_144
 """Size of what `Store.probe` writes. It is random, because a database may compress other data."""
 RETENTION_INTERVAL = 256
@@ -200,45 +201,6 @@ class Store(StoreReader):
         if notify is not None and has_alarms:
             notify()
 
-    def _update_streams(
-        self,
-        cursor: Any,
-        streams: Sequence[tuple[StreamRow, int]],
-        extra: str = "",
-        values: Iterable[tuple[Any, ...]] = repeat(()),
-    ) -> None:
-        """Update streams whose stored row is still the expected one.
-
-        Parameters
-        ----------
-        cursor : database cursor
-        streams : list of (StreamRow, int)
-            New rows, each with the tick that the stored row must have.
-        extra : str
-            Additional assignments.
-        values : iterable of tuple
-            Their parameters, for each stream.
-        """
-        if not streams:
-            return
-        own = self._ownership()
-        cursor.executemany(
-            self.sql(
-                "UPDATE streams SET tick = ?, spent = ?, alarms = ?, alarmed = ?, last_alarm = ?, last = ?, "
-                f"next = ?, updated = ?, state = ?{extra}{own.assignments} WHERE id = ? AND tick = ?"
-                # a stream of a group is owned through its group, whose row is updated in the same transaction
-                + (f" AND (group_id IS NOT NULL OR {own.condition})" if own.condition else "")
-            ),
-            [
-                (
-                    *(row.tick, row.spent, row.alarms, row.alarmed, row.last_alarm, row.last, row.next),
-                    *(row.updated, row.state, *more, *own.assigned, row.id, before, *own.required),
-                )
-                for (row, before), more in zip(streams, values, strict=False)
-            ],
-        )
-        _require_rows(cursor.rowcount, len(streams))
-
     def _update_groups(self, cursor: Any, groups: Sequence[tuple[GroupRow, int]]) -> None:
         if not groups:
             return
@@ -250,7 +212,7 @@ class Store(StoreReader):
             ),
             [(row.state, row.version, *own.assigned, row.id, before, *own.required) for row, before in groups],
         )
-        _require_rows(cursor.rowcount, len(groups))
+        require_rows(cursor.rowcount, len(groups))
 
     def add_stream(self, row: StreamRow, events: Iterable[Event] = (), written: Sequence[notes.Note] = ()) -> None:
         """Insert a stream, with its past events and the notes on its alarms."""
@@ -377,7 +339,15 @@ def is_due(stream: str, before: int, tick: int, interval: int, stagger: int = 1)
     return (before + phase) // interval != (tick + phase) // interval
 
 
-def _require_rows(updated: int, expected: int) -> None:
+def tick_values(row: StreamRow) -> tuple[Any, ...]:
+    """The values of `TICK_COLUMNS`."""
+    return (
+        *(row.tick, row.spent, row.alarms, row.alarmed, row.last_alarm, row.last),
+        *(row.next, row.updated, row.state),
+    )
+
+
+def require_rows(updated: int, expected: int) -> None:
     """Fail the transaction if a row was not the expected one: another worker has written it."""
     if updated != expected:
         raise UnavailableError("a stream went to another worker meanwhile")

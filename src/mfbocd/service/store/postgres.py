@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import MissingDatabaseError, RequestError, UnavailableError
 from ..records import Event, GroupRow
-from .base import Changes, Loaded, Ownership, Store
+from .base import TICK_COLUMNS, Changes, Loaded, Ownership, Store, require_rows, tick_values
 from .reader import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, stream_row
 from .schema import upgrade_statements
 
@@ -107,7 +107,18 @@ class PostgresStore(Store):
         return " AND xact < pg_snapshot_xmin(pg_current_snapshot())"
 
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
-        self._update_streams(cursor, changes.streams)
+        if changes.streams:
+            own = self._ownership()
+            # a stream of a group is owned through its group, whose row is updated in the same transaction
+            cursor.executemany(
+                f"UPDATE streams SET {', '.join(f'{name} = %s' for name in TICK_COLUMNS)}{self.sql(own.assignments)} "
+                f"WHERE id = %s AND tick = %s AND (group_id IS NOT NULL OR {self.sql(own.condition)})",
+                [
+                    (*tick_values(row), *own.assigned, row.id, before, *own.required)
+                    for row, before in changes.streams
+                ],
+            )
+            require_rows(cursor.rowcount, len(changes.streams))
         self._insert_history(cursor, changes.events)
 
     def _insert_history(self, cursor: Any, events: Sequence[Event]) -> None:

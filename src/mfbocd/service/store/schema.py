@@ -6,29 +6,8 @@ VERSION = 3
 """Version of the tables, stored under the key ``version`` of the table ``meta``."""
 
 # `removed` has the sums of deleted streams by group, so that counters do not decrease (the module totals). `outbox`
-# has the alarms that a webhook has not received yet (the module outbox).
-_VERSION_2 = """
-CREATE TABLE removed (
-    group_id TEXT PRIMARY KEY, ticks INTEGER NOT NULL, spent TEXT NOT NULL, alarms INTEGER NOT NULL
-);
-CREATE TABLE outbox (
-    stream TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, name TEXT NOT NULL, group_id TEXT,
-    step TEXT NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL, owner TEXT, PRIMARY KEY (stream, tick, at)
-);
-CREATE INDEX outbox_by_due ON outbox (due);
-"""
-
-# Notes of people on alarms (the module notes).
-_VERSION_3 = """
-CREATE TABLE notes (
-    stream TEXT NOT NULL, id TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, acknowledged INTEGER NOT NULL,
-    author TEXT NOT NULL, token TEXT, text TEXT NOT NULL, PRIMARY KEY (stream, id)
-);
-CREATE INDEX notes_by_time ON notes (at);
-"""
-
-_TABLES = (
-    """
+# has the alarms that a webhook has not received yet (the module outbox), `notes` those of people on alarms (notes).
+_TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE stream_groups (
     id TEXT PRIMARY KEY, name TEXT NOT NULL, config TEXT NOT NULL, created REAL NOT NULL,
@@ -42,10 +21,20 @@ CREATE TABLE streams (
 );
 CREATE INDEX streams_by_group ON streams (group_id);
 CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);
+CREATE TABLE removed (
+    group_id TEXT PRIMARY KEY, ticks INTEGER NOT NULL, spent TEXT NOT NULL, alarms INTEGER NOT NULL
+);
+CREATE TABLE outbox (
+    stream TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, name TEXT NOT NULL, group_id TEXT,
+    step TEXT NOT NULL, attempts INTEGER NOT NULL, due REAL NOT NULL, owner TEXT, PRIMARY KEY (stream, tick, at)
+);
+CREATE INDEX outbox_by_due ON outbox (due);
+CREATE TABLE notes (
+    stream TEXT NOT NULL, id TEXT NOT NULL, tick INTEGER NOT NULL, at REAL NOT NULL, acknowledged INTEGER NOT NULL,
+    author TEXT NOT NULL, token TEXT, text TEXT NOT NULL, PRIMARY KEY (stream, id)
+);
+CREATE INDEX notes_by_time ON notes (at);
 """
-    + _VERSION_2
-    + _VERSION_3
-)
 
 # The module sqlite_events explains `latest`, `prev` and `event_index`.
 SQLITE = f"""
@@ -83,13 +72,11 @@ CREATE TABLE events (
 );
 """
 
-MIGRATIONS: dict[int, dict[str, str]] = {
-    version: {"sqlite": script, "postgres": _postgres(script)}
-    for version, script in ((2, _VERSION_2), (3, _VERSION_3))
-}
-"""The SQL that brings a database to a version from the one before, for each kind of database.
+MIGRATIONS: dict[int, dict[str, str]] = {}
+"""For each version after the first release, the SQL that brings a database to it from the version before.
 
-Databases of an older version are migrated when they are opened. Migrations are never removed after a release.
+The keys of each entry are ``"sqlite"`` and ``"postgres"``. Databases of an older version are migrated when they are
+opened. Migrations are never removed. Databases of versions before the first release are refused.
 """
 
 _TABLES_OF = {"sqlite": SQLITE, "postgres": POSTGRES}

@@ -16,9 +16,10 @@ from typing import IO, Any
 from ..errors import MissingDatabaseError, RequestError
 from ..records import Event, GroupRow
 from . import sqlite_events
-from .base import Changes, Loaded, Store
+from .base import TICK_COLUMNS, Changes, Loaded, Store, require_rows, tick_values
 from .reader import SELECT_GROUP, SELECT_STREAM, stream_row
 from .schema import upgrade_statements
+from .sqlite_rows import STATEMENTS, execute_rows
 
 MIN_FREE_BYTES = 4 * 2**20
 """A disk with less free space is reported as full."""
@@ -26,6 +27,12 @@ PAGE_BYTES = 16384
 """Page size of a new file; a state has several kilobytes."""
 LOG_PAGES = 4000
 """Pages of the write-ahead log (64 MB) after which the writer itself runs a checkpoint; see `_Checkpointer`."""
+
+_UPDATE = (
+    f"UPDATE streams SET {', '.join(f'{name} = new.column{k}' for k, name in enumerate(TICK_COLUMNS, 4))}, "
+    "latest = coalesce(new.column3, latest) FROM (VALUES {rows}) new "
+    "WHERE streams.id = new.column1 AND streams.tick = new.column2"
+)
 
 
 class SqliteStore(Store):
@@ -66,7 +73,9 @@ class SqliteStore(Store):
             raise
 
     def _connect(self, *, writer: bool = False) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10.0)
+        connection = sqlite3.connect(
+            self.path, isolation_level=None, check_same_thread=False, timeout=10.0, cached_statements=STATEMENTS
+        )
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
@@ -156,12 +165,8 @@ class SqliteStore(Store):
 
     def _write_ticks(self, cursor: Any, changes: Changes) -> None:
         newest = sqlite_events.insert(cursor, changes)
-        self._update_streams(
-            cursor,
-            changes.streams,
-            ", latest = coalesce(?, latest)",
-            [(newest.get(row.id),) for row, _ in changes.streams],
-        )
+        rows = [(row.id, before, newest.get(row.id), *tick_values(row)) for row, before in changes.streams]
+        require_rows(execute_rows(cursor, _UPDATE, rows), len(rows))
         sqlite_events.index(cursor, sqlite_events.due(changes))
 
     def _insert_history(self, cursor: Any, events: Sequence[Event]) -> None:

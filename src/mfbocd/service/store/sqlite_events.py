@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import RequestError
 from ..records import Event
 from .base import Changes, is_due
+from .sqlite_rows import execute_rows
 
 INDEX_INTERVAL = 64
 """Ticks of a stream between two copies of its list into the index."""
@@ -25,7 +26,8 @@ MAX_TICK = 2**63 - 1
 
 _INSERT = (
     "INSERT INTO events (seq, stream, tick, at, alarm, step, prev) "
-    "VALUES (?, ?, ?, ?, ?, ?, coalesce(?, (SELECT latest FROM streams WHERE id = ?)))"
+    "SELECT column1, column2, column3, column4, column5, column6, "
+    "coalesce(column7, (SELECT latest FROM streams WHERE id = column2)) FROM (VALUES {rows})"
 )
 
 # Every event of the list is later than every indexed one.
@@ -88,9 +90,9 @@ def insert(cursor: Any, changes: Changes) -> dict[str, int]:
     for seq, e in enumerate(changes.events, _last_seq(cursor) + 1):
         if e.tick < next_tick.get(e.stream, MAX_TICK):
             raise RequestError(409, f"tick {e.tick} of {e.stream!r} is already stored, or its stream is not updated")
-        rows.append((seq, e.stream, e.tick, e.at, int(e.alarm), e.step, newest.get(e.stream), e.stream))
+        rows.append((seq, e.stream, e.tick, e.at, int(e.alarm), e.step, newest.get(e.stream)))
         next_tick[e.stream], newest[e.stream] = e.tick + 1, seq
-    cursor.executemany(_INSERT, rows)
+    execute_rows(cursor, _INSERT, rows)
     return newest
 
 
