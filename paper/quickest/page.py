@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from ..framework import Number, Row, grid
 from .cells import Cell, found, short
 from .fleets import CASES
-from .rules import FOCUS, OURS, RULES, SUSPICIOUS, WATCHING
+from .rules import FOCUS, OPTIMAL, OURS, RULES, SUSPICIOUS, WATCHING
 from .settings import MAIN, ON_OR_OFF, PLAIN
 
 DUTIES = (0.5, 0.25, 0.1)
@@ -39,8 +39,10 @@ def headline(cells: Sequence[Cell]) -> str:
         if mine is None or random is None or knows is None:
             continue
         a, b, c = (cell.number.value for cell in (mine, random, knows))
+        best = found(cells, MAIN, "1 sd", OPTIMAL.name, spend)
+        bound = "" if best is None else f" (the optimal rule that knows both levels: {best.number.value / b:.2f})"
         parts.append(
-            f"at {spend:.0%} spend after {a:.0f} ticks, {a / b:.2f} times random choice and {a / c:.2f} times"
+            f"at {spend:.0%} spend after {a:.0f} ticks, {a / b:.2f} times random choice{bound} and {a / c:.2f} times"
         )
     if not parts:
         return "This run does not have the rules of the summary."
@@ -60,7 +62,7 @@ def findings(cells: Sequence[Cell]) -> str:
                 f"- Against {rule}: quicker on {signs.count(-1)} of {len(signs)} combinations of setting, change and "
                 f"spend, slower on {signs.count(1)}, no clear difference on {signs.count(0)}."
             )
-    for rule in (SUSPICIOUS.name, "2E-CUSUM, both levels known", "DE-CuSum, both levels known"):
+    for rule in (OPTIMAL.name, SUSPICIOUS.name, "2E-CUSUM, both levels known", "DE-CuSum, both levels known"):
         ratios = [mine.number.value / other.number.value for mine, other, _ in _gaps(cells, rule)]
         if ratios:
             low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])

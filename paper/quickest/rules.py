@@ -214,6 +214,7 @@ def _focus(setting: Setting, change: str, design: float, drawn: Drawn, threshold
 
 
 SUSPICIOUS = _peer("CUSUM, both levels known", peers.suspicious_cusum, math.log(1e-4), math.log(12.0))
+OPTIMAL = _peer("optimal rule, both levels known", peers.suspicious_shiryaev, 0.0, 12.0)
 TWO_EXPERIMENTS = _peer("2E-CUSUM, both levels known", peers.two_experiment_cusum, math.log(1e-4), math.log(100.0))
 # the duty cycle that DE-CuSum is defined by is that of streams without alarms
 DATA_EFFICIENT = _peer("DE-CuSum, both levels known", _data_efficient, math.log(1e-4), math.log(10.0), endless=True)
@@ -249,6 +250,7 @@ RULES: dict[str, Rule] = {
         _tuned(TUNED, lambda setting, price: Net(price, gain="change"), 1e-6, 1.0),
         _always(0),
         _always(-1),
+        OPTIMAL,
         SUSPICIOUS,
         TWO_EXPERIMENTS,
         DATA_EFFICIENT,
@@ -266,8 +268,9 @@ def rules_of(setting: Setting) -> list[Rule]:
     the first reading its gain is 0 at every fidelity. A price is tuned where DE-CuSum is tuned in the same way.
     """
     zeta = [f.zeta for f in setting.fidelities]
-    out = set() if setting.ratio else {SUSPICIOUS.name, TWO_EXPERIMENTS.name, DATA_EFFICIENT.name}
-    out |= {SUSPICIOUS.name, TWO_EXPERIMENTS.name} if 0.0 in zeta else {DATA_EFFICIENT.name}
+    reading = {OPTIMAL.name, SUSPICIOUS.name, TWO_EXPERIMENTS.name}
+    out = set() if setting.ratio else reading | {DATA_EFFICIENT.name}
+    out |= reading if 0.0 in zeta else {DATA_EFFICIENT.name}
     out |= {"always low", RATE} if zeta[0] == 0.0 else set()
     if zeta != [0.0, 1.0]:
         out |= {WATCHING.name, FOCUS.name}

@@ -56,6 +56,25 @@ def naive_suspicious(ratio: Array, after: int, suspicion: float, threshold: floa
     return alarms, choices
 
 
+def naive_shiryaev(ratio: Array, after: int, suspicion: float, threshold: float) -> tuple[list[int], list[int]]:
+    alarms, choices = [], []
+    began = 0
+    for t in range(ratio.shape[1]):
+
+        def odds(until: int) -> float:
+            # the likelihood ratios of all change ticks since the last alarm
+            read = [[ratio[d, s, choices[s]] for s in range(began, until)] for d in range(len(ratio))]  # noqa: B023
+            return sum(math.exp(sum(r[k:])) for r in read for k in range(len(r)))
+
+        choices.append(ratio.shape[2] - 1 if odds(t) > suspicion else 0)
+        if math.log(odds(t + 1)) > threshold:
+            alarms.append(t)
+            began = t + 1
+            if t >= after:
+                break
+    return alarms, choices
+
+
 def naive_data_efficient(ratio: Array, after: int, step: float, depth: float, threshold: float) -> Any:
     alarms, choices = [], []
     d = [0.0] * len(ratio)
@@ -117,6 +136,7 @@ def naive_top_r(
     [
         (peers.suspicious_cusum, naive_suspicious, (1.0, 4.0)),
         (peers.suspicious_cusum, naive_suspicious, (-1.0, 3.0)),
+        (peers.suspicious_shiryaev, naive_shiryaev, (20.0, 5.0)),
         (peers.data_efficient_cusum, naive_data_efficient, (0.2, 100.0, 3.0)),
         (peers.data_efficient_cusum, naive_data_efficient, (0.2, 0.5, 3.0)),
         (peers.two_experiment_cusum, naive_two_experiments, (3.0, 4.0)),
@@ -156,6 +176,43 @@ def test_focus_is_the_largest_likelihood_ratio_over_all_changes() -> None:
             began = t + 1
     assert np.flatnonzero(focus(x, NEVER, 5.0)).tolist() == alarms
     assert len(alarms) > 2
+
+
+@pytest.mark.parametrize("charge", [0.01, 0.04])
+def test_no_rule_is_quicker_than_one_that_reads_above_a_level(charge: float) -> None:
+    """Value iteration over all rules that know both levels; `charge` is the price of an expensive reading.
+
+    State: log odds of a change by 1 sd. A tick after the change costs 1, an expensive reading before it `charge`, an
+    alarm before it 400. The best rule reads the expensive fidelity exactly above one level, up to the alarm.
+    """
+    hazard = 1 / 1000
+    log_odds = np.linspace(-14.0, 8.0, 441)
+    node, share = np.polynomial.hermite_e.hermegauss(21)
+    share = share / share.sum()
+    odds = (np.exp(log_odds) + hazard) / (1.0 - hazard)
+    p = odds / (1.0 + odds)
+
+    def after(zeta: float) -> tuple[Array, Array]:
+        """Log odds after a reading and their probabilities, (441, 42)."""
+        moved = [np.log(odds)[:, None] + s * zeta / 2.0 + math.sqrt(zeta) * node for s in (-1.0, 1.0)]
+        return np.hstack(moved), np.hstack([(1.0 - p)[:, None] * share, p[:, None] * share])
+
+    cheap, best = after(0.1), after(1.0)
+    stop = 400.0 * (1.0 - 1.0 / (1.0 + np.exp(-log_odds)))
+    value, change = np.zeros(log_odds.size), math.inf
+    while change > 1e-6:
+        low, high = (p + (np.interp(at, log_odds, value) * weight).sum(axis=1) for at, weight in (cheap, best))
+        high += charge * (1.0 - p)
+        new = np.minimum(np.minimum(low, high), stop)
+        value, change = new, float(np.abs(new - value).max())
+    going = stop > np.minimum(low, high)
+    alarm = int(np.argmin(going))
+    assert 300 < alarm < log_odds.size  # it alarms above a level
+    assert not going[alarm:].any()
+    reads = (high < low)[:alarm]
+    level = int(np.argmax(reads))
+    assert 100 < level < alarm
+    assert reads[level:].all()
 
 
 # --- reference delays --------------------------------------------------------------------------------------------

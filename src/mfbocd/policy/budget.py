@@ -18,11 +18,11 @@ from .fidelity import Fidelity
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
 START = 1.0  # during the first ticks the rate is START / (SETTLE + ticks): the first price is a guess
 SETTLE = 10.0
-KICK = 0.05  # largest change of the log price for one expensive reading of every stream, once settled
-HORIZON = 200.0  # limit of the debt in units, so ticks of the cheapest that repay it: 1 % of 20,000 ticks
-YOUNG = 0.1  # the same per tick of a stream of YOUNG_TICKS ticks or more
+KICK = 0.03  # largest change of the log price for one expensive reading of every stream, once settled
+HORIZON = 200.0  # limit of the debt in ticks of the budget (1 % of 20,000 ticks), and of the savings in units
+YOUNG = 0.1  # the same, per tick of a stream of YOUNG_TICKS ticks or more
 YOUNG_TICKS = 200.0
-FIRST_DEBT = 60.0  # limit at the first tick, which learns the level; it falls until YOUNG_TICKS
+FIRST_DEBT = 60.0  # the same at the first tick, which learns the level; it falls until YOUNG_TICKS
 REACH = 30.0  # largest distance of the log price from its start
 BAR = 30.0  # added to the log price where the debt forbids a reading, subtracted where the savings demand one
 _LARGEST = 700.0  # log price beyond which the price would overflow
@@ -65,19 +65,19 @@ class Budget(Policy):
     reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the spend
     above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02 (`RATE`). It is larger during the first
     ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
-    the log price by more than 0.05 (`KICK`): a suspected change needs a burst of readings, which a faster price would
+    the log price by more than 0.03 (`KICK`): a suspected change needs a burst of readings, which a faster price would
     cut off.
 
     One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
-    leaves a debt of more than 200 units (`HORIZON`), or 10 % of the ticks so far if that is less (60 units at the
-    first tick, falling to 20 after 200), except that one reading may always be bought while there is no debt. While
-    readings are forbidden, the price does not fall. With 200 units saved, the next reading is bought at any price,
-    and the price does not rise.
+    leaves a debt of more than the budget of 200 ticks (`HORIZON`), or 10 % of the budget so far if that is less (the
+    budget of 60 ticks at the first tick, falling to that of 20 after 200), except that one reading may always be
+    bought while there is no debt. While readings are forbidden, the price does not fall. With 200 units saved, the
+    next reading is bought at any price, and the price does not rise.
 
     After 200 ticks or more, the spend therefore exceeds the budget by at most 10 %, and over 20,000 ticks it is
     within 1 % of it, or within one expensive reading if that is more, provided that an expensive reading has a larger
-    gain than a cheap one. After a change of regime, expensive readings are affordable again within 200 ticks of the
-    cheapest fidelity, or within the ticks that save up for one.
+    gain than a cheap one. At the limit of the debt, expensive readings are affordable again within the ticks of the
+    cheapest fidelity that save up for one.
 
     Examples
     --------
@@ -112,6 +112,7 @@ class Budget(Policy):
         self.ticks = 0
         self.recent: list[float] = []  # costs of the last ticks, for the cap
         self._target = self._unit = math.nan
+        self._units = 1.0  # in the budget of one tick
         self._spare = 0.0
         self._scale(0.0)
 
@@ -155,6 +156,7 @@ class Budget(Policy):
                 )
             self._target = most
         self._unit = self._target - least or self._target or 1.0  # at the smallest budget a unit is the budget itself
+        self._units = self._target / self._unit if self._target > 0.0 else 1.0
         self._scale((most - least) / self._unit if known else 0.0)
         if self._target == least < most:  # only the cheapest or only the most expensive: nothing to learn
             self._ceiling = -1.0
@@ -169,7 +171,11 @@ class Budget(Policy):
         self._rate = min(RATE, KICK / self.round) if self.round > 0.0 else RATE
         self._floor, self._ceiling = -max(HORIZON, self.round), math.inf
         self._settle = max(SETTLE, START * self.round)
-        self._worst = 2.0 * max(HORIZON, self.round)
+        self._worst = 2.0 * max(HORIZON * self._units, self.round)
+
+    def _debt_limit(self, ticks: int) -> float:
+        """Return the largest debt that a reading may leave, in units."""
+        return self._units * _debt_limit(ticks)
 
     def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
         """Return the cheapest fixed cost per tick, which is reserved for every coming tick so that the cap holds."""
@@ -203,7 +209,7 @@ class Budget(Policy):
 
     def _barred(self, units: float) -> bool:
         """Whether the debt forbids a reading that costs so many units; there is always one without a debt."""
-        return self.debt > 0.0 and self.debt > _debt_limit(self.ticks) - units
+        return self.debt > 0.0 and self.debt > self._debt_limit(self.ticks) - units
 
     def initialize(self, belief: Filter) -> None:
         """Start at the price that the model predicts.
@@ -290,10 +296,10 @@ class Budget(Policy):
         return self.debt <= -self.ticks
 
     def _credit(self, cheapest: float, extra: float) -> float:
-        """Return what the debt allows the coming tick to cost: HORIZON units of debt, or one reading without debt."""
+        """Return what the debt allows the coming tick to cost: up to its limit, or one reading without debt."""
         if self._ceiling < 0.0:
             return cheapest
-        room = self._target + (_debt_limit(self.ticks) - self.debt) * self._unit
+        room = self._target + (self._debt_limit(self.ticks) - self.debt) * self._unit
         return room if self.debt > 0.0 else max(room, cheapest + extra)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
@@ -388,7 +394,7 @@ class Budget(Policy):
         new = np.empty_like(numbers)
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
-            barred = debt > np.maximum(_debt_limits(ticks) - self.round, 0.0)
+            barred = debt > np.maximum(self._units * _debt_limits(ticks) - self.round, 0.0)
             demanded = debt < -max(HORIZON, self.round)
             new[:, 1] = debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
             rate = np.maximum(self._rate, START / (self._settle + ticks))
@@ -414,7 +420,7 @@ class Budget(Policy):
             Prices, shape (m,).
         """
         log_price, debt, ticks = numbers.T
-        ceiling = np.minimum(np.maximum(_debt_limits(ticks) - self.round, 0.0), self._ceiling)
+        ceiling = np.minimum(np.maximum(self._units * _debt_limits(ticks) - self.round, 0.0), self._ceiling)
         bar = np.where(debt > ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
         # math.exp as in `price`: numpy's differs in the last bit
         return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
@@ -502,11 +508,12 @@ def controller(budget: Budget) -> dict[str, float]:
         "floor": budget._floor,
         "ceiling": budget._ceiling,
         "worst": budget._worst,
-        "horizon": HORIZON,
-        "young": YOUNG,
+        "most_saved": max(HORIZON, budget.round),
+        "horizon": HORIZON * budget._units,
+        "young": YOUNG * budget._units,
         "young_ticks": YOUNG_TICKS,
-        "first_debt": FIRST_DEBT,
-        "debt_slope": FIRST_DEBT / YOUNG_TICKS - YOUNG,
+        "first_debt": FIRST_DEBT * budget._units,
+        "debt_slope": (FIRST_DEBT / YOUNG_TICKS - YOUNG) * budget._units,
         "first_log_price": budget._began,
         "spare": budget._spare,
     }
@@ -520,7 +527,7 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
 
 
 def _debt_limit(ticks: int) -> float:
-    """Return the largest debt that a reading may leave, in units."""
+    """Return the largest debt that a reading may leave, in ticks of the budget."""
     first = FIRST_DEBT - (FIRST_DEBT / YOUNG_TICKS - YOUNG) * ticks
     return min(HORIZON, max(first, YOUNG * max(ticks, YOUNG_TICKS)))
 

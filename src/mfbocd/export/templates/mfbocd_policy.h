@@ -93,7 +93,7 @@ static inline void mfbocd_record_cost(mfbocd_t *d, int fidelity, mfbocd_real cos
     const mfbocd_real excess = (cost - MFBOCD_TARGET) / MFBOCD_BUDGET_UNIT;
     const mfbocd_real rate = mfbocd_max(MFBOCD_RATE, MFBOCD_START / (MFBOCD_SETTLE + (mfbocd_real)d->budget_ticks));
     const int barred = d->debt.value > mfbocd_ceiling(d);
-    const int demanded = d->debt.value < -mfbocd_max(MFBOCD_HORIZON, MFBOCD_ROUND);
+    const int demanded = d->debt.value < -MFBOCD_MOST_SAVED;
     mfbocd_real move;
     mfbocd_add_within(&d->debt, excess, -MFBOCD_WORST, MFBOCD_WORST);
     move = rate * excess + MFBOCD_RATE * MFBOCD_RATE / 8 * d->debt.value;
