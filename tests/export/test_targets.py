@@ -16,6 +16,15 @@ from ..parts import needed
 from .build import HERE, STRICT, compiled, run_python
 
 TICKS = 240
+DIFFERENT = 2
+"""Choices that may differ: in float a resampling may keep another hypothesis, which moves a reading by some ticks."""
+
+
+def assert_same(printed: str, expected: str) -> None:
+    """The alarms are at the same ticks, and so are nearly all choices."""
+    assert len(printed) == len(expected)
+    assert [t for t, mark in enumerate(printed) if mark == "!"] == [expected.index("!")]
+    assert sum(a != b for a, b in zip(printed, expected, strict=True)) <= DIFFERENT, printed
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +55,7 @@ def test_cortex_m(target: Target, detector: mf.Detector, expected: str, tmp_path
     qemu, program = folder / "examples" / "qemu", tmp_path / "target.elf"
     options = [*STRICT, *target.flags, "-Os", "--specs=rdimon.specs", "-T", qemu / "mps2.ld", f"-I{folder / 'src'}"]
     compiled(needed(target.compiler), *options, HERE / "target.c", qemu / "startup.c", "-o", program, "-lm")
-    assert emulated(target, program).strip() == expected
+    assert_same(emulated(target, program).strip(), expected)
 
 
 def test_avr(detector: mf.Detector, expected: str, tmp_path: Path) -> None:
@@ -56,7 +65,9 @@ def test_avr(detector: mf.Detector, expected: str, tmp_path: Path) -> None:
     command = [needed("simavr"), "-m", "atmega2560", "-f", "16000000", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     printed = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-    assert expected in re.sub(r"[^01!]", "", printed.replace("\n", "")), printed
+    found = re.search(rf"[01!]{{{TICKS}}}", printed.replace("\n", ""))  # simavr prints lines of its own before it
+    assert found is not None, printed
+    assert_same(found[0], expected)
 
 
 def test_limits() -> None:

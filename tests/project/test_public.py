@@ -127,7 +127,8 @@ MODEL = (
     "advance assimilate check check_zetas columns cost_bound dimension divergence elementwise gains has_outliers "
     "known_level last_outlier log_predictive log_predictives log_ratio log_tails nearest new_regime observe "
     "one_parameter operations ordered outside parameter parameter_gain params partial possible predictive "
-    "predictive_cdf prior rescaled run_length_gain sample skip sound spec units update update_doubtful variance_gain"
+    "predictive_cdf prior quick_parameter_gain rescaled run_length_gain sample skip sound spec units update "
+    "update_doubtful variance_gain"
 )
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
