@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mfbocd._kernels.price import HORIZON
 from mfbocd.io.config import Config
-from mfbocd.policy.budget import HORIZON
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.store.sqlite import SqliteStore

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import mfbocd as mf
+from mfbocd._kernels.price import HORIZON
 from mfbocd.io.config import Config
 from mfbocd.policy import SharedBudget
-from mfbocd.policy.budget import HORIZON
+from mfbocd.policy.controller import Controller, Setting
 from mfbocd.policy.own import OwnPolicies
 from mfbocd.service import manage
 from mfbocd.service.engine import Engine
@@ -187,6 +190,47 @@ def test_a_detector_and_a_fleet_learn_the_same_price_at_a_large_cost_ratio() -> 
             assert [p.price for p in one] == prices.tolist()
 
 
+def naive_state(
+    log_price: float, debt: float, ticks: int, excess: float, reading: float, tick_budget: float, began: float
+) -> tuple[float, float]:
+    """One tick of the controller, from the notes of `Budget`."""
+    limit = 200.0 if ticks >= 2000 else 0.1 * ticks if ticks >= 200 else max(60.0 - 0.2 * ticks, 20.0)
+    forbidden = debt > 0.0 and debt > tick_budget * limit - reading
+    demanded = debt < -max(200.0, reading)
+    settled = min(0.02, 0.03 / reading)
+    rate = max(settled, 1.0 / (max(10.0, reading) + ticks))
+    most = 2.0 * max(200.0 * tick_budget, 200.0, reading)
+    debt = sorted([-most, debt + excess, most])[1]
+    moved = log_price + rate * excess + settled * settled / 8.0 * debt
+    if (forbidden and moved < log_price) or (demanded and moved > log_price):
+        moved = log_price
+    return sorted([began - 30.0, moved, began + 30.0])[1], debt
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_one_tick_of_the_controller_is_the_documented_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    reading, tick_budget, began = 10 ** rng.uniform(-1, 4), 10 ** rng.uniform(0, 2), float(rng.normal())
+    controller = Controller(Setting(reading, tick_budget, began=began))
+    ticks = rng.choice([0, 3, 150, 199, 200, 1999, 2000, 30_000], 50)
+    debt = rng.choice([0.0, 1.0, reading, 20.0 * tick_budget, 200.0 * tick_budget], 50) * rng.normal(0.0, 1.0, 50)
+    log_price = began + rng.choice([0.0, 29.9, -29.9], 50) + rng.normal(0.0, 0.1, 50)
+    excess = np.where(rng.random(50) < 0.5, -1.0, reading) * rng.random(50)
+    numbers = np.stack([log_price, debt, ticks], axis=1)
+    many = controller.next_states(numbers, excess)
+    prices = controller.prices(numbers)
+    for k, (price, owed, tick) in enumerate(numbers.tolist()):
+        one = controller.next_state(price, owed, int(tick), float(excess[k]))
+        assert (*one, tick + 1.0) == tuple(many[k].tolist())
+        wanted = naive_state(price, owed, int(tick), float(excess[k]), reading, tick_budget, began)
+        assert one == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+        assert controller.price(price, owed, int(tick)) == prices[k]
+        forbidden = owed > max(tick_budget * (controller.debt_limit(int(tick)) / tick_budget) - reading, 0.0)
+        moved = 30.0 if forbidden else -30.0 if owed < -max(200.0, reading) else 0.0
+        assert prices[k] == pytest.approx(math.exp(price + moved), rel=1e-12)
+
+
 def test_the_memory_of_cost_functions_is_saved() -> None:
     fidelities = [mf.Fidelity("low", 0.1, 1.0), mf.Fidelity("high", 1.0, float)]
     detector = mf.Detector(GAUSSIAN, fidelities, policy=mf.Budget(2.0))
@@ -194,13 +238,14 @@ def test_the_memory_of_cost_functions_is_saved() -> None:
         detector.update(0.1, "high", raw=9e4)
     saved = mf.Detector.from_bytes(detector.to_bytes(), costs={"high": float})
     assert saved.policy.state() == detector.policy.state()
-    assert saved.policy.round == detector.policy.round > 4e4
+    assert saved.policy.state()["round"] > 4e4
     for _ in range(5):
         detector.update(0.1, "low")
         saved.update(0.1, "low")
     assert saved.to_bytes() == detector.to_bytes()
     numbers = saved.with_fidelities(fidelities_of(10.0))  # fixed costs need no memory
-    assert numbers.policy.round == mf.Budget(2.0).bind(fidelities_of(10.0)).round
+    assert "round" not in numbers.policy.state()
+    assert numbers.policy._controller.setting.reading == pytest.approx(9.0)
 
 
 # --- the largest possible spend -----------------------------------------------------------------------------------

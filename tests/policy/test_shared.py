@@ -247,8 +247,9 @@ def test_a_fleet_updated_as_a_whole_decides_and_learns_as_one_budget() -> None:
     """Bit for bit `Budget.pick` and `record_cost` for all streams."""
     n = 4
     fleet = mf.Fleet(n, GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Budget(12.0 * n), threads=1)
-    policy = plain(mf.Budget(12.0 * n), n)
-    policy.lockstep = True
+    budget = mf.Budget(12.0 * n)
+    budget.lockstep = True
+    policy = plain(budget, n)
     costs = np.tile([1.0, 40.0], (n, 1))
     seen = set()
     for readings in tables(n, 300):

@@ -117,7 +117,7 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Net": (lambda: mf.Net(0.1), "price"),
     "Budget": (
         lambda: mf.Budget(share=0.5),
-        "per_tick share reads cap price debt log_price recent round ticks learn lockstep numeric pick_many prices "
+        "per_tick share reads cap price debt log_price recent ticks learn lockstep numeric pick_many prices "
         "resized target",
     ),
 }

@@ -104,3 +104,8 @@ def bind(template: F, **kernels: Callable[..., Any]) -> F:
 def scalar(function: F) -> F:
     """Compile a function to be inlined into kernels, which then vectorise: order kept, multiply-adds fused."""
     return _compile(function, {"contract"})
+
+
+def exact(function: F) -> F:
+    """Compile a function whose bits matter: nothing reordered, nothing fused."""
+    return _compile(function, set())

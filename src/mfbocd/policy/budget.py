@@ -9,24 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._kernels.price import REACH
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
 from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net, largest_nets
+from .controller import Controller, Setting
 from .fidelity import Fidelity
 
-RATE = 0.02  # change of the log price per unit over- or underspent, once settled
-START = 1.0  # during the first ticks the rate is START / (SETTLE + ticks): the first price is a guess
-SETTLE = 10.0
-KICK = 0.03  # largest change of the log price for one expensive reading of every stream, once settled
-HORIZON = 200.0  # limit of the debt in ticks of the budget (1 % of 20,000 ticks), and of the savings in units
-YOUNG = 0.1  # the same, per tick of a stream of YOUNG_TICKS ticks or more
-YOUNG_TICKS = 200.0
-FIRST_DEBT = 60.0  # the same at the first tick, which learns the level; it falls until YOUNG_TICKS
-REACH = 30.0  # largest distance of the log price from its start
-BAR = 30.0  # added to the log price where the debt forbids a reading, subtracted where the savings demand one
-_LARGEST = 700.0  # log price beyond which the price would overflow
-_LARGEST_ROUND = 1e12
+_LARGEST_READING = 1e12  # units
 
 
 class Budget(Policy):
@@ -62,17 +53,16 @@ class Budget(Policy):
 
     The first term raises the price after a tick above the budget and lowers it after one below. The second raises it
     as long as more than the budget was spent in total and lowers it as long as less was, so that the total spend
-    reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the spend
-    above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02 (`RATE`). It is larger during the first
+    reaches its target from any start and through changes. (With rate^2 / 8 the loop is critically damped if the
+    spend above the cheapest is proportional to 1 / sqrt(price).) The rate is 0.02. It is larger during the first
     ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
-    the log price by more than 0.03 (`KICK`): a suspected change needs a burst of readings, which a faster price would
-    cut off.
+    the log price by more than 0.03: a suspected change needs a burst of readings, which a faster price would cut off.
 
     One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
-    leaves a debt of more than the budget of 200 ticks (`HORIZON`), or 10 % of the budget so far if that is less (the
-    budget of 60 ticks at the first tick, falling to that of 20 after 200), except that one reading may always be
-    bought while there is no debt. While readings are forbidden, the price does not fall. With 200 units saved, the
-    next reading is bought at any price, and the price does not rise.
+    leaves a debt of more than the budget of 200 ticks, or 10 % of the budget so far if that is less (the budget of 60
+    ticks at the first tick, falling to that of 20 after 200), except that one reading may always be bought while
+    there is no debt. While readings are forbidden, the price does not fall. With 200 units saved, the next reading is
+    bought at any price, and the price does not rise.
 
     After 200 ticks or more, the spend therefore exceeds the budget by at most 10 %, and over 20,000 ticks it is
     within 1 % of it, or within one expensive reading if that is more, provided that an expensive reading has a larger
@@ -107,14 +97,13 @@ class Budget(Policy):
         self.reads = None if reads is None else whole("Budget", "reads", reads, 1)
         self.cap = None if cap is None else _checked_cap(cap)
         self.gain = checked_gain("Budget", gain)
-        self.log_price = self._began = 0.0
+        self.log_price = 0.0
         self.debt = 0.0
         self.ticks = 0
         self.recent: list[float] = []  # costs of the last ticks, for the cap
         self._target = self._unit = math.nan
-        self._units = 1.0  # in the budget of one tick
         self._spare = 0.0
-        self._scale(0.0)
+        self._controller = Controller(Setting())
 
     def __repr__(self) -> str:
         amount = repr(self.per_tick)
@@ -156,26 +145,27 @@ class Budget(Policy):
                 )
             self._target = most
         self._unit = self._target - least or self._target or 1.0  # at the smallest budget a unit is the budget itself
-        self._units = self._target / self._unit if self._target > 0.0 else 1.0
-        self._scale((most - least) / self._unit if known else 0.0)
-        if self._target == least < most:  # only the cheapest or only the most expensive: nothing to learn
-            self._ceiling = -1.0
-        elif self._target == most:
-            self._floor = 1.0
+        self._controller = Controller(
+            Setting(
+                reading=min((most - least) / self._unit, _LARGEST_READING) if known else 0.0,
+                tick_budget=self._target / self._unit if self._target > 0.0 else 1.0,
+                together=self.streams if self.lockstep else 1,
+                # at the smallest and the largest budget there is nothing to learn
+                only_cheapest=self._target == least < most,
+                only_best=self._target == most,
+            )
+        )
         if self.cap is not None:
             self._spare = self._fallback(*self.cap, fixed)
 
-    def _scale(self, units: float) -> None:
-        """Set what depends on the cost, in units, of one most expensive reading per stream above the cheapest."""
-        self.round = min(units, _LARGEST_ROUND)
-        self._rate = min(RATE, KICK / self.round) if self.round > 0.0 else RATE
-        self._floor, self._ceiling = -max(HORIZON, self.round), math.inf
-        self._settle = max(SETTLE, START * self.round)
-        self._worst = 2.0 * max(HORIZON * self._units, self.round)
+    def _adapt(self, **changes: float) -> None:
+        """Replace the controller by one with another setting."""
+        self._controller = Controller(self._controller.setting._replace(**changes))  # type: ignore[arg-type]
 
-    def _debt_limit(self, ticks: int) -> float:
-        """Return the largest debt that a reading may leave, in units."""
-        return self._units * _debt_limit(ticks)
+    def _start_at(self, log_price: float) -> None:
+        """Set the first log price."""
+        self.log_price = log_price
+        self._adapt(began=log_price)
 
     def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
         """Return the cheapest fixed cost per tick, which is reserved for every coming tick so that the cap holds."""
@@ -199,17 +189,9 @@ class Budget(Policy):
     def price(self) -> float:
         """Units of gain that one unit of cost must buy now.
 
-        It is the learned price, times e^BAR where the debt forbids a reading and e^-BAR where the savings demand one.
+        It is the learned price, times e^30 where the debt forbids a reading and e^-30 where the savings demand one.
         """
-        return self._price(self._floor, self._barred(self.round) or self.debt > self._ceiling)
-
-    def _price(self, floor: float, barred: bool) -> float:
-        bar = BAR if barred else -BAR if self.debt < floor else 0.0
-        return math.exp(min(self.log_price + bar, _LARGEST))
-
-    def _barred(self, units: float) -> bool:
-        """Whether the debt forbids a reading that costs so many units; there is always one without a debt."""
-        return self.debt > 0.0 and self.debt > self._debt_limit(self.ticks) - units
+        return self._controller.price(self.log_price, self.debt, self.ticks)
 
     def initialize(self, belief: Filter) -> None:
         """Start at the price that the model predicts.
@@ -239,7 +221,7 @@ class Budget(Policy):
             elif self.gain == "change":
                 of = model.quick_parameter_gain
             more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
-        self.log_price = self._began = math.log(max(more, 1e-12) / above)
+        self._start_at(math.log(max(more, 1e-12) / above))
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """Return the largest net gain at the current price, among the choices that cap and debt allow."""
@@ -252,7 +234,7 @@ class Budget(Policy):
         left = self._left()
         if self.priced or self.streams > 1:
             # The total cost of the tick is known here, so the limit of the debt applies to single readings.
-            price = self._price(max(self._floor, -max(HORIZON, self.round / self.streams)), False)
+            price = self._controller.price_together(self.log_price, self.debt, self.streams)
             left = min(left, self._credit(float(costs[rows, choice].sum()), float(np.ptp(costs, axis=1).max())))
         else:
             price = self.price
@@ -297,9 +279,9 @@ class Budget(Policy):
 
     def _credit(self, cheapest: float, extra: float) -> float:
         """Return what the debt allows the coming tick to cost: up to its limit, or one reading without debt."""
-        if self._ceiling < 0.0:
+        if self._controller.setting.only_cheapest:
             return cheapest
-        room = self._target + (self._debt_limit(self.ticks) - self.debt) * self._unit
+        room = self._target + (self._controller.debt_limit(self.ticks) - self.debt) * self._unit
         return room if self.debt > 0.0 else max(room, cheapest + extra)
 
     def pick_one(self, gains: Sequence[float], seed: int, tick: int) -> int:
@@ -328,21 +310,9 @@ class Budget(Policy):
         if self.cap is not None:
             self.recent = [*self.recent, spent][-(self.cap[1] - 1) :] if self.cap[1] > 1 else []
         excess = (spent - self._target) / self._unit
-        if self.priced and excess > self.round:
-            self._scale(excess)
-        # Readings that the debt forbids or the savings demand say nothing about the price.
-        # Streams that are chosen for together are limited one by one.
-        largest = self.round / self.streams if self.lockstep else self.round
-        barred = self._barred(largest)
-        demanded = self.debt < -max(HORIZON, largest)
-        self.debt = min(max(self.debt + excess, -self._worst), self._worst)
-        rate = max(self._rate, START / (self._settle + self.ticks))
-        moved = self.log_price + rate * excess + self._rate * self._rate / 8.0 * self.debt
-        if barred:
-            moved = max(moved, self.log_price)
-        elif demanded:
-            moved = min(moved, self.log_price)
-        self.log_price = min(max(moved, self._began - REACH), self._began + REACH)
+        if self.priced and excess > self._controller.setting.reading:
+            self._adapt(reading=min(excess, _LARGEST_READING))
+        self.log_price, self.debt = self._controller.next_state(self.log_price, self.debt, self.ticks, excess)
         self.ticks += 1
 
     @property
@@ -376,8 +346,6 @@ class Budget(Policy):
     def learn(self, numbers: Array, costs: Array) -> Array:
         """Compute `record_cost` of many budgets like this one.
 
-        The operations and their order are those of `record_cost`, so the results are identical to the bit.
-
         Parameters
         ----------
         numbers : ndarray
@@ -390,21 +358,9 @@ class Budget(Policy):
         ndarray
             The new numbers, shape (m, 3).
         """
-        log_price, debt, ticks = numbers.T
-        new = np.empty_like(numbers)
         with np.errstate(over="ignore"):
             excess = (costs - self._target) / self._unit
-            barred = debt > np.maximum(self._units * _debt_limits(ticks) - self.round, 0.0)
-            demanded = debt < -max(HORIZON, self.round)
-            new[:, 1] = debt = np.minimum(np.maximum(debt + excess, -self._worst), self._worst)
-            rate = np.maximum(self._rate, START / (self._settle + ticks))
-            moved = log_price + rate * excess + self._rate * self._rate / 8.0 * debt
-        moved = np.where(
-            barred, np.maximum(moved, log_price), np.where(demanded, np.minimum(moved, log_price), moved)
-        )
-        new[:, 0] = np.minimum(np.maximum(moved, self._began - REACH), self._began + REACH)
-        new[:, 2] = ticks + 1.0
-        return new
+        return self._controller.next_states(numbers, excess)
 
     def prices(self, numbers: Array) -> Array:
         """Compute `price` of many budgets like this one.
@@ -419,11 +375,7 @@ class Budget(Policy):
         ndarray
             Prices, shape (m,).
         """
-        log_price, debt, ticks = numbers.T
-        ceiling = np.minimum(np.maximum(self._units * _debt_limits(ticks) - self.round, 0.0), self._ceiling)
-        bar = np.where(debt > ceiling, BAR, np.where(debt < self._floor, -BAR, 0.0))
-        # math.exp as in `price`: numpy's differs in the last bit
-        return np.array([math.exp(value) for value in np.minimum(log_price + bar, _LARGEST).tolist()])
+        return self._controller.prices(numbers)
 
     def resized(self, streams: int, belief: Filter) -> Self:
         """Return this budget for another number of streams, with the same price and the same debt in units of cost.
@@ -444,18 +396,22 @@ class Budget(Policy):
         other.shared = True  # checked when it was made; fewer streams spend at most what they can
         other = other.bind(self.fidelities, streams)
         other.initialize(belief)
-        other.log_price = min(max(self.log_price, other._began - REACH), other._began + REACH)
-        if self.priced:
-            other._scale(self.round)
-        other.debt = min(max(self.debt * (self._unit / other._unit), -other._worst), other._worst)
+        first = other._controller.setting.began
+        other.log_price = min(max(self.log_price, first - REACH), first + REACH)
+        other._take_debt(self)
         return other
+
+    def _take_debt(self, other: Budget) -> None:
+        """Continue with another budget's debt, the same in units of cost, and its largest function cost."""
+        if other.priced:
+            self._adapt(reading=other._controller.setting.reading)
+        worst = self._controller.worst
+        self.debt = min(max(other.debt * (other._unit / self._unit), -worst), worst)
 
     def rebound(self, fidelities: Sequence[Fidelity]) -> Self:
         """Keep the price, and the debt in units of cost."""
         other = super().rebound(fidelities)
-        if self.priced:
-            other._scale(self.round)
-        other.debt = min(max(self.debt * (self._unit / other._unit), -other._worst), other._worst)
+        other._take_debt(self)
         return other
 
     def for_one_stream(self) -> Budget:
@@ -470,13 +426,13 @@ class Budget(Policy):
     def state(self) -> dict[str, Any]:
         """Return log price, debt, ticks, the recent costs that the cap needs, and the largest function cost seen."""
         learned = {"log_price": self.log_price, "debt": self.debt, "ticks": self.ticks, "recent": self.recent}
-        return learned | {"round": self.round} if self.priced else learned
+        return learned | {"round": self._controller.setting.reading} if self.priced else learned
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved `state`; the largest cost seen is used only where costs are functions."""
         super().restore({name: value for name, value in state.items() if name != "round"})
         if self.priced and "round" in state:
-            self._scale(state["round"])
+            self._adapt(reading=state["round"])
 
     def spec(self) -> dict[str, Any]:
         """Return the five arguments."""
@@ -501,22 +457,8 @@ def controller(budget: Budget) -> dict[str, float]:
     return {
         "target": budget._target,
         "unit": budget._unit,
-        "round": budget.round,
-        "rate": budget._rate,
-        "start": START,
-        "settle": budget._settle,
-        "floor": budget._floor,
-        "ceiling": budget._ceiling,
-        "worst": budget._worst,
-        "most_saved": max(HORIZON, budget.round),
-        "horizon": HORIZON * budget._units,
-        "young": YOUNG * budget._units,
-        "young_ticks": YOUNG_TICKS,
-        "first_debt": FIRST_DEBT * budget._units,
-        "debt_slope": (FIRST_DEBT / YOUNG_TICKS - YOUNG) * budget._units,
-        "first_log_price": budget._began,
         "spare": budget._spare,
-    }
+    } | budget._controller.export()
 
 
 def _checked_cap(cap: Any) -> tuple[float, int]:
@@ -524,18 +466,6 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
     return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
-
-
-def _debt_limit(ticks: int) -> float:
-    """Return the largest debt that a reading may leave, in ticks of the budget."""
-    first = FIRST_DEBT - (FIRST_DEBT / YOUNG_TICKS - YOUNG) * ticks
-    return min(HORIZON, max(first, YOUNG * max(ticks, YOUNG_TICKS)))
-
-
-def _debt_limits(ticks: Array) -> Array:
-    """Return `_debt_limit` of each."""
-    first = FIRST_DEBT - (FIRST_DEBT / YOUNG_TICKS - YOUNG) * ticks
-    return np.minimum(HORIZON, np.maximum(first, YOUNG * np.maximum(ticks, YOUNG_TICKS)))
 
 
 def _all(streams: int) -> str:

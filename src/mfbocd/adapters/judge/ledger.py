@@ -62,7 +62,7 @@ class Ledger:
 
     def start(self, gain: float, cost: float) -> None:
         """Start at the price at which a judgement with this gain is just worth its cost."""
-        self._budget.log_price = self._budget._began = math.log(max(gain, 1e-12) / cost)
+        self._budget._start_at(math.log(max(gain, 1e-12) / cost))
 
     def expected(self, item: Any) -> float:
         """Return what a judgement is expected to cost, with the check before it."""
@@ -123,7 +123,7 @@ class Ledger:
             "costs": [self._factor, self._owed],
             "today": list(self._today),
             "budget": self._budget.state(),
-            "start": self._budget._began,
+            "start": self._budget._controller.setting.began,
         }
 
     def restore(self, spec: Mapping[str, Any]) -> None:
@@ -132,5 +132,5 @@ class Ledger:
             finite("JudgeMonitor", "money", value) for value in (spec["spent"], *spec["costs"])
         )
         self._today = spec["today"][0], finite("JudgeMonitor", "money", spec["today"][1])
+        self._budget._start_at(finite("JudgeMonitor", "money", spec["start"]))
         self._budget.restore(spec["budget"])
-        self._budget._began = finite("JudgeMonitor", "money", spec["start"])

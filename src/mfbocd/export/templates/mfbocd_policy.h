@@ -39,7 +39,8 @@ static inline mfbocd_real mfbocd_debt_limit(const mfbocd_t *d)
 {
     const mfbocd_real ticks = (mfbocd_real)d->budget_ticks;
     const mfbocd_real first = MFBOCD_FIRST_DEBT - MFBOCD_DEBT_SLOPE * ticks;
-    return mfbocd_min(MFBOCD_HORIZON, mfbocd_max(first, MFBOCD_YOUNG * mfbocd_max(ticks, MFBOCD_YOUNG_TICKS)));
+    const mfbocd_real most = mfbocd_max(first, MFBOCD_YOUNG * mfbocd_max(ticks, MFBOCD_YOUNG_TICKS));
+    return MFBOCD_TICK_BUDGET * mfbocd_min(MFBOCD_HORIZON, most);
 }
 
 /* The debt above which the debt limit forbids a reading of the most expensive fidelity. */
