@@ -189,6 +189,28 @@ def test_one_alarm_per_change_and_again_after_a_return() -> None:
     assert [step.tick // 60 for step in map(detector.update, x.tolist()) if step.alarm] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_false_alarm_that_is_never_refuted_does_not_hide_the_change(compiled: bool) -> None:
+    """P(change) stays between half the threshold and the threshold for longer than the window, then rises."""
+    alarm = mf.Alarm(30, 0.9, direction="up", before=0.0, at_least=1.0)
+    detector = mf.Detector(mf.Gaussian(0, 4, 1), hazard=1e-6, alarm=alarm)
+    if not compiled:
+        detector._filter._compiled = None
+    half = 0.5  # a reading half-way between the levels is no evidence
+    odds = [0.0] * 5 + [2.0] * 14
+    steps = [detector.update(x) for x in odds]
+    false = [step.tick for step in steps if step.alarm]
+    while detector.update(0.4).p_change > 0.85:
+        pass
+    steps = [detector.update(half) for _ in range(60)]
+    assert all(0.45 < step.p_change < 0.9 and not step.alarm for step in steps)
+    steps = [detector.update(1.0) for _ in range(40)]
+    found = [step.tick for step in steps if step.alarm]
+    assert len(false) == 1
+    assert len(found) == 1  # and not again while the level stays
+    assert found[0] - false[0] > 60
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_saving_changes_no_later_bit(option: str) -> None:
     x = draw("gaussian", np.random.default_rng(8)).tolist()

@@ -47,7 +47,9 @@ from .scalar import exp
 from .weights import column, ending, hazards
 
 MOST_ODDS = 1e9  # limit of the odds, so that they return once the level has
-REARM = 0.5  # part of the threshold that P(change) must fall below before the next alarm, if the level is known
+# If the size of a change is known, the next alarm needs P(change) to fall below this part of the threshold, or to be
+# below the threshold when the window has passed: after a false alarm it may remain in between for long.
+REARM = 0.5
 
 if TYPE_CHECKING:
 
@@ -158,7 +160,7 @@ def decide(state: Pointer, setup: Pointer) -> None:
         p = odds / (1.0 + odds)
     state[P_CHANGE] = p
     state[ALARM] = 0.0
-    if p < REARM * setup[LEVEL]:
+    if p < REARM * setup[LEVEL] or (p < setup[LEVEL] and tick - state[FIRED] >= setup[WITHIN]):
         state[ARMED] = 1.0
     if p >= setup[LEVEL] and (state[ARMED] > 0.0 or setup[AT_LEAST] <= 0.0):
         state[ALARM] = 1.0

@@ -46,8 +46,8 @@ class Alarm:
 
     Notes
     -----
-    With `before` and `at_least`, the alarm fires again only after P(change) has fallen below half the threshold, so
-    once the level has returned.
+    With `before` and `at_least`, the alarm fires again only once the level has returned: after P(change) has fallen
+    below half the threshold, or below the threshold `within` ticks or more after the last alarm.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def decide(model: Model, state: Array, setup: Array) -> None:
         odds = state[layout.RISE] + state[layout.FALL]
         p = float(odds / (1.0 + odds))
     state[layout.P_CHANGE], state[layout.ALARM] = p, 0.0
-    if p < REARM * level:
+    if p < REARM * level or (p < level and tick - state[layout.FIRED] >= setup[layout.WITHIN]):
         state[layout.ARMED] = 1.0
     if p >= level and (state[layout.ARMED] > 0.0 or not sized):
         best = len(weight) - 1 - int(np.argmax(counted[::-1])) if counted.any() else len(weight) - 1
