@@ -82,7 +82,8 @@ $(VENV)/.minimum: pyproject.toml | $(BIN)/python
 test check coverage: export OPENBLAS_NUM_THREADS := 1
 test check coverage: export OMP_NUM_THREADS := 1
 
-test: $(VENV)/.test lint docs ## everything: lint, documentation and all tests
+test: $(VENV)/.test $(VENV)/.docs ## everything: lint, documentation and all tests
+	$(MAKE) --no-print-directory -j 2 lint docs
 	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 
 coverage: $(VENV)/.test ## line coverage of the fast tests
