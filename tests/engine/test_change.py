@@ -107,6 +107,41 @@ def test_the_gain_is_the_formula() -> None:
     assert q > 0.2
 
 
+def test_a_reported_change_in_doubt_counts_as_well() -> None:
+    """Until the alarm is refuted or certain: written out as in the test before."""
+    alarm, hazard = mf.Alarm(12, 0.5), 0.03
+    detector = mf.Detector(mf.Gaussian(0.5, 4.0, 1.5), WAYS, hazard, alarm=alarm, prune=None)
+    steps = [detector.update(x, "high") for x in [0.0] * 25 + [3.4, 3.4, 1.2, 1.6]]
+    fired = [step.tick for step in steps if step.alarm]
+    assert fired == [26]
+    x = np.array([step.x for step in steps])
+    length = detector.run_length.length
+    weight = np.append(hazard, (1 - hazard) * detector.run_length.weight)
+    sizes = np.array([0, *(length + 1)])
+    precision = 1 / 4.0 + sizes / 1.5
+    total = np.array([0.5 / 4.0 + x[x.size - n :].sum() / 1.5 for n in sizes])
+    mean, var = total / precision, 1.5 + 1 / precision
+    birth = x.size - sizes
+    in_window = birth > max(x.size - alarm.within, 0)
+    counts = in_window & (birth > fired[0])
+
+    def shown(these: np.ndarray, old: np.ndarray) -> float:
+        share = weight[old] / weight[old].sum()
+        m0 = share @ mean[old]
+        v0 = share @ (var[old] + (mean[old] - m0) ** 2)
+        divergence = ((var + (mean - m0) ** 2) / v0 - 1 - np.log(var / v0)) / 2
+        return float((weight * divergence / (divergence + 0.1))[these].sum())
+
+    doubt = weight[~in_window].sum() * shown(in_window & ~counts, ~in_window)
+    information = weight @ (0.5 * np.log1p(1.0 / (1.5 * precision)))
+    gain = expected_gains(detector._filter, np.array([1.0]), "change")[0]
+    assert gain == pytest.approx(shown(counts, ~counts) + doubt + information, rel=1e-9)
+    assert doubt > 0.05
+    later = [detector.update(3.0, "high") for _ in range(6)]  # now the change is certain
+    assert not any(step.alarm for step in later)
+    assert expected_gains(detector._filter, np.array([1.0]), "change")[0] < 0.5 * gain
+
+
 def test_the_gain_of_a_bernoulli_uses_its_own_divergence() -> None:
     alarm, hazard = mf.Alarm(10, 0.99), 0.05
     detector = mf.Detector(mf.Bernoulli(0.5, 0.5), WAYS, hazard, alarm=alarm, prune=None)

@@ -59,8 +59,11 @@ if TYPE_CHECKING:
     def log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
         """log p(y | mean after) - log p(y | mean before) at zeta, for readings of this variance."""
 
+    def older(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
+        """`moments_until` of the family."""
+
     def reference(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-        """See `old_moments`, bound to a family."""
+        """`old_moments` of the family."""
 
 
 @scalar
@@ -69,20 +72,16 @@ def normal_log_ratio(setup: Pointer, y: float, zeta: float, before: float, after
     return zeta * (after - before) * (y - 0.5 * (before + after)) / variance
 
 
-def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm.
-
-    The mean is the level before a change if that is known.
-    """
+def moments_until(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
+    """Weight, mean and variance of a full reading under the hypotheses that began at tick `newest` or before."""
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
-    old = newest_old(state, setup)
     total = 0.0
     first = 0.0
     second = 0.0
     end = 0
-    while end < n and birth[end] <= old:
+    while end < n and birth[end] <= newest:
         if weight[end] > 0.0:  # a variance may be infinite
             m, v = moments(state, setup, end)
             total += weight[end]
@@ -90,12 +89,23 @@ def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
             second += weight[end] * v
         end += 1
     if total <= 0.0:
-        return 0.0, setup[BEFORE], 0.0
+        return 0.0, 0.0, 0.0
     mean = first / total
     for i in range(end):
         m, _ = moments(state, setup, i)
         second += weight[i] * (m - mean) * (m - mean)
-    return total, setup[BEFORE] if setup[KNOWN] > 0.0 else mean, second / total
+    return total, mean, second / total
+
+
+def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
+    """`moments_until` of the hypotheses that do not count towards an alarm.
+
+    The mean is the level before a change if that is known.
+    """
+    total, mean, variance = older(state, setup, newest_old(state, setup))
+    if total <= 0.0 or setup[KNOWN] > 0.0:
+        mean = setup[BEFORE]
+    return total, mean, variance
 
 
 @kernel

@@ -8,6 +8,14 @@ readings, whatever D_i is, as long as the change is large enough to be found:
 
 Recent hypotheses are those that count towards the next alarm: they began within its window and after the last alarm.
 The second term is the information about the parameter. It keeps the gain positive before anything was read.
+
+An alarm may be false, and as long as that is not known the next change is taken for the reported one. Therefore the
+hypotheses that the last alarm reported, those of its window up to it, count as well, times the probability that they
+are wrong: with P, the probability of a regime that began before the window, and D' the divergence from such regimes,
+
+    Q += P * sum over reported i of w_i * D'_i / (D'_i + SMALL)
+
+This is small again as soon as the reported change is refuted or certain.
 """
 
 from __future__ import annotations
@@ -27,7 +35,7 @@ from .layout import (
     TICK,
     WITHIN,
 )
-from .pointer import Pointer
+from .pointer import Array, Pointer
 from .scalar import log
 from .weights import column, predict, scratch
 
@@ -44,6 +52,12 @@ if TYPE_CHECKING:
 
     def reference(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
         """Weight, mean and variance of the older hypotheses (`alarm.old_moments`)."""
+
+    def older(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
+        """The same of those until a tick (`alarm.moments_until`)."""
+
+    def doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
+        """`reported_doubt` of the family."""
 
 
 @scalar
@@ -82,6 +96,26 @@ def newest_old(state: Pointer, setup: Pointer) -> float:
     return max(state[TICK] + 1.0 - setup[WITHIN], 0.0, state[FIRED])
 
 
+def reported_doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
+    """The part of Q of the last alarm, from the predicted weights; a template (`compile.bind`)."""
+    oldest = max(state[TICK] + 1.0 - setup[WITHIN], 0.0)
+    if state[FIRED] <= oldest:
+        return 0.0
+    total, mean, variance = older(state, setup, oldest)
+    if total <= 0.0:
+        return 0.0
+    birth = column(state, BIRTH)
+    before = 0.0
+    shown = 0.0
+    for i in range(int(state[COUNT])):
+        if birth[i] <= oldest:
+            before += weight[i]
+        elif birth[i] <= state[FIRED] and weight[i] > 0.0:
+            m, v = moments(state, setup, i)
+            shown += weight[i] * detectability(divergence(m, v, mean, variance))
+    return before * shown
+
+
 def change_weight(state: Pointer, setup: Pointer) -> float:
     """Q, from the moments of each hypothesis; a template (`compile.bind`)."""
     total, mean, variance = reference(state, setup)
@@ -105,4 +139,4 @@ def change_weight(state: Pointer, setup: Pointer) -> float:
             if direction * (m - mean) >= 0.0:
                 q += weight[i] * detectability(divergence(m, v, mean, variance))
         i -= 1
-    return q
+    return q + doubt(state, setup, weight)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .alarm import decide, normal_log_ratio, old_moments, watch
-from .change import change_weight, normal_divergence
+from .alarm import decide, moments_until, normal_log_ratio, old_moments, watch
+from .change import change_weight, normal_divergence, reported_doubt
 from .compile import bind
 from .layout import ALARM, AT_LEAST, CHANGE, CHANGED_AT, CONFIDENCE, LEVEL, MEAN, P_CHANGE, RUN
 from .order import make_monotone
@@ -162,12 +162,14 @@ def family_kernels(
     if gain_of_each is None:
         assert gain is not None
         gain_of_each = bind(_gain_of_each, gain=gain)
-    reference = bind(old_moments, moments=moments)
+    older = bind(moments_until, moments=moments)
+    reference = bind(old_moments, older=older)
     ticked = bind(
         _tick_with_alarm,
         tick=tick,
         watch_of=bind(watch, reference=reference, log_ratio=log_ratio),
         decide_of=bind(decide, reference=reference, moments=moments),
     )
-    weight = bind(change_weight, reference=reference, moments=moments, divergence=divergence)
+    doubt = bind(reported_doubt, moments=moments, divergence=divergence, older=older)
+    weight = bind(change_weight, moments=moments, divergence=divergence, reference=reference, doubt=doubt)
     return FamilyKernels(*tick_kernels(ticked), gains=bind(gains, gain_of_each=gain_of_each, change_weight_of=weight))

@@ -156,22 +156,29 @@ def _start(model: Model, before: float | Sequence[float]) -> Array:
 # --- the same as the kernels, for models that are not compiled -----------------------------------------------
 
 
-def old_moments(model: Model, state: Array, setup: Array) -> tuple[float, Any, Any]:
-    """Weight, mean and variance of a full reading under the hypotheses that do not count towards an alarm.
-
-    The mean is the level before a change if that is known.
-    """
-    known = setup[layout.ORIGIN] + setup[layout.UNIT] * setup[layout.BEFORE] if setup[layout.KNOWN] else None
+def moments_until(model: Model, state: Array, newest: float) -> tuple[float, Any, Any]:
+    """Weight, mean and variance of a full reading under the hypotheses that began at tick `newest` or before."""
     weight, birth = table(state)[:2]
-    old = (birth <= max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])) & (weight > 0.0)
+    old = (birth <= newest) & (weight > 0.0)
     if not old.any():
-        return 0.0, 0.0 if known is None else known, 0.0
+        return 0.0, 0.0, 0.0
     total = weight[old].sum()
     share = weight[old] / total
     means, variances = model.predictive(stats_of(model, state)[:, old])
     mean = means @ share
-    spread = (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
-    return float(total), mean if known is None else known, spread
+    return float(total), mean, (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
+
+
+def old_moments(model: Model, state: Array, setup: Array) -> tuple[float, Any, Any]:
+    """`moments_until` of the hypotheses that do not count towards an alarm.
+
+    The mean is the level before a change if that is known.
+    """
+    newest = max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])
+    total, mean, spread = moments_until(model, state, newest)
+    if setup[layout.KNOWN]:
+        mean = setup[layout.ORIGIN] + setup[layout.UNIT] * setup[layout.BEFORE]
+    return total, mean, spread
 
 
 def watch(model: Model, state: Array, setup: Array, x: float, zeta: float, h: float) -> None:

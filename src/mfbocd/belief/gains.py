@@ -12,7 +12,7 @@ from .._kernels.change import SMALL
 from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
 from ..inputs.display import html_table
-from .alarm import old_moments
+from .alarm import moments_until, old_moments
 from .filter import Filter
 from .state import table
 
@@ -111,9 +111,10 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         ``"joint"`` is I(r, theta; x) = I(r; x) + E_r I(theta; x | r): information about the parameter counts as well.
         ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
         ``"change"`` is zeta Q + E_r I(theta; x | r), where Q is the probability of a change that counts towards the
-        next alarm, each weighed by how quickly full readings would show it (`_kernels.change`). The second term keeps
-        it positive before anything was read; for counts it is approximate (`Model.quick_parameter_gain`). With
-        `Alarm.at_least` the gain is zeta Q: the parameter is then of no use.
+        next alarm, or was reported by the last one and is in doubt, each weighed by how quickly full readings would
+        show it (`_kernels.change`). The second term keeps it positive before anything was read; for counts it is
+        approximate (`Model.quick_parameter_gain`). With `Alarm.at_least` the gain is zeta Q: the parameter is then of
+        no use.
 
     Returns
     -------
@@ -177,7 +178,22 @@ def change_weight(belief: Filter, weight: Array, stats: Array) -> float:
     shown = _detectability(model.divergence(means, variances, mean, variance))
     if setup[layout.DIRECTION]:
         shown = np.where(setup[layout.DIRECTION] * (means - mean) >= 0.0, shown, 0.0)
-    return float(weight[recent] @ shown)
+    return float(weight[recent] @ shown) + _reported_doubt(belief, weight, stats, birth)
+
+
+def _reported_doubt(belief: Filter, weight: Array, stats: Array, birth: Array) -> float:
+    """The part of Q of the hypotheses that the last alarm reported."""
+    model, state = belief.model, belief.state
+    oldest, fired = max(state[layout.TICK] + 1.0 - belief.setup[layout.WITHIN], 0.0), state[layout.FIRED]
+    if fired <= oldest:
+        return 0.0
+    total, mean, variance = moments_until(model, state, oldest)
+    reported = (birth > oldest) & (birth <= fired) & (weight > 0.0)
+    if total <= 0.0 or not reported.any():
+        return 0.0
+    means, variances = model.predictive(stats[:, reported])
+    shown = _detectability(model.divergence(means, variances, mean, variance))
+    return float(weight[birth <= oldest].sum() * (weight[reported] @ shown))
 
 
 def _detectability(divergence: Array) -> Array:

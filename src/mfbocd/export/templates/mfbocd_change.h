@@ -6,7 +6,8 @@
  *
  *     Q = sum over recent i of w_i D_i / (D_i + 0.1),  gain = zeta Q + E_r I(theta; x | r)
  *
- * Recent hypotheses are those that count towards the next alarm: they began within its window, after the last. */
+ * Recent hypotheses are those that count towards the next alarm: they began within its window, after the last. Those
+ * of the window that the last alarm reported count as well, times the probability that there was no change. */
 #ifndef MFBOCD_CHANGE_H
 #define MFBOCD_CHANGE_H
 
@@ -32,36 +33,71 @@ static inline mfbocd_real mfbocd_kl(const mfbocd_stats_t *s, mfbocd_real m0, mfb
 #endif
 }
 
-/* Q: the probability of a change that counts towards the next alarm, weighed by how quickly readings would show it. */
-static inline mfbocd_real mfbocd_change_weight(const mfbocd_t *d)
+/* Weight, mean and variance of a full reading under the oldest `count` hypotheses; 0 if they have no weight. */
+static inline mfbocd_real mfbocd_moments_until(const mfbocd_t *d, uint16_t count, mfbocd_real *mean,
+                                               mfbocd_real *variance)
 {
-    const mfbocd_stats_t prior = mfbocd_prior();
-    const uint32_t window = d->since_alarm < MFBOCD_WITHIN - 1 ? d->since_alarm : MFBOCD_WITHIN - 1;
-    mfbocd_real total = 0, mean = 0, variance = 0, sum = 0;
-    uint16_t i, old = d->rows;
-    while (old > 0 && d->row[old - 1].age < window && d->row[old - 1].age + UINT64_C(1) < d->ticks)
-        old--;
-    for (i = 0; i < old; i++) {
+    mfbocd_real total = 0, first = 0, second = 0;
+    uint16_t i;
+    for (i = 0; i < count; i++) {
         const mfbocd_row_t *row = &d->row[i];
         if (row->weight > 0) { /* a variance may be infinite */
             total += row->weight;
-            mean += row->weight * mfbocd_level(&row->stats);
-            variance += row->weight * mfbocd_full_variance(&row->stats);
+            first += row->weight * mfbocd_level(&row->stats);
+            second += row->weight * mfbocd_full_variance(&row->stats);
         }
     }
     if (!(total > 0))
         return 0;
-    mean /= total;
-    for (i = 0; i < old; i++) {
-        const mfbocd_real apart = mfbocd_level(&d->row[i].stats) - mean;
-        variance += d->row[i].weight * apart * apart;
+    *mean = first / total;
+    for (i = 0; i < count; i++) {
+        const mfbocd_real apart = mfbocd_level(&d->row[i].stats) - *mean;
+        second += d->row[i].weight * apart * apart;
     }
-    variance /= total;
-    for (i = old; i <= d->rows; i++) {
+    *variance = second / total;
+    return total;
+}
+
+/* The number of hypotheses that did not begin within so many ticks; the start of the stream is no change. */
+static inline uint16_t mfbocd_older(const mfbocd_t *d, uint32_t ticks)
+{
+    uint16_t old = d->rows;
+    while (old > 0 && d->row[old - 1].age < ticks && d->row[old - 1].age + UINT64_C(1) < d->ticks)
+        old--;
+    return old;
+}
+
+/* Sum of w_i D_i / (D_i + 0.1) over the hypotheses from `start` to before `end`; d->rows is the next regime. */
+static inline mfbocd_real mfbocd_shown(const mfbocd_t *d, uint16_t start, uint16_t end, mfbocd_real mean,
+                                       mfbocd_real variance)
+{
+    const mfbocd_stats_t prior = mfbocd_prior();
+    mfbocd_real sum = 0;
+    uint16_t i;
+    for (i = start; i < end; i++) {
         const mfbocd_real w = mfbocd_predicted(d, i);
         const mfbocd_real kl = mfbocd_kl(i < d->rows ? &d->row[i].stats : &prior, mean, variance);
         if (w > 0)
             sum += w * (mfbocd_finite(kl) ? kl / (kl + MFBOCD_SMALL) : 1);
+    }
+    return sum;
+}
+
+/* Q: the probability of a change that counts towards the next alarm, or of one that was reported and is in doubt,
+ * weighed by how quickly readings would show it. */
+static inline mfbocd_real mfbocd_change_weight(const mfbocd_t *d)
+{
+    const uint16_t old = mfbocd_older(d, d->since_alarm < MFBOCD_WITHIN - 1 ? d->since_alarm : MFBOCD_WITHIN - 1);
+    const uint16_t start = mfbocd_older(d, MFBOCD_WITHIN - 1);
+    mfbocd_real mean, variance, sum, before = 0;
+    uint16_t i;
+    if (!(mfbocd_moments_until(d, old, &mean, &variance) > 0))
+        return 0;
+    sum = mfbocd_shown(d, old, (uint16_t)(d->rows + 1), mean, variance);
+    if (start < old && mfbocd_moments_until(d, start, &mean, &variance) > 0) {
+        for (i = 0; i < start; i++)
+            before += mfbocd_predicted(d, i);
+        sum += before * mfbocd_shown(d, start, old, mean, variance);
     }
     return sum;
 }
