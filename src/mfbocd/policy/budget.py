@@ -150,6 +150,7 @@ class Budget(Policy):
                 reading=min((most - least) / self._unit, _LARGEST_READING) if known else 0.0,
                 tick_budget=self._target / self._unit if self._target > 0.0 else 1.0,
                 together=self.streams if self.lockstep else 1,
+                began=self._controller.setting.began,
                 # at the smallest and the largest budget there is nothing to learn
                 only_cheapest=self._target == least < most,
                 only_best=self._target == most,
