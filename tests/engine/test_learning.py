@@ -134,13 +134,13 @@ def test_actual_costs_are_charged_and_followed() -> None:
     spent = {}
     for learn in (False, True):
         detector = mf.Detector(GAUSSIAN, WAYS, 1 / 50, policy=mf.Budget(8.0), learn=learn)
-        for _ in range(1500):
+        for _ in range(6000):
             f = detector.choose()
             detector.update(float(rng.normal()), f, cost=80.0 if f.name == "high" else 1.0)
-        spent[learn] = detector.spent / 1500
+        spent[learn] = detector.spent / 6000
         cost = detector.fidelities[1].cost
         assert cost == (pytest.approx(80.0, rel=0.01) if learn else 40.0)
-    assert spent[True] == pytest.approx(8.0, rel=0.05)
+    assert spent[True] == pytest.approx(8.0, rel=0.02)
 
 
 def test_a_budget_continues_when_a_cost_changes() -> None:
