@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from mfbocd import __version__
 from mfbocd.cli import main
@@ -22,7 +25,7 @@ from mfbocd.service.auth import add_token, digest
 from mfbocd.service.limits import Limits
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.settings import Settings
-from mfbocd.service.store import open_store
+from mfbocd.service.store import open_store, schema
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.webhook import Webhook
 
@@ -83,6 +86,49 @@ def test_promtool_accepts_the_rules_and_their_tests() -> None:
     assert f"{len(rules)} rules found" in run(promtool, "check", "rules", "prometheus/rules.yml")
     run(promtool, "test", "rules", "prometheus/rules_test.yml")
     run(promtool, "check", "config", "--syntax-only", "prometheus/prometheus.yml")
+
+
+def test_every_alert_has_a_test_in_which_it_fires() -> None:
+    rules, tests = (
+        yaml.safe_load((DEPLOY / "prometheus" / name).read_text()) for name in ("rules.yml", "rules_test.yml")
+    )
+    cases = [case for test in tests["tests"] for case in test["alert_rule_test"]]
+    assert {case["alertname"] for case in cases if case["exp_alerts"]} == {
+        rule["alert"] for rule in rules["groups"][0]["rules"]
+    }
+
+
+def test_the_alert_for_errors_leaves_out_the_probes_and_nothing_else(tmp_path: Path) -> None:
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())["groups"][0]["rules"]
+    (expression,) = (rule["expr"] for rule in rules if rule["alert"] == "MfbocdServerErrors")
+    left_out = re.findall(r'route!~"([^"]*)"', expression)
+    assert len(left_out) == 2  # of the errors and of all requests
+    probes = {"/healthz", "/readyz", "/livez"}
+    with serving(tmp_path / "a.db") as client:
+        for path in sorted(probes | {"/metrics", "/streams"}):
+            assert client.get(path).status_code == 200
+        counted = re.findall(r'_request_duration_seconds_count{.*route="([^"]*)"', client.get("/metrics").text)
+    for pattern in left_out:
+        assert {route for route in counted if re.fullmatch(pattern, route)} == probes
+
+
+def test_prometheus_accepts_the_configurations_of_the_docs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    blocks = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)]
+    scrapes = [block["scrape_configs"][0] for block in blocks if "scrape_configs" in block]
+    discoveries = [scrape.pop("kubernetes_sd_configs", None) for scrape in scrapes]  # Debian's promtool has none
+    for scrape in scrapes:
+        assert scrape["job_name"] == "mfbocd"  # of the alert MfbocdDown
+        assert "credentials_file" in scrape["authorization"]
+        path = tmp_path / "prometheus.yml"
+        path.write_text(yaml.safe_dump({"scrape_configs": [scrape]}))
+        run(needed("promtool"), "check", "config", "--syntax-only", str(path))
+    (discovery,) = (found[0] for found in discoveries if found)
+    deployment = manifests()["Deployment", "mfbocd"]
+    assert discovery["role"] == "pod"
+    assert discovery["namespaces"] == {"names": [deployment["metadata"]["namespace"]]}
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert [one["label"] for one in discovery["selectors"]] == [",".join(f"{k}={v}" for k, v in labels.items())]
 
 
 def test_every_metric_of_the_rules_and_the_dashboard_exists(exposed: set[str]) -> None:
@@ -231,6 +277,9 @@ def test_the_setup_of_the_compose_file_creates_tokens_once(
         digest((tmp_path / name).read_text().strip()) for name in ("prometheus", "operator")
     }
     store.close()
+    # Prometheus is another user than this one, and must not read the token that may write
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path, *tmp_path.iterdir())}
+    assert modes == {tmp_path.name: 0o711, "prometheus": 0o644, "operator": 0o600}
 
 
 def test_the_entry_point_copies_the_kernels_once(tmp_path: Path) -> None:
@@ -277,6 +326,23 @@ def test_the_kubernetes_manifests() -> None:
         assert output.count(f"against version {version}") == len(manifests())
 
 
+def test_the_migration_job_migrates_a_database_and_creates_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (container,) = manifests()["Job", "mfbocd-migrate"]["spec"]["template"]["spec"]["containers"]
+    path = tmp_path / "a.db"
+    missing = CliRunner().invoke(main, container["args"], env={"MFBOCD_DB": str(path)})
+    assert (missing.exit_code, path.exists()) == (1, False)
+    SqliteStore(path).close()
+    monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
+    monkeypatch.setitem(schema.MIGRATIONS, schema.VERSION, {"sqlite": "CREATE TABLE added (id TEXT);"})
+    done = CliRunner().invoke(main, container["args"], env={"MFBOCD_DB": str(path)})
+    assert done.exit_code == 0, done.output
+    with closing(sqlite3.connect(path)) as database:
+        found = database.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
+    assert found == (str(schema.VERSION),)
+
+
 def test_the_manifests_fit_together_and_their_probes_exist(tmp_path: Path) -> None:
     found = manifests()
     deployment = found["Deployment", "mfbocd"]["spec"]
@@ -284,7 +350,7 @@ def test_the_manifests_fit_together_and_their_probes_exist(tmp_path: Path) -> No
     assert deployment["selector"]["matchLabels"] == labels
     assert found["Service", "mfbocd"]["spec"]["selector"] == labels
     assert found["PodDisruptionBudget", "mfbocd"]["spec"]["selector"]["matchLabels"] == labels
-    for kind in (("Deployment", "mfbocd"), ("Job", "mfbocd-token")):
+    for kind in (("Deployment", "mfbocd"), ("Job", "mfbocd-token"), ("Job", "mfbocd-migrate")):
         (container,) = found[kind]["spec"]["template"]["spec"]["containers"]
         check_arguments(container["args"])
         assert container["image"] == f"mfbocd:{__version__}"
