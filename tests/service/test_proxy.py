@@ -225,7 +225,11 @@ def test_an_owner_that_is_gone_or_has_it_no_longer(postgres: Callable[[], str]) 
         assert json.loads(heard[1][2]) == {"streams": ["s"]}
         assert len(heard) == 2
         given("")
-        assert client.post("/streams/s/choose").status_code == 503
+        answer = client.post("/streams/s/choose")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        results = client.post("/choose", json={"streams": ["s", "mine"]}).json()["results"]
+        assert [result["status"] for result in results] == [503, 200]
+        assert results[0] == {"stream": "s", "status": 503, **answer.json()}
     store.close()
     server.shutdown()
     server.server_close()

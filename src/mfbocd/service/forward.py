@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import orjson
 
-from .errors import RequestError
+from .errors import OwnedElsewhere, RequestError
 from .logs import CONTEXT
 from .tracing import Tracing
 
@@ -37,6 +37,11 @@ class Forwarder:
     def can_forward(self, owner: str, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers may be forwarded to the worker that owns its stream."""
         return FORWARDED_BY not in headers and owner.startswith(("http://", "https://")) and owner != self.worker
+
+    def refusal(self, error: OwnedElsewhere) -> RequestError:
+        """The error of a request that is not forwarded."""
+        # without another owner, a worker is leasing it at this moment
+        return changing_owner() if error.worker in ("", self.worker) else error
 
     async def send(
         self, owner: str, method: str, path: str, headers: Mapping[str, str], body: bytes

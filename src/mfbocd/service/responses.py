@@ -10,7 +10,6 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from .errors import OwnedElsewhere, RequestError
-from .forward import changing_owner
 from .logs import RequestContext
 from .records import json_bytes
 from .schemas import Failure
@@ -70,8 +69,8 @@ async def error_response(request: Request, error: Exception) -> Response:
                 error = refused
             else:
                 return Response(body, status, headers)
-        elif error.worker in ("", forwarder.worker):  # a worker is leasing it at this moment
-            error = changing_owner()
+        else:
+            error = forwarder.refusal(error)
     return respond(error.body(), error.status, {"Retry-After": "1"} if error.status == 503 else None)
 
 

@@ -15,7 +15,7 @@ from . import changes, events, manage, notes, schemas, trace
 from .auth import CLIENT
 from .engine import ChooseCommand, ObserveCommand, Result
 from .errors import DamagedError, OwnedElsewhere, RequestError, not_found
-from .forward import batch_results, by_owner
+from .forward import Forwarder, batch_results, by_owner
 from .records import StreamRow, json_bytes, json_text
 from .responses import ERROR_RESPONSES, respond, respond_json, service_of
 from .service import Service
@@ -202,17 +202,17 @@ async def _batch_response(
     content : dict
         The body of the request: one key with the list of commands.
     """
+    forwarder = service_of(request).forwarder
     encoded = [
-        _error_result(stream, result)
+        _error_result(stream, result, forwarder)
         if isinstance(result, RequestError)
         else f'{{"stream":"{stream}","status":200,{result[1:]}'
         for stream, result in zip(streams, results, strict=True)
     ]
-    can_forward = service_of(request).forwarder.can_forward
     elsewhere = [
         (position, result.worker)
         for position, result in enumerate(results)
-        if isinstance(result, OwnedElsewhere) and can_forward(result.worker, request.headers)
+        if isinstance(result, OwnedElsewhere) and forwarder.can_forward(result.worker, request.headers)
     ]
     if elsewhere:
         ((key, commands),) = content.items()
@@ -242,9 +242,11 @@ async def _forwarded(request: Request, owner: str, key: str, commands: list[Any]
     return [{"status": error.status, **error.body()} for _ in commands]
 
 
-def _error_result(stream: str, error: RequestError) -> str:
+def _error_result(stream: str, error: RequestError, forwarder: Forwarder) -> str:
     """The entry of a failed command. If the store is not available, the whole batch fails."""
-    if error.status == 503 and not isinstance(error, OwnedElsewhere):
+    if isinstance(error, OwnedElsewhere):
+        error = forwarder.refusal(error)
+    elif error.status == 503:
         raise error
     return json_text({"stream": stream, "status": error.status, **error.body()})
 
