@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from .common import CONFIG, handle_errors, quiet_option, status
+from .store import open_database
 
 if TYPE_CHECKING:
     from ..io.config import Config
@@ -27,7 +29,13 @@ if TYPE_CHECKING:
     multiple=True,
     help="Compile what this configuration needs. May be repeated.",
 )
-@click.option("--db", help="Compile what the streams in this store need: an SQLite file or postgresql://...")
+@click.option(
+    "--db",
+    envvar="MFBOCD_DB",
+    show_envvar=True,
+    help="Compile what the streams in this store need: an SQLite file or postgresql://... It must exist. The "
+    "environment variable is not used if families or a configuration are given.",
+)
 @quiet_option
 @click.option(
     "--lines",
@@ -43,8 +51,8 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
     after an installation or an update, for instance when a container image is built, as the same user and with
     the same NUMBA_CACHE_DIR as the later runs.
 
-    FAMILIES are model kinds such as gaussian. Without any argument or option, all families are compiled, which takes
-    some minutes.
+    FAMILIES are model kinds such as gaussian. Without families, a configuration or a store, all families are
+    compiled, which takes some minutes.
 
     \b
     Examples:
@@ -59,6 +67,9 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
         if lines:
             _serve_lines()
             return
+        source = click.get_current_context().get_parameter_source("db")
+        if (families or paths) and source is ParameterSource.ENVIRONMENT:
+            db = None  # the store need not exist when an image is built
         total, start = 0, time.monotonic()
         for name, config in _configs(families, paths, db):
             began = time.monotonic()
@@ -78,13 +89,8 @@ def _configs(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None)
     for path in paths:
         yield str(path), Config.load(path)
     if db is not None:
-        from ..service.store import open_store
-
-        store = open_store(db)
-        try:
+        with open_database(db) as store:
             stored = [json.loads(text) for text in store.configs()]
-        finally:
-            store.close()
         for config in {structure(one): one for one in stored}.values():
             yield config["model"]["kind"], Config.parse(config)
     for kind in families or (sorted(model_kinds()) if not paths and db is None else ()):
