@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 
 import mfbocd as mf
 from mfbocd import Detector
-from mfbocd.adapters.spark import CacheError, FolderCache, record, stream_seed
+from mfbocd.adapters.spark import CacheError, FolderCache, GroupBudget, record, stream_seed
 from mfbocd.adapters.spark.rows import NO_TIME, InputRow, OutputRow
 from mfbocd.adapters.spark.worker import Job, Worker
 from mfbocd.belief.serialization import pack, unpack
@@ -95,6 +95,34 @@ def test_a_record_with_a_shared_budget_is_refused_without_one_and_vice_versa(bef
     was, now = ("with", "without") if before else ("without", "with")
     with pytest.raises(ValueError, match=f"was written {was} a group's budget and cannot be continued {now} one"):
         Worker(job_of(CONFIG, shared=after)).process("s0", rows_of(table, range(2, 4)), saved, prices[after])
+
+
+def test_a_backfill_with_a_share_is_continued_by_a_group_without_its_record(tmp_path: Path) -> None:
+    config = config_of({"kind": "budget", "share": 0.35})
+    table = streams(1, 8, seed=2)["s0"]
+    _, saved = Worker(job_of(config)).process("s0", rows_of(table, range(4)), None)
+    assert saved is not None
+    price = GroupBudget(tmp_path, config, streams=20).price(0)
+    worker = Worker(job_of(config, shared=True))
+    with pytest.raises(ValueError, match="was written without a group's budget"):
+        worker.process("s0", rows_of(table, range(4, 8)), saved, price)
+    rows, _ = worker.process("s0", rows_of(table, range(3, 8)), record.unpack(saved).state, price)
+    # without the record the times are unknown: the last row of the backfill is processed again
+    assert [(row.time, row.step.tick) for row in rows if row.step] == [(3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
+
+
+def test_the_cost_per_tick_of_a_group_is_not_that_of_a_backfill(tmp_path: Path) -> None:
+    one, all_streams = (config_of({"kind": "budget", "per_tick": cost}) for cost in (8, 160))
+    table = streams(1, 8, seed=2)["s0"]
+    with pytest.raises(ValueError, match="per_tick must be at most 40"):
+        Worker(job_of(all_streams))
+    with pytest.raises(ValueError, match="per_tick must be at least 20"):
+        GroupBudget(tmp_path, one, streams=20)
+    _, saved = Worker(job_of(one)).process("s0", rows_of(table, range(4)), None)
+    assert saved is not None
+    worker = Worker(job_of(all_streams, shared=True))
+    with pytest.raises(ValueError, match="the saved detector has another policy"):
+        worker.process("s0", rows_of(table, range(4, 8)), record.unpack(saved).state, 0.01)
 
 
 def test_a_record_decided_by_another_policy_is_refused() -> None:
