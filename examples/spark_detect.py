@@ -1,8 +1,10 @@
 """Detect changes in every stream of a folder of JSON Lines or of a Kafka topic, with one configuration.
 
     python examples/spark_detect.py --config detector.toml --input readings/ --out steps/ --checkpoint state/
-    spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0 examples/spark_detect.py \\
+    spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION examples/spark_detect.py \\
         --config detector.toml --kafka broker:9092 --topic readings --out steps/ --checkpoint state/
+
+VERSION is the version of your Spark, such as 4.1.0, and 2.13 that of its Scala: `spark-submit --version` prints both.
 
 A message is one JSON object: {"stream": "press 7", "at": 12, "imu": 0.3, "gps": 0.1}, with a reading for each column
 of the configuration. The tests run the file source; the Kafka source is not tested.
