@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,20 +28,33 @@ from .test_guard import bearer
 pytestmark = pytest.mark.slow
 
 
+HANG = 120.0
+"""Seconds for which the store does not answer, if a test does not end it before."""
+SOON = 60.0
+"""Seconds for a response that does not wait for the store; no expected time, but shorter than `HANG`."""
+
+
 class Hanging(SqliteStore):
-    """A store in a file that can be made not to answer."""
+    """A store in a file whose reads and writes can be made to hang."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.answers = threading.Event()
+        self.answers, self.writes = threading.Event(), threading.Event()
         self.answers.set()
-        self.waiting = 0
+        self.writes.set()
+        self.waiting = self.writing = 0
 
     def cursor(self) -> Any:
         self.waiting += 1
-        self.answers.wait(60)
+        self.answers.wait(HANG)
         self.waiting -= 1
         return super().cursor()
+
+    def transaction(self) -> Any:
+        self.writing += 1
+        self.writes.wait(HANG)
+        self.writing -= 1
+        return super().transaction()
 
 
 @pytest.fixture
@@ -48,12 +62,19 @@ def hanging(tmp_path: Path) -> Iterator[Hanging]:
     store = Hanging(tmp_path / "mfbocd.db")
     yield store
     store.answers.set()
+    store.writes.set()
+
+
+def store_up(client: httpx.Client) -> bool:
+    """What the metrics say about the store."""
+    return "\nmfbocd_store_up 1\n" in client.get("/metrics").text
 
 
 def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(monitor, "TIMEOUT", HANG)
     secret = add_token(hanging, "somebody", "write")
     with serving(lambda: hanging, tokens=True) as client:
         client.headers = httpx.Headers(bearer(secret))
@@ -61,7 +82,7 @@ def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
         assert client.post("/streams/a/choose").status_code == 200
         hanging.answers.clear()
         until(lambda: hanging.waiting > 0, lambda: "nobody reads the tokens")
-        assert client.get("/healthz").status_code == 200  # it has not been silent for long
+        assert client.get("/healthz", timeout=SOON).status_code == 200  # it has not been silent for long
         assert client.post("/streams/a/choose").json()["tick"] == 0  # from memory
         assert client.get("/openapi.json").status_code == 200
         assert client.get("/streams", headers=bearer("mfb_wrong")).status_code == 401
@@ -70,8 +91,9 @@ def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
             assert (answer.status_code, answer.headers.get("retry-after")) == (503, "1"), path
         monkeypatch.setattr(service, "TOTALS_TIMEOUT", 0.2)
         measured = client.get("/metrics")  # what the worker knows without the store
-        assert (measured.status_code, "\nmfbocd_store_up 0\n" in measured.text) == (200, True)
+        assert measured.status_code == 200
         assert "mfbocd_ticks_total" not in measured.text
+        assert store_up(client)  # sums that take long are no failure
         # more of them than there are threads to read
         slow = [threading.Thread(target=httpx.get, args=(f"{client.base_url}/streams",)) for _ in range(20)]
         for one in slow:
@@ -80,15 +102,66 @@ def test_a_request_with_a_known_token_is_let_in_while_the_store_hangs(
         assert client.get("/livez").status_code == 200  # a restart would not help
         assert client.post("/streams/a/choose").status_code == 200
         monkeypatch.setattr(monitor, "TIMEOUT", 0.0)
-        answer = client.get("/healthz")
+        answer = client.get("/healthz", timeout=SOON)
         assert answer.status_code == 503
         assert "it has not answered for" in answer.json()["error"]
+        assert not store_up(client)
         hanging.answers.set()
         monkeypatch.setattr(monitor, "TIMEOUT", 10.0)
         until(lambda: client.get("/streams").status_code == 200, lambda: "it does not recover")
         assert client.get("/healthz").status_code == 200
         for one in slow:
             one.join()
+
+
+@pytest.mark.parametrize("path", ["/streams", "/streams/a/observe"], ids=["exclusive", "commit"])
+def test_health_reports_a_write_that_hangs(hanging: Hanging, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr(service, "WRITE_TIMEOUT", HANG)
+    with serving(lambda: hanging) as client:
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
+        fidelity = client.post("/streams/a/choose").json()["fidelity"]
+        body = {"id": "b", "config": CONFIG} if path == "/streams" else {"tick": 0, "fidelity": fidelity, "x": 0.5}
+        until(lambda: client.get("/readyz").status_code == 200, lambda: client.get("/readyz").text)
+        hanging.writes.clear()
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.post, path, json=body)
+            until(lambda: hanging.writing > 0, lambda: "nothing is written")
+            assert client.get("/healthz", timeout=SOON).status_code == 200  # it has not taken long
+            assert store_up(client)
+            monkeypatch.setattr(service, "WRITE_TIMEOUT", 0.0)
+            health = client.get("/healthz", timeout=SOON)
+            assert health.status_code == 503
+            assert "a write has not finished for" in health.json()["error"]
+            assert not store_up(client)
+            assert client.get("/streams").json()["total"] == 1  # reads do not wait for writes
+            assert client.get("/readyz").status_code == 200  # the other workers have the same store
+            assert client.get("/livez").status_code == 200
+            hanging.writes.set()
+            assert answer.result().status_code in (200, 201)
+        assert client.get("/healthz", timeout=SOON).status_code == 200
+        assert store_up(client)
+
+
+def test_health_waits_only_briefly_for_a_test_write(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(lambda: hanging) as client:
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 201
+        assert hanging._writer is not None
+        hanging._writer.execute("PRAGMA query_only = ON")
+        assert client.post("/streams", json={"id": "b", "config": CONFIG}).status_code == 503
+        hanging._writer.execute("PRAGMA query_only = OFF")
+        hanging.writes.clear()
+        monkeypatch.setattr(service, "PROBE_TIMEOUT", 0.1)
+        health = client.get("/healthz", timeout=SOON)
+        assert health.status_code == 503
+        assert "readonly" in health.json()["error"]
+        until(lambda: hanging.writing == 1, lambda: "no test write was begun")
+        monkeypatch.setattr(service, "PROBE_TIMEOUT", HANG)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(client.get, "/healthz")
+            client.get("/livez")
+            assert not answer.done()
+            hanging.writes.set()
+            assert answer.result().status_code == 200  # the test write of before has succeeded
 
 
 def test_event_streams_outlive_a_store_that_hangs(hanging: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:

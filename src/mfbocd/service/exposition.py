@@ -30,7 +30,7 @@ def render(service: Service, totals: Totals | None) -> str:
         Sums over all streams, the same from every worker of a database and after a restart; None if the store did not
         return them. The other metrics are those of this process since its start.
     """
-    lines = [*_worker(service), *_store(service, totals is not None), *_process(service)]
+    lines = [*_worker(service), *_store(service), *_process(service)]
     lines += [] if totals is None else _totals(totals)
     return "\n".join(lines) + "\n"
 
@@ -74,8 +74,8 @@ def _worker(service: Service) -> Iterator[str]:
         yield from single("mfbocd_webhook_oldest_seconds", "gauge", "Age of the oldest of these.", oldest)
 
 
-def _store(service: Service, answered: bool) -> Iterator[str]:
-    up = answered and not service.monitor.problem() and not service.engine.write_error
+def _store(service: Service) -> Iterator[str]:
+    up = not service.known_problem()
     yield from single("mfbocd_store_up", "gauge", "Whether the store can be read and written.", up)
     yield from service.store.failures.lines()
     free = service.monitor.free_bytes

@@ -37,6 +37,8 @@ READ_THREADS = 8
 """Threads that read the store. They are separate, so that a store that hangs blocks nothing else."""
 READ_TIMEOUT = 10.0
 """Seconds after which a request stops waiting for the store to be read."""
+WRITE_TIMEOUT = 10.0
+"""Seconds after which a write in progress is reported as a problem of the store."""
 PROBE_TIMEOUT = 3.0
 """Seconds for which /healthz waits for a test write."""
 TOTALS_TIMEOUT = 3.0
@@ -177,12 +179,22 @@ class Service:
 
         If the last write failed, it is tested whether the store can be written again. This returns soon in any case.
         """
-        if self.engine.write_error and not self.monitor.problem():
+        if self.engine.write_error and not self._evident_problem():
             if self._probing is None or self._probing.done():
                 self._probing = asyncio.wrap_future(self.writer.run_exclusive(self.engine.probe))
                 self._probing.add_done_callback(lambda done: done.cancelled() or done.exception())
             await asyncio.wait([self._probing], timeout=PROBE_TIMEOUT)
-        return self.monitor.problem() or self.engine.write_error
+        return self.known_problem()
+
+    def known_problem(self) -> str:
+        """The `problem` as far as it is known without a test write."""
+        return self._evident_problem() or self.engine.write_error
+
+    def _evident_problem(self) -> str:
+        """A problem that needs no test write: the store cannot be read, or a write in progress does not end."""
+        busy = self.writer.busy_for()
+        unfinished = f"a write has not finished for {busy:.0f} seconds" if busy > WRITE_TIMEOUT else ""
+        return self.monitor.problem() or unfinished
 
     def not_ready(self) -> str:
         """Why this worker should not get requests yet, or no longer; empty if it should."""

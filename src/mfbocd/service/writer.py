@@ -36,9 +36,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 
 from .engine import Command, Engine, Result
@@ -98,6 +98,8 @@ class Writer:
         self.commit_seconds = Histogram("mfbocd_commit_duration_seconds", "Duration of transactions with ticks.")
         self._submitted: dict[Future[Any], float] = {}
         """When each unfinished job was submitted, as of `time.monotonic`, oldest first."""
+        self._busy_since: dict[str, float] = {}
+        """When the call of the store in progress began, as of `time.monotonic`, by name of the thread."""
         self._handing_over: Waiting = []
         """Results that the compute thread has not handed over yet."""
         lock = threading.Lock()  # protects the fields below
@@ -141,6 +143,11 @@ class Writer:
                 continue
             return 0.0 if oldest is None else time.monotonic() - oldest
 
+    def busy_for(self) -> float:
+        """Seconds since the call of the store in progress began: a commit, a load or an exclusive function; else 0."""
+        oldest = min(list(self._busy_since.values()), default=None)
+        return 0.0 if oldest is None else time.monotonic() - oldest
+
     def is_alive(self) -> bool:
         """Whether both threads run; without them no request is ever answered."""
         return self._compute_thread.is_alive() and self._commit_thread.is_alive()
@@ -166,6 +173,16 @@ class Writer:
         future.add_done_callback(self._submitted.pop)
         return future
 
+    @contextmanager
+    def _calling_store(self) -> Iterator[None]:
+        """Count the block in `busy_for`; each of the two threads calls the store once at a time."""
+        thread = threading.current_thread().name
+        self._busy_since[thread] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._busy_since[thread]
+
     # --- commit thread -------------------------------------------------------------------------------------------
 
     def _commit_loop(self) -> None:
@@ -176,7 +193,8 @@ class Writer:
             try:
                 if changes.streams:
                     started = time.perf_counter()
-                    with self._span("commit", streams=len(changes.streams), events=len(changes.events)):
+                    span = self._span("commit", streams=len(changes.streams), events=len(changes.events))
+                    with span, self._calling_store():
                         self.engine.store.commit(changes)
                     self.commit_seconds.observe(time.perf_counter() - started)
             except BaseException as failure:
@@ -269,7 +287,9 @@ class Writer:
 
     def _call(self, function: Callable[[], Any], future: Future[Any]) -> None:
         try:
-            future.set_result(function())
+            with self._calling_store():
+                found = function()
+            future.set_result(found)
         except BaseException as error:
             if isinstance(error, UnavailableError):
                 self.engine.write_error = error.error
@@ -283,7 +303,8 @@ class Writer:
             if missing and self.engine.must_flush_before(missing):
                 self._flush()
                 missing = self.engine.missing(commands)  # a failed commit evicts streams
-            self.engine.load(missing)
+            with self._calling_store():
+                self.engine.load(missing)
             found = self.engine.execute(commands)
         except BaseException as error:
             self._fail(error, [(future, job) for job, future in jobs])
