@@ -185,9 +185,13 @@ def cpu(process: subprocess.Popen[bytes]) -> float:
 
 
 def start(db: str, port: int, blank: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "benchmarks.service", "--serve", db, str(port), *(["--blank"] if blank else [])]
+    return spawn(command, port)
+
+
+def spawn(command: list[str], port: int) -> subprocess.Popen[bytes]:
     import socket
 
-    command = [sys.executable, "-m", "benchmarks.service", "--serve", db, str(port), *(["--blank"] if blank else [])]
     process = subprocess.Popen(command)
     for _ in range(3000):
         try:
@@ -307,35 +311,21 @@ def report(kind: str, unit: str, mine: Arm, bare: Arm) -> None:
     print(f"           {used:8.0f} us of processor time each; no detector {least:8.0f}: {used / least:.2f} times")
 
 
-def memory(ticks: int) -> None:
-    """Memory of a worker with 100 streams, of which few steps are kept."""
-    from mfbocd.service import manage
-    from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
-    from mfbocd.service.store.sqlite import SqliteStore
-
-    rng = np.random.default_rng(0)
-    names = [f"s{i}" for i in range(100)]
+def memory(ticks: int, port: int) -> None:
+    """Memory of `mfbocd serve` with 100 streams, of which few steps are kept."""
     with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder) / "mfbocd.db", keep=100)
-        engine = Engine(store)
-        for name in names:
-            manage.add_stream(
-                engine, stream=name, name=name, config=CONFIG, group=None, observers={}, available={}, max_streams=100
-            )
-        for t in range(ticks // 100):
-            if t % (ticks // 1000) == 0:
-                resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-                print(f"  after {100 * t:8d} ticks {resident / 2**20:6.1f} MiB", flush=True)
-            choices = engine.run([[ChooseCommand(name) for name in names]])[0]
-            engine.run(
-                [
-                    [
-                        ObserveCommand(n, c["tick"], c["fidelity"], reading(rng, c["fidelity"]))
-                        for n, c in zip(names, choices, strict=True)
-                    ]
-                ]  # type: ignore[index]
-            )
-        store.close()
+        worker = Arm(f"{folder}/mfbocd.db", [f"s{i}" for i in range(100)], port)
+        command = [sys.executable, "-m", "mfbocd.cli", "serve", "--db", worker.db, "--port", str(port)]
+        worker.process = spawn([*command, "--keep", "100", "--quiet"], port)
+        try:
+            worker.prepare(0)
+            for part in range(1, 11):
+                asyncio.run(batched(port, worker.streams, ticks // 10 // len(worker.streams)))
+                pages = int(Path(f"/proc/{worker.process.pid}/statm").read_text().split()[1])
+                resident = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+                print(f"  after {part * ticks // 10:8d} ticks {resident:6.1f} MiB", flush=True)
+        finally:
+            worker.end()
 
 
 def main() -> None:
@@ -366,7 +356,7 @@ def main() -> None:
                 print("PostgreSQL is not installed")
     if "memory" in parts:
         print("memory of one worker, 100 streams", flush=True)
-        memory(1_000_000)
+        memory(100_000 if given.quick else 1_000_000, port)
 
 
 if __name__ == "__main__":
