@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..inputs.arguments import finite, positive, whole
+from ..inputs.arguments import not_negative, positive, whole
 
 
 class Recurrent:
@@ -68,12 +68,10 @@ class Recurrent:
         for name, function in (("observe", observe), ("reset", reset)):
             if not callable(function) and not (name == "reset" and function is None):
                 raise TypeError(f"Recurrent.{name} must be callable, not {function!r}")
-        if finite("Recurrent", "warmup_cost", warmup_cost) < 0.0:
-            raise ValueError(f"Recurrent.warmup_cost must be at least 0, not {warmup_cost!r}")
         self.observe = observe
         self.warmup = whole("Recurrent", "warmup", warmup, 0)
         self.cost = positive("Recurrent", "cost", cost)
-        self.warmup_cost = float(warmup_cost)
+        self.warmup_cost = not_negative("Recurrent", "warmup_cost", warmup_cost)
         self.reset = reset
         self._missed_inputs: deque[Any] = deque(maxlen=self.warmup)
         self._gap = 0  # inputs since the last reading, including those no longer stored

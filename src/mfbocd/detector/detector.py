@@ -15,7 +15,7 @@ from ..belief.alarm import Alarm
 from ..belief.filter import Array, Filter, outlier_probability
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
-from ..inputs.arguments import finite, whole
+from ..inputs.arguments import boolean, not_negative, whole
 from ..inputs.display import count_text, html_facts
 from ..models import Model
 from ..policy import Policy, policy_of
@@ -122,10 +122,6 @@ class Detector(Lifecycle):
             raise ValueError(f"missing must be 'raise' or 'skip', not {missing!r}")
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
-        if not isinstance(surprise, bool):
-            raise TypeError(f"surprise must be True or False, not {surprise!r}")
-        if not isinstance(learn, bool):
-            raise TypeError(f"learn must be True or False, not {learn!r}")
         self._renew()
         self.model = model
         self.fidelities = checked(fidelities)
@@ -142,9 +138,9 @@ class Detector(Lifecycle):
         self.seed = seed_of(seed)
         self.missing = missing
         self.on_error = on_error
+        self.surprise = boolean("", "surprise", surprise)
+        self.learn = boolean("", "learn", learn)
         self.shadow = guards_of(shadow, model, self.fidelities, learn)
-        self.surprise = surprise
-        self.learn = learn
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
         self.spent = 0.0
         self._filter = Filter(model, self.hazard, self.pruning, alarm=self.alarm, seed=self.seed)
@@ -339,9 +335,7 @@ class Detector(Lifecycle):
 
     def _apply_paid(self, value: Any, known: Fidelity | None, cost: float) -> Step:
         """Move the belief by one tick whose actual cost is given."""
-        actual = finite("", "cost", cost)
-        if actual < 0.0:
-            raise ValueError(f"cost must be at least 0, not {cost!r}")
+        actual = not_negative("", "cost", cost)
         step = self._apply(value, known, actual)
         if self.learn and known is not None:
             learn_cost(self, known.name, actual)

@@ -1,7 +1,7 @@
-"""Checks of the numbers that are passed as arguments: one rule and one form of message for all of them.
+"""Checks of the numbers and bools that are passed as arguments: one rule and one form of message for all of them.
 
-Each function returns the number as a plain float or int, which can be saved. An error names the argument as
-``Owner.field``, or as ``field`` where the owner is empty: TypeError if the value is not a number of the right kind,
+Each function returns the value as a plain float, int or bool, which can be saved. An error names the argument as
+``Owner.field``, or as ``field`` where the owner is empty: TypeError if the value is not of the right kind,
 ValueError if it is out of range. Readings have separate rules (`inputs.readings`).
 """
 
@@ -120,6 +120,42 @@ def _at_most(high: float) -> str:
     return "" if high == math.inf else f" and at most {high:g}"
 
 
+def not_negative(owner: str, field: str, value: Any) -> float:
+    """Return a finite number of at least 0 as a float.
+
+    Parameters
+    ----------
+    owner, field : str
+        How an error names the argument.
+    value : Any
+        An int or float of Python or numpy.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is not finite or below 0.
+
+    Examples
+    --------
+    >>> not_negative("Net", "price", 0)
+    0.0
+    >>> not_negative("Net", "price", -1)
+    Traceback (most recent call last):
+    ValueError: Net.price must be at least 0, not -1
+    """
+    number = finite(owner, field, value)
+    if number < 0.0:
+        raise ValueError(f"{name_of(owner, field)} must be at least 0, not {value!r}")
+    return number
+
+
 def probability(owner: str, field: str, value: Any, interval: Interval = "(0, 1)") -> float:
     """Return a number of the unit interval as a float.
 
@@ -203,3 +239,36 @@ def whole(owner: str, field: str, value: Any, least: int, most: int = COUNTABLE 
         raise ValueError(f"{name_of(owner, field)} must be {bound}")
     error = ValueError if right else TypeError
     raise error(f"{name_of(owner, field)} must be a whole number of at least {least}, not {value!r}")
+
+
+def boolean(owner: str, field: str, value: Any) -> bool:
+    """Return True or False, and refuse everything else, such as 1 or None.
+
+    Parameters
+    ----------
+    owner, field : str
+        How an error names the argument.
+    value : Any
+        A bool of Python.
+
+    Returns
+    -------
+    bool
+        The value.
+
+    Raises
+    ------
+    TypeError
+        If it is not a bool.
+
+    Examples
+    --------
+    >>> boolean("Detector", "learn", True)
+    True
+    >>> boolean("", "learn", 1)
+    Traceback (most recent call last):
+    TypeError: learn must be True or False, not 1
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name_of(owner, field)} must be True or False, not {value!r}")
+    return value

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...inputs.arguments import finite, positive, whole
+from ...inputs.arguments import finite, not_negative, positive, whole
 from ...policy import Budget
 from ...policy.fidelity import Fidelity
 
@@ -42,9 +42,7 @@ class Ledger:
         self.cost = cost if callable(cost) else positive(owner, "cost", cost)
         self.per_day = positive(owner, "per_day", per_day)
         self.items_per_day = whole(owner, "items_per_day", items_per_day, 1)
-        self.cheap_cost = finite(owner, "cheap_cost", cheap_cost)
-        if self.cheap_cost < 0.0:
-            raise ValueError(f"{owner}.cheap_cost must be at least 0, not {cheap_cost!r}")
+        self.cheap_cost = not_negative(owner, "cheap_cost", cheap_cost)
         self.spent = 0.0
         self._least = max(self.cheap_cost, _FREE * self.per_item)
         self._factor = 1.0  # actual cost of a judgement relative to the expected one

@@ -15,7 +15,7 @@ from ...belief.pruning import Resample
 from ...detector.detector import Detector
 from ...detector.lock import alone
 from ...detector.step import Step, report_fields, seed_of
-from ...inputs.arguments import positive, probability, whole
+from ...inputs.arguments import boolean, positive, probability, whole
 from ...inputs.display import count_text, html_facts
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
@@ -117,9 +117,7 @@ class AutoDetector(AutoPosterior):
             raise ValueError(f"period must exceed 2 ticks, not {period!r}")
         self.history = whole("", "history", history, 2 * FIRST)
         self.seed = seed_of(seed)
-        if not isinstance(surprise, bool):
-            raise TypeError(f"surprise must be True or False, not {surprise!r}")
-        self.surprise = surprise
+        self.surprise = boolean("", "surprise", surprise)
         self.fidelities = _FULL
         self.level_rule = _LINES  # how the levels of changes follow from the readings
         self.changes: list[tuple[int, int]] = []
