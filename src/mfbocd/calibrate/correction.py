@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 
 LEAST = 30
 """Pairs that are needed, as for zeta."""
-SURE = 5.0
+SIGNIFICANT = 5.0
 """Standard errors beyond which an offset or a scale is taken to be real."""
 BLOCKS = 16
 """Stretches of the data whose estimates are compared, for standard errors that hold where errors are dependent."""
@@ -117,13 +117,13 @@ def estimate_correction(high: ArrayLike, low: ArrayLike, *, least: int = LEAST) 
     n = same_length(high=x, low=y)
     require_count(n, least, "paired readings", "a correction")
     slope, slope_error = _scale(x, y)
-    if slope - SURE * slope_error > 0.0 and abs(slope - 1.0) > max(SURE * slope_error, _SMALLEST):
+    if slope - SIGNIFICANT * slope_error > 0.0 and abs(slope - 1.0) > max(SIGNIFICANT * slope_error, _SMALLEST):
         scale = _rounded(slope, slope_error)
         offset, error = _middle(y - scale * x)
         error = math.hypot(error, float(np.mean(x)) * slope_error)
         return CorrectionEstimate(_rounded(offset, error), scale, error, slope_error, n)
     offset, error = _middle(y - x)
-    if abs(offset) <= SURE * error:
+    if abs(offset) <= SIGNIFICANT * error:
         offset = 0.0
     return CorrectionEstimate(_rounded(offset, error), 1.0, error, slope_error, n)
 

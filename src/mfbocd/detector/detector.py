@@ -243,21 +243,21 @@ class Detector(Lifecycle):
         if not self._lock.acquire(False):  # `alone` takes twice as long
             raise in_use(self)
         try:
-            known = self._by_name.get(fidelity) if type(fidelity) is str else None
-            if known is None:
-                known = self._resolve(fidelity, x)
-            value = self._accept(x, known)
+            found = self._by_name.get(fidelity) if type(fidelity) is str else None
+            if found is None:
+                found = self._resolve(fidelity, x)
+            value = self._accept(x, found)
             if cost is not None:
-                return self._apply_paid(value, known, cost)
-            cost = 0.0 if known is None else known.cost if type(known.cost) is float else self._cost_of(known, raw)
-            return self._apply(value, known, cost)
+                return self._apply_paid(value, found, cost)
+            cost = 0.0 if found is None else found.cost if type(found.cost) is float else self._cost_of(found, raw)
+            return self._apply(value, found, cost)
         finally:
             self._lock.release()
 
     def _resolve(self, fidelity: Fidelity | str | None, x: Any) -> Fidelity | None:
         """Return the fidelity that `x` was read at; None for a tick at which nothing was asked."""
         if fidelity is not None:
-            return self._known(fidelity)
+            return self._own_fidelity(fidelity)
         if x is None:
             return None
         if len(self.fidelities) == 1:
@@ -333,12 +333,12 @@ class Detector(Lifecycle):
             step = self._apply(None, None, 0.0)
         return step
 
-    def _apply_paid(self, value: Any, known: Fidelity | None, cost: float) -> Step:
+    def _apply_paid(self, value: Any, fidelity: Fidelity | None, cost: float) -> Step:
         """Move the belief by one tick whose actual cost is given."""
         actual = not_negative("", "cost", cost)
-        step = self._apply(value, known, actual)
-        if self.learn and known is not None:
-            learn_cost(self, known.name, actual)
+        step = self._apply(value, fidelity, actual)
+        if self.learn and fidelity is not None:
+            learn_cost(self, fidelity.name, actual)
         return step
 
     def _use(self, fidelities: tuple[Fidelity, ...], policy: Policy) -> None:
@@ -347,29 +347,29 @@ class Detector(Lifecycle):
         self._by_name = {f.name: f for f in fidelities}
         self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]
 
-    def _accept(self, x: Any, known: Fidelity | None) -> Any:
+    def _accept(self, x: Any, fidelity: Fidelity | None) -> Any:
         """Return a reading as the filter takes it; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
-        if type(x) is float and -math.inf < x < math.inf and (known is None or not known.has_correction):
+        if type(x) is float and -math.inf < x < math.inf and (fidelity is None or not fidelity.has_correction):
             return self._checked(x)
-        return reading(self.model, x, self.missing, known)
+        return reading(self.model, x, self.missing, fidelity)
 
     def _apply(
         self,
         value: Any,
-        known: Fidelity | None,
+        fidelity: Fidelity | None,
         cost: float,
         failed: tuple[str, ...] = (),
         warning: str | None = None,
     ) -> Step:
         """Move the belief by one tick, with a checked reading, and pay for it."""
         surprise = None
-        if value is None or known is None:
+        if value is None or fidelity is None:
             report = self._filter.observe(self._no_reading, 0.0)
         else:
-            if self.surprise and known.zeta > 0.0:
-                surprise = self._filter.surprise(value, known.zeta)
-            report = self._filter.observe(value, known.zeta)
+            if self.surprise and fidelity.zeta > 0.0:
+                surprise = self._filter.surprise(value, fidelity.zeta)
+            report = self._filter.observe(value, fidelity.zeta)
         self.spent += cost
         self._tick += 1
         tick = self._tick
@@ -380,7 +380,7 @@ class Detector(Lifecycle):
         if self.model.dimension > 1:
             mean = tuple(self._filter.predictive(1.0)[0].tolist())
             value = None if value is None else tuple(value.tolist())
-        name = None if known is None else known.name
+        name = None if fidelity is None else fidelity.name
         odd = outlier_probability(self.model, self._filter.state) if self.model.has_outliers else None
         if not alarm:
             step = Step(tick, name, value, cost, mean, int(run), change, False, None, None, failed, warning, odd)

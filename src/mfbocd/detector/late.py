@@ -84,13 +84,13 @@ class LateReadings:
         """
         self.catch_up()
         detector = self.detector
-        known = detector._by_name[fidelity]
-        value = detector._accept(x, known)
+        read_at = detector._by_name[fidelity]
+        value = detector._accept(x, read_at)
         if key is not None:
             if self._base is None:
                 self._base, self._first = detector._filter.state.copy(), detector.ticks
             self._open[key] = detector.ticks
-        step = detector._apply(value, known, cost)
+        step = detector._apply(value, read_at, cost)
         if self._base is not None:
             self._ticks.append((value, fidelity))
         if step.alarm:
@@ -121,7 +121,7 @@ class LateReadings:
         if key not in self._open:
             return False
         if x is not None:
-            value = self.detector._accept(x, self.detector._known(fidelity))
+            value = self.detector._accept(x, self.detector._own_fidelity(fidelity))
             self._ticks[self._open[key] - self._first] = value, fidelity
         del self._open[key]
         self._stale = True

@@ -115,11 +115,11 @@ def learn_cost(detector: Detector, name: str, actual: float) -> None:
     A cost that is a function stays as it is. So does one with which the budget could not be met: it must pay for the
     cheapest fidelity.
     """
-    known = detector._by_name[name]
-    if callable(known.cost) or actual <= 0.0:
+    fidelity = detector._by_name[name]
+    if callable(fidelity.cost) or actual <= 0.0:
         return
     try:
-        _exchange(detector, replace(known, cost=known.cost + _RATE * (actual - known.cost)))
+        _exchange(detector, replace(fidelity, cost=fidelity.cost + _RATE * (actual - fidelity.cost)))
     except ValueError:
         return
 

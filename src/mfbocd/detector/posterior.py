@@ -223,7 +223,7 @@ class Posterior(OneThread):
         >>> [round(end, 2) for end in detector.interval(0.9)]
         [-5.2, 5.2]
         """
-        zeta = 1.0 if fidelity is None else self._known(fidelity).zeta
+        zeta = 1.0 if fidelity is None else self._own_fidelity(fidelity).zeta
         if zeta == 0.0:
             raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
         tail = 0.5 * (1.0 - probability("", "level", level))
@@ -282,11 +282,11 @@ class Posterior(OneThread):
         self._quoted = (self._tick, raw, costs)
         return np.array(list(costs.values()))
 
-    def _known(self, fidelity: Fidelity | str) -> Fidelity:
+    def _own_fidelity(self, fidelity: Fidelity | str) -> Fidelity:
         """Return the detector's own fidelity of that name; ValueError if there is none, or it is a different one."""
         name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
-        known = self._by_name.get(name) if isinstance(name, str) else None
+        own = self._by_name.get(name) if isinstance(name, str) else None
         # With `learn` the caller may have a fidelity from before its zeta or cost was learned.
-        if known is None or (isinstance(fidelity, Fidelity) and fidelity != known and not self.learn):
+        if own is None or (isinstance(fidelity, Fidelity) and fidelity != own and not self.learn):
             raise ValueError(f"fidelity must be one of {', '.join(self._by_name)}, not {fidelity!r}")
-        return known
+        return own

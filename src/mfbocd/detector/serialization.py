@@ -364,7 +364,7 @@ class Loader:
     def __init__(self, make: Callable[[bytes], Any], most: int = 256) -> None:
         self._make, self._most = make, most
         self._parsed: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._known: dict[tuple[bytes, bytes], Any] = {}
+        self._detectors: dict[tuple[bytes, bytes], Any] = {}
 
     def __call__(self, data: bytes) -> Any:
         """Return the saved detector."""
@@ -378,14 +378,14 @@ class Loader:
         if "hazard" not in arrays:
             return self._make(data)  # raises the error that says what is wrong
         key = text, plain(arrays["hazard"])
-        like = self._known.get(key)
+        like = self._detectors.get(key)
         if like is None:
             like = self._make(data)
             if like.shadow or like.learn:  # the text contains what its guards have learned, which few others share
                 return like
-            if len(self._known) >= self._most:
-                self._known.clear()
-            self._known[key] = like
+            if len(self._detectors) >= self._most:
+                self._detectors.clear()
+            self._detectors[key] = like
         detector = copy.copy(like)
         restore(detector, facts, arrays)
         return detector

@@ -38,24 +38,24 @@ class Account(NamedTuple):
     """Tick of the alarm and of the change."""
 
 
-def explanation(known: Account) -> list[str]:
+def explanation(account: Account) -> list[str]:
     """Return what a series is taken to be and why, one line per feature."""
-    structure, value = known.structure, constant(known.history.x)
+    structure, value = account.structure, constant(account.history.x)
     if value is not None:
-        return [_count(known), f"All readings equal {value:g}."]
-    lost = losses(structure, known.history, known.make)
-    lines = [_count(known), *_kind(structure, lost)]
+        return [_count(account), f"All readings equal {value:g}."]
+    lost = losses(structure, account.history, account.make)
+    lines = [_count(account), *_kind(structure, lost)]
     if structure.kind == "number":
-        lines += [_level(known), *_noise(structure, lost)]
-    repeats = int((~known.history.used & np.isfinite(known.history.x)).sum())
-    if known.once and repeats:
+        lines += [_level(account), *_noise(structure, lost)]
+    repeats = int((~account.history.used & np.isfinite(account.history.x)).sum())
+    if account.once and repeats:
         lines.append(f"A reading that only repeats the one before is skipped: {repeats:,} so far.")
     return lines
 
 
-def cautions(known: Account) -> list[str]:
+def cautions(account: Account) -> list[str]:
     """Return what may make the result unreliable, one sentence or two each."""
-    x = known.history.x
+    x = account.history.x
     present = x[np.isfinite(x)]
     found = []
     if present.size < _SHORT:
@@ -64,17 +64,17 @@ def cautions(known: Account) -> list[str]:
         found.append(f"{np.isnan(x).mean():.0%} of the readings are missing: alarms come later and are less certain.")
     if constant(x) is not None:
         return [*found, "The series is constant: the size of its noise is unknown, so any other value is a change."]
-    if known.structure.kind == "binary":
+    if account.structure.kind == "binary":
         return found
-    if wanders(known.structure):
+    if wanders(account.structure):
         found.append("The series moves like a random walk: only jumps are reported.")
-    recent = [at for _, at in known.changes if at >= known.history.tick[0]]
+    recent = [at for _, at in account.changes if at >= account.history.tick[0]]
     if len(recent) >= 3 and _CROWDED * len(recent) > x.size:
         found.append(
             f"{len(recent)} changes in {x.size:,} ticks: the series probably has a structure that no model here "
             "describes, such as an irregular oscillation."
         )
-    return found + _leftover(known)
+    return found + _leftover(account)
 
 
 def constant(x: Array) -> float | None:
@@ -88,10 +88,10 @@ def wanders(structure: Structure) -> bool:
     return structure.ar == AUTOCORRELATIONS[-1] or sum(structure.ar) >= 0.98
 
 
-def _leftover(known: Account) -> list[str]:
+def _leftover(account: Account) -> list[str]:
     """Return warnings about residuals that are not white: differences of readings and one-tick forecasts."""
-    _, trace = replay(known.structure, known.history, known.make)
-    rest = (known.history.prepared(known.structure)[1:] - trace.mean[:-1])[20:]
+    _, trace = replay(account.structure, account.history, account.make)
+    rest = (account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:]
     seen = rest[np.isfinite(rest)]
     if seen.size < _SHORT:
         return []
@@ -122,11 +122,11 @@ def _lag_one(rest: Array) -> float:
     return float(np.mean(rest[1:][both] * rest[:-1][both])) / power if both.any() and power > 0.0 else 0.0
 
 
-def _count(known: Account) -> str:
-    missing = int(np.isnan(known.history.x).sum())
-    kept = known.history.x.size
-    text = _readings(known.ticks)
-    if kept < known.ticks:
+def _count(account: Account) -> str:
+    missing = int(np.isnan(account.history.x).sum())
+    kept = account.history.x.size
+    text = _readings(account.ticks)
+    if kept < account.ticks:
         text += f", of which the last {kept:,} are used to choose the structure"
     if missing:
         text += f"; {missing:,} of them missing"
@@ -150,9 +150,9 @@ def _kind(structure: Structure, lost: dict[str, float]) -> list[str]:
     return [first, *rounded]
 
 
-def _level(known: Account) -> str:
+def _level(account: Account) -> str:
     """Describe the level and the noise, and whether the regime is a level or a line."""
-    structure = known.structure
+    structure = account.structure
     level = float(replace(structure, seasons=()).restored(np.array([structure.center]), np.array([0]))[0])
     if structure.transform == "log":
         noise = f"noise of about {math.expm1(structure.noise):.2g} of the level"
@@ -161,10 +161,10 @@ def _level(known: Account) -> str:
     else:
         noise = f"noise of standard deviation {structure.noise * structure.unit:.3g}"
     text = f"Typical level {level:.4g}, {noise}."
-    model = known.detector.model
+    model = account.detector.model
     if isinstance(model, RobustTrend):
-        line, slope = model.slope(known.detector._filter.stats[:, ::-1])  # the shortest run first, as in run_length
-        top = int(np.argmax(known.detector.run_length.weight))
+        line, slope = model.slope(account.detector._filter.stats[:, ::-1])  # the shortest run first, as in run_length
+        top = int(np.argmax(account.detector.run_length.weight))
         if line[top] > 0.5:
             per = "per tick"
             if structure.transform != "none":

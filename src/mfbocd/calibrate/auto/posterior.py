@@ -130,10 +130,10 @@ class AutoPosterior(OneThread, ABC):
         >>> [line for line in detector.explain().splitlines() if "Season" in line]
         ['Season of 18.85 ticks: without it the evidence is 107 nats lower.']
         """
-        known = self._account()
-        if known is None:
+        account = self._account()
+        if account is None:
             return self._waiting()
-        lines = explanation(known)
+        lines = explanation(account)
         if self._pattern is not None:
             lines.append(
                 f"It swings in a recurring pattern that no structure describes: blocks of {self._pattern.every} "
@@ -165,10 +165,10 @@ class AutoPosterior(OneThread, ABC):
         >>> detector.warnings()
         ['The series is constant: the size of its noise is unknown, so any other value is a change.']
         """
-        known = self._account()
-        if known is None:
+        account = self._account()
+        if account is None:
             return [self._waiting()]
-        return cautions(known)
+        return cautions(account)
 
     def _waiting(self) -> str:
         """Say why there is no structure."""
