@@ -18,7 +18,7 @@ from river import base, checks, datasets, drift
 from river.datasets import synth
 
 import mfbocd as mf
-from mfbocd.adapters.river import BOCD, Surprise
+from mfbocd.adapters.river import BOCD, SurpriseScore
 from mfbocd.calibrate.auto import AutoDetector
 
 pytestmark = pytest.mark.slow
@@ -81,10 +81,10 @@ def test_memory_is_bounded() -> None:
     assert 1000 < before < 200_000  # its state, not the compiler
 
 
-@pytest.mark.parametrize("params", [*Surprise._unit_test_params()])
+@pytest.mark.parametrize("params", [*SurpriseScore._unit_test_params()])
 def test_the_anomaly_detector_passes_every_check_of_river(params: dict[str, Any]) -> None:
     random.seed(5)  # the checks shuffle and drop features with it
-    detector = Surprise(**params)
+    detector = SurpriseScore(**params)
     names = []
     for name, check in river_checks(detector):
         check(detector.clone())
@@ -208,7 +208,7 @@ def test_a_reading_that_the_model_refuses_changes_nothing() -> None:
     with pytest.raises(ValueError, match=r"0\.5"):
         detector.update(0.5)
     assert pickle.dumps(detector) == before
-    surprise = Surprise(mf.Bernoulli(1, 1))
+    surprise = SurpriseScore(mf.Bernoulli(1, 1))
     surprise.learn_one({"a": 1})
     before = pickle.dumps(surprise)
     with pytest.raises(ValueError, match=r"0\.5"):
@@ -221,7 +221,7 @@ def test_a_reading_that_the_model_refuses_changes_nothing() -> None:
 
 def test_scores_of_data_from_the_model_are_uniform() -> None:
     model = mf.Gaussian(0, 9, 1)
-    detector = Surprise(model, hazard=0.01)
+    detector = SurpriseScore(model, hazard=0.01)
     scores = []
     for x in mf.simulate.gaussian(model, hazard=0.01, ticks=2000, seed=10).table[:, 0].tolist():
         scores.append(detector.score_one({"x": x}))
@@ -232,7 +232,7 @@ def test_scores_of_data_from_the_model_are_uniform() -> None:
 
 
 def test_a_score_is_the_tail_probability() -> None:
-    detector = Surprise(mf.Gaussian(2, 3, 1))
+    detector = SurpriseScore(mf.Gaussian(2, 3, 1))
     detector.learn_one({"x": 2.0})
     # after a reading at the prior mean: a mixture about 2 of variances 1 + 3/4 and, after a change, 1 + 3
     p = sum(w * math.erfc(1.5 / math.sqrt(2 * v)) for w, v in ((1 - 1 / 250, 1.75), (1 / 250, 4.0)))
@@ -245,7 +245,7 @@ def test_a_score_is_the_tail_probability() -> None:
 
 
 def test_the_rare_value_of_binary_data_has_the_high_score() -> None:
-    detector = Surprise(mf.Bernoulli(1, 1), hazard=0.001)
+    detector = SurpriseScore(mf.Bernoulli(1, 1), hazard=0.001)
     for _ in range(98):
         detector.learn_one({"x": 0})
     assert detector.score_one({"x": 0}) == 0.0
@@ -254,7 +254,7 @@ def test_the_rare_value_of_binary_data_has_the_high_score() -> None:
 
 
 def test_an_absent_feature_advances_time() -> None:
-    updated, silent = Surprise(mf.Gaussian(0, 9, 1), hazard=0.05), Surprise(mf.Gaussian(0, 9, 1), hazard=0.05)
+    updated, silent = SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05), SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05)
     for detector in (updated, silent):
         for x in (0.1, -0.2, 0.0, 0.1):
             detector.learn_one({"x": x, "y": 1.0})
@@ -266,7 +266,7 @@ def test_an_absent_feature_advances_time() -> None:
 
 
 def test_a_reading_impossible_for_the_guessed_model_scores_one() -> None:
-    detector = Surprise(warmup=10)
+    detector = SurpriseScore(warmup=10)
     for x in [0, 1] * 5:
         assert detector.score_one({"x": x}) == 0.0
         detector.learn_one({"x": x})
@@ -276,7 +276,7 @@ def test_a_reading_impossible_for_the_guessed_model_scores_one() -> None:
 
 
 def test_a_bad_feature_is_named_and_nothing_learned() -> None:
-    detector = Surprise()
+    detector = SurpriseScore()
     detector.learn_one({"a": 1.0})
     before = pickle.dumps(detector)
     with pytest.raises(TypeError, match=r"x\['b'\] must be a number, not 'warm'"):
@@ -285,7 +285,7 @@ def test_a_bad_feature_is_named_and_nothing_learned() -> None:
         detector.score_one({"a": math.inf})
     assert pickle.dumps(detector) == before
     with pytest.raises(ValueError, match="warmup"):
-        Surprise(warmup=0)
+        SurpriseScore(warmup=0)
 
 
 def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +298,7 @@ def test_without_river_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 def test_calibrated_scores_are_uniform_whatever_the_model() -> None:
     """A model whose noise is a third of the true one: most of its own scores are high, calibrated ones are not."""
     rng, model = random.Random(3), mf.Gaussian(0, 0.01, 0.1)
-    plain, calibrated = Surprise(model, hazard=1e-6), Surprise(model, hazard=1e-6, calibrated=True)
+    plain, calibrated = SurpriseScore(model, hazard=1e-6), SurpriseScore(model, hazard=1e-6, calibrated=True)
     scores = []
     for _ in range(1500):
         x = {"a": rng.gauss(0, 1)}

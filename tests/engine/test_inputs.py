@@ -319,10 +319,10 @@ def test_a_vector_reading_may_be_missing_entirely() -> None:
 
 def test_river_accepts_the_same() -> None:
     pytest.importorskip("river")
-    from mfbocd.adapters.river import BOCD, Surprise
+    from mfbocd.adapters.river import BOCD, SurpriseScore
 
     for name, (x, expected) in TABLE.items():
-        drift, surprise = BOCD(model=GAUSSIAN), Surprise(model=GAUSSIAN)
+        drift, surprise = BOCD(model=GAUSSIAN), SurpriseScore(model=GAUSSIAN)
         if isinstance(expected, type):
             for act in (lambda x, one=drift: one.update(x), lambda x, one=surprise: one.learn_one({"a": x})):
                 with pytest.raises(expected):

@@ -221,7 +221,7 @@ class BOCD(_StateSize, base.DriftDetector):
         return self._step.confidence if self._step is not None else None
 
 
-class Surprise(_StateSize, base.AnomalyDetector):
+class SurpriseScore(_StateSize, base.AnomalyDetector):
     """How surprising a reading is given all earlier ones, with changes taken into account.
 
     Each feature is a separate stream with a model estimated from its first `warmup` readings: a Bernoulli for zeros
@@ -260,9 +260,9 @@ class Surprise(_StateSize, base.AnomalyDetector):
     Examples
     --------
     >>> import random
-    >>> from mfbocd.adapters.river import Surprise
+    >>> from mfbocd.adapters.river import SurpriseScore
     >>> rng = random.Random(1)
-    >>> detector = Surprise()
+    >>> detector = SurpriseScore()
     >>> for _ in range(300):
     ...     detector.learn_one({"degrees": rng.gauss(20, 2), "bar": rng.gauss(1.0, 0.1)})
     >>> round(detector.score_one({"degrees": 20.5, "bar": 1.02}), 2)

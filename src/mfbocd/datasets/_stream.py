@@ -51,6 +51,11 @@ class RealStream:
     warmup : int
         Leading ticks that were used as held-out data; 0 if other data was.
 
+    Raises
+    ------
+    ValueError
+        If the arrays do not have one row per tick, or a change is not a tick of the stream.
+
     Examples
     --------
     >>> from mfbocd.datasets import camvid_fence

@@ -321,6 +321,11 @@ class Detector(Lifecycle):
         Step
             The record of the last of them.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If `ticks` is not a whole number of at least 1.
+
         Examples
         --------
         >>> from mfbocd import Gaussian

@@ -57,6 +57,13 @@ class Step(NamedTuple):
     surprise : Surprise or None
         With ``surprise=True``, the log predictive and both log tail probabilities of the reading, from before the
         update; None if nothing was read.
+
+    Examples
+    --------
+    >>> from mfbocd import Detector, Gaussian
+    >>> step = Detector(Gaussian(0, 9, 1)).update(0.5)
+    >>> step.tick, step.x, step.alarm
+    (0, 0.5, False)
     """
 
     tick: int

@@ -128,6 +128,13 @@ class Detection:
         Name of the column; empty if there is none.
     labels : sequence or None
         The index or timestamps; None if readings are only numbered.
+
+    Examples
+    --------
+    >>> import mfbocd as mf
+    >>> found = mf.detect([0.1, -0.2, 0.0, 0.3, -0.1] * 20 + [6.1, 5.8, 6.0, 6.3, 5.9] * 20)
+    >>> [(change.at, change.detected_at) for change in found.changes]
+    [(100, 101)]
     """
 
     def __init__(self, series: GivenSeries, trace: Trace, detector: AutoDetector | Detector, unit: str = "") -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-class Detection(NamedTuple):
+class DetectionScore(NamedTuple):
     """Counts and delay of detected changes; the result of `detection`.
 
     Attributes
@@ -76,7 +76,7 @@ def l1(a: ArrayLike, b: ArrayLike) -> float:
     return float(np.abs(np.asarray(a, dtype=float) - np.asarray(b, dtype=float)).sum())
 
 
-def detection(alarms: Sequence[int], changes: Sequence[int], within: int = 50) -> Detection:
+def detection(alarms: Sequence[int], changes: Sequence[int], within: int = 50) -> DetectionScore:
     """Match alarms to true changes.
 
     Each change, in order, is matched with the first alarm not yet used in the `within` ticks from the change on.
@@ -92,13 +92,13 @@ def detection(alarms: Sequence[int], changes: Sequence[int], within: int = 50) -
 
     Returns
     -------
-    Detection
+    DetectionScore
         Counts of found and missed changes and of false alarms, and the mean delay (NaN without changes).
 
     Examples
     --------
     >>> detection(alarms=[12, 40, 90], changes=[10, 80], within=20)
-    Detection(found=2, missed=0, delay=6.0, false_alarms=1)
+    DetectionScore(found=2, missed=0, delay=6.0, false_alarms=1)
     """
     free = sorted(int(a) for a in alarms)
     delays = []
@@ -111,4 +111,4 @@ def detection(alarms: Sequence[int], changes: Sequence[int], within: int = 50) -
             delays.append(float(late - change))
     missed = sum(d == within for d in delays)
     delay = float(np.mean(delays)) if delays else float("nan")
-    return Detection(len(delays) - missed, missed, delay, len(free))
+    return DetectionScore(len(delays) - missed, missed, delay, len(free))

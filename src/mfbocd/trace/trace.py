@@ -114,6 +114,13 @@ class Trace:
         What of each reading the automatic detector takes for its season, (T,); None if there is none.
     level_rule : LevelRule or None
         How the levels of `changes` follow from the readings; None weights all readings equally.
+
+    Examples
+    --------
+    >>> from mfbocd import Detector, Gaussian, run
+    >>> trace = run(Detector(Gaussian(0, 9, 1)), [0.1, -0.2, 0.0, 7.9, 8.1])
+    >>> trace.alarm.nonzero()[0], trace.changed_at[trace.alarm]
+    (array([3]), array([3]))
     """
 
     choice: NDArray[np.int64]

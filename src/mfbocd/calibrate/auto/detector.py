@@ -71,6 +71,11 @@ class AutoDetector(AutoPosterior):
     changes : list of tuple
         Tick of the alarm and tick of the change, of the last 1000 alarms.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Structures are compared by their evidence (`calibrate.auto.selection`). The most probable ones, at most four, are
