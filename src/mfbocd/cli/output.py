@@ -113,7 +113,7 @@ class StepWriter:
         self._first, self._spent = detector.ticks, detector.spent
         self.tracker = LevelTracker.of(detector, self._times.maxlen or 1)
         self._around: tuple[Levels, Levels] = (None, None)  # of the last alarm, when it fired
-        self._settles = -1  # tick at which enough readings for the level after the last change have been made
+        self._level_due = -1  # tick at which enough readings for the level after the last change have been made
         self._readings = {f.name: 0 for f in detector.fidelities}
         self._missing = 0
         self._changes: list[_Change] = []
@@ -128,14 +128,14 @@ class StepWriter:
         self._missing += step.x is None
         if step.alarm:
             assert step.changed_at is not None
-            self._settle(step.changed_at)
+            self._complete_level(step.changed_at)
             self._count += 1
             self._around = self.tracker.around(step.changed_at)
-            self._settles = step.changed_at + NEAREST
+            self._level_due = step.changed_at + NEAREST
             if self._count <= MAX_LISTED:
                 self._changes.append(_Change(step, self._change_time(step), self._around))
-        elif step.tick + 1 == self._settles:
-            self._settle()
+        elif step.tick + 1 == self._level_due:
+            self._complete_level()
         if self.format == "text":
             if step.alarm and self.live:
                 prefix = f"{self.column}: " if self.column else ""
@@ -226,12 +226,12 @@ class StepWriter:
             return None
         return self._times[-1 - (step.tick - step.changed_at)]
 
-    def _settle(self, until: int | None = None) -> None:
+    def _complete_level(self, until: int | None = None) -> None:
         """Compute the level after the last listed change again, from the readings since its alarm as well."""
-        if self._settles >= 0 and self._count <= MAX_LISTED:
+        if self._level_due >= 0 and self._count <= MAX_LISTED:
             last = self._changes[-1]
             self._changes[-1] = last._replace(levels=(last.levels[0], self.tracker.after(until)))
-        self._settles = -1
+        self._level_due = -1
 
     def summary(self) -> str:
         """Return the changes found and the costs, as text."""
@@ -240,7 +240,7 @@ class StepWriter:
         if ticks == 0:
             return "No ticks."
         lines = [f"{_count(ticks, 'tick')}, {_count(self._count, 'change')} found" + (":" if self._count else ".")]
-        self._settle()
+        self._complete_level()
         lines += (f"  {change.describe(self._unit)}" for change in self._changes)
         if self._count > MAX_LISTED:
             lines.append(f"  ... and {self._count - MAX_LISTED} more; --alarms --json prints all")
@@ -256,9 +256,9 @@ class StepWriter:
             readings = ", ".join(f"{name} {count}" for name, count in self._readings.items())
             lines.append(f"Readings: {readings}. Spent {spent:g}{unit}, {spent / ticks:.3g} per tick;")
             expensive = max(detector.fidelities, key=lambda f: f.cost_of())
-            alone = expensive.cost_of() * ticks
-            saved = 100 * (1.0 - spent / alone)
-            lines.append(f"{expensive.name} at every tick would have cost {alone:g}{unit} ({saved:.0f} % saved).")
+            full = expensive.cost_of() * ticks
+            saved = 100 * (1.0 - spent / full)
+            lines.append(f"{expensive.name} at every tick would have cost {full:g}{unit} ({saved:.0f} % saved).")
         return "\n".join(lines)
 
 

@@ -291,7 +291,7 @@ def detect(
     unit : str, default ''
         Unit of the readings, for plots and reports.
     format : {"csv", "jsonl", "parquet", "arrow"}, optional
-        Format of a file, if its name does not tell.
+        Format of a file; by default that of its name.
     seed : int, default 0
         Seed of the resampling of hypotheses.
 

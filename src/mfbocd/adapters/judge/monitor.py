@@ -251,7 +251,7 @@ class JudgeMonitor(OneThread):
             If the judge has been asked about an item with the same key and has not answered yet.
         """
         with self._lock:
-            self._settle()
+            self._finish_last_item()
             late = self._late
             late.catch_up()
             key, level = self._key_of(item), bisect_right(self.cuts, self._label(self.cheap(item), score=True))
@@ -432,7 +432,7 @@ class JudgeMonitor(OneThread):
         self._late.apply(x, fidelity, 0.0, key)
         self._ledger.charge(cost)
 
-    def _settle(self) -> None:
+    def _finish_last_item(self) -> None:
         """Apply the level of an item that the judge has not answered before the next one came."""
         if self._asking is not None:
             asked = self._waiting[self._asking]

@@ -13,7 +13,7 @@ from .season import Array
 
 CROWDED = 30
 """With fewer ticks per change than this, the changes are swings of a pattern."""
-_MANY = 10  # changes of which that is said
+_MANY = 10  # fewer changes than this are no pattern
 _READINGS = 60  # that a block length is estimated from
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .season import Array
 from .structure import Flags
 
-_FEWEST = 8  # different neighbours from which they tell whether readings are repeated
+_FEWEST = 8  # different neighbours that are needed to tell whether readings are repeated
 _LEAST = 0.2  # share of different neighbours; a series of levels without noise has fewer
 _MOST = 50  # equal readings in a row that are taken for one reading that is repeated
 

@@ -54,7 +54,7 @@ def read_series(
     time : str, optional
         The column of labels. By default the index of a pandas object, or a column that looks like one.
     format : {"csv", "jsonl", "parquet", "arrow"}, optional
-        Format of a file, if its name does not tell.
+        Format of a file; by default that of its name.
 
     Returns
     -------
