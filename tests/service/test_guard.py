@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mfbocd.service.auth import add_token, digest
+from mfbocd.service.auth import PUBLIC, add_token, digest
 from mfbocd.service.limits import Limits
 from mfbocd.service.settings import Settings
 from mfbocd.service.store.sqlite import SqliteStore
@@ -149,6 +149,7 @@ def test_a_rate_is_limited(tmp_path: Path) -> None:
         statuses = [client.get("/streams").status_code for _ in range(7)]
         assert statuses == [200] * 5 + [429] * 2
         assert int(client.get("/streams").headers["retry-after"]) >= 1
+        assert [client.get(path).status_code for path in PUBLIC] == [200] * 3  # probes are not
 
 
 def test_slow_and_broken_clients_keep_nobody_back(tmp_path: Path) -> None:

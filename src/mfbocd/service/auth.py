@@ -160,7 +160,8 @@ class AccessControl:
             more += [(b"retry-after", b"1")] if refused.status == 503 else []
             await send_error(send_with_headers, refused.status, refused.error, more)
             return
-        wait = self._limiter.acquire(client.name)
+        # a client that sends too many requests must not make a supervisor restart the service
+        wait = 0.0 if scope["path"] in PUBLIC else self._limiter.acquire(client.name)
         if wait > 0.0:
             seconds = str(max(1, round(wait + 0.5))).encode()
             await send_error(send_with_headers, 429, "too many requests", [(b"retry-after", seconds)])
