@@ -26,6 +26,7 @@ from mfbocd.service.limits import Limits
 from mfbocd.service.mqtt import bridge
 from mfbocd.service.settings import Settings
 from mfbocd.service.store import open_store, schema
+from mfbocd.service.store.postgres import STATEMENT_TIMEOUT
 from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.webhook import Webhook
 
@@ -232,13 +233,48 @@ def check_arguments(arguments: list[str]) -> None:
 
 def test_the_dockerfile() -> None:
     assert run(installed("hadolint"), "Dockerfile") == ""
-    text = (DEPLOY / "Dockerfile").read_text()
-    assert re.search(r"^USER 10001:10001$", text, re.MULTILINE)
-    check_arguments(json.loads(re.findall(r"^CMD (.*)$", text, re.MULTILINE)[-1]))
+    build, image = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[1:]
+    text = f"{build}\n{image}"
+    assert "COPY --from=build" in image
+    assert "pip install" not in image
+    assert re.search(r"^USER 10001:10001$", image, re.MULTILINE)
+    check_arguments(json.loads(re.findall(r"^CMD (.*)$", image, re.MULTILINE)[-1]))
+    # kernels for another processor than that of the image would be compiled again
+    processor = 'NUMBA_CPU_NAME=${CPU} NUMBA_CPU_FEATURES=""'
+    assert f"NUMBA_CACHE_DIR=/opt/kernels {processor} /opt/mfbocd/bin/mfbocd warm ${{KERNELS}}" in build
+    assert "COPY --from=build /opt/kernels /opt/kernels" in image
+    assert processor in image
     extras = re.search(r'"\.\[([a-z,]+)\]"', text)
     assert extras is not None
     project = (ROOT / "pyproject.toml").read_text()
     assert all(re.search(rf"^{extra} = \[", project, re.MULTILINE) for extra in extras[1].split(","))
+
+
+def test_the_health_check_of_the_image_fails_when_health_does(tmp_path: Path) -> None:
+    text = (DEPLOY / "Dockerfile").read_text()
+    (check,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (.*)$", text, re.MULTILINE)
+    _, *arguments = json.loads(check)
+    store = SqliteStore(tmp_path / "a.db")
+    with serving(lambda: store) as client:
+        command = [one.replace(":8000", f":{client.base_url.port}") for one in (sys.executable, *arguments)]
+        assert subprocess.run(command, check=False).returncode == 0
+        assert store._writer is not None
+        store._writer.execute("PRAGMA query_only = ON")
+        assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 503
+        assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 1
+        store._writer.execute("PRAGMA query_only = OFF")
+
+
+def test_nothing_is_killed_before_it_may_have_stopped() -> None:
+    """Open responses have ten seconds, and a transaction of PostgreSQL as long as a statement and five seconds."""
+    least = 10 + STATEMENT_TIMEOUT + 5
+    (unit,) = re.findall(r"^TimeoutStopSec=(\d+)$", (DEPLOY / "mfbocd.service").read_text(), re.MULTILINE)
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    pod = manifests()["Deployment", "mfbocd"]["spec"]["template"]["spec"]
+    *_, pause = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+    assert float(unit) >= least
+    assert float(services["mfbocd"]["stop_grace_period"].removesuffix("s")) >= least
+    assert pod["terminationGracePeriodSeconds"] - float(pause) >= least
 
 
 def test_the_compose_file() -> None:
@@ -354,7 +390,14 @@ def test_the_manifests_fit_together_and_their_probes_exist(tmp_path: Path) -> No
         (container,) = found[kind]["spec"]["template"]["spec"]["containers"]
         check_arguments(container["args"])
         assert container["image"] == f"mfbocd:{__version__}"
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert found[kind]["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    budget = found["PodDisruptionBudget", "mfbocd"]["spec"]
+    assert budget["maxUnavailable"] < deployment["replicas"]
     (container,) = deployment["template"]["spec"]["containers"]
     with serving(tmp_path / "a.db") as client:
         for probe in ("startupProbe", "livenessProbe"):
