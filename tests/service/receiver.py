@@ -15,6 +15,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.statuses: list[int] = []
+        self.retry_after = ""
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.answers = threading.Event()
         """Cleared, no request is answered."""
@@ -47,6 +48,8 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
                 receiver.requests.append((self.path, headers, body))
             self.send_response(status)
             self.send_header("content-length", "0")
+            if receiver.retry_after:
+                self.send_header("retry-after", receiver.retry_after)
             self.end_headers()
 
         def log_message(self, *_: Any) -> None:

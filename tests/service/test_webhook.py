@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -13,7 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mfbocd.service import notifier
+from mfbocd.service import logs, notifier
+from mfbocd.service.metrics import Metrics
+from mfbocd.service.notifier import Notifier
 from mfbocd.service.store import open_store, outbox
 from mfbocd.service.store.outbox import Entry
 from mfbocd.service.store.postgres import PostgresStore
@@ -24,6 +27,7 @@ from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
 from .receiver import Receiver, receiving
 from .service import CONFIG, free_port, serving, until
 from .test_cli import running
+from .test_logs import output  # noqa: F401 (a fixture)
 from .test_metrics import scraped
 
 pytestmark = pytest.mark.slow
@@ -116,6 +120,39 @@ def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monke
     (left,) = outbox.claim(store, 9, time.time() + 61, 0)
     assert (left.stream, left.attempts) == ("a", 1)
     store.close()
+
+
+def test_a_failed_request_is_repeated_later_and_when_the_endpoint_asks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "BACKOFF", (1.0, 300.0))
+    monkeypatch.setattr(Notifier, "start", lambda _: None)  # its steps are called here
+    store = open_store(str(tmp_path / "a.db"))
+    with store.transaction() as cursor:
+        cursor.execute("INSERT INTO outbox VALUES ('a', 0, 0, 'A', NULL, '{}', 0, 0, NULL)")
+    with receiving() as receiver:
+        sender = Notifier(store, Webhook(receiver.url), Metrics(), lambda _: None)
+        receiver.statuses = [500, 503, 408, 429, 500, 503]
+        assert [sender._deliver() for _ in range(3)] == [1.0, 2.0, 4.0]
+        waits = []
+        for receiver.retry_after in ("50", "4000", "Fri, 01 Jan 2100 00:00:00 GMT"):
+            waits.append(sender._deliver())
+        assert waits == [50.0, 300.0, 32.0]
+        assert sender._deliver() == 0.0
+        assert len(receiver.alarms()) == 1
+        assert outbox.backlog(store) == (0, None)
+    store.close()
+
+
+def test_the_address_is_not_logged(tmp_path: Path, output: io.StringIO) -> None:  # noqa: F811
+    logs.configure("json", "debug", access=True, output=output)
+    with receiving() as receiver:
+        receiver.statuses = [500]
+        with serving(tmp_path / "a.db", webhook=Webhook(f"{receiver.url}/secret-path")) as client:
+            client.post("/streams", json={"id": "a", "config": CONFIG})
+            delivered(receiver, advance(client, "a"))
+    assert "could not be delivered to the webhook: the endpoint responds with status 500" in output.getvalue()
+    assert "secret-path" not in output.getvalue()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
