@@ -315,7 +315,7 @@ def test_downloads(shared: httpx.Client, visit: Callable[..., Visit]) -> None:
     assert [int(row["tick"]) for row in rows] == list(range(60))
 
 
-@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("width", [375, 1200])
 def test_nothing_is_wider_than_the_window(shared: httpx.Client, visit: Callable[..., Visit], width: int) -> None:
     wide = "document.documentElement.scrollWidth"
     seen = listed(visit, shared, width)
