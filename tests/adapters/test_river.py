@@ -254,7 +254,10 @@ def test_the_rare_value_of_binary_data_has_the_high_score() -> None:
 
 
 def test_an_absent_feature_advances_time() -> None:
-    updated, silent = SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05), SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05)
+    updated, silent = (
+        SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05),
+        SurpriseScore(mf.Gaussian(0, 9, 1), hazard=0.05),
+    )
     for detector in (updated, silent):
         for x in (0.1, -0.2, 0.0, 0.1):
             detector.learn_one({"x": x, "y": 1.0})

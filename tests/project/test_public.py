@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -58,6 +59,10 @@ SIGNATURES = {
     "Blocks": "every features floor",
     "BlockDetector": "blocks detector",
     "run": "detector table posterior raws detail surprise",
+    "detect": "data column time model hazard alarm period unit format seed",
+    "auto": "hazard alarm period history seed surprise",
+    "Hazard": "hazard horizon",
+    "Learned": "low high points",
     "Always": "name",
     "Random": "probabilities",
     "InformationRate": "weights gain",
@@ -71,6 +76,23 @@ SIGNATURES = {
     "Alarm": "within threshold direction before at_least",
     "FleetAlarm": "threshold armed",
 }
+
+MODULES = {
+    "calibrate": "ANOMALY_FEATURES AlarmFor Anomaly AnomalyScore CalibrationError CorrectionEstimate CostEstimate "
+    "Fitted FleetAlarmFor PeriodEstimate SHAPE_FEATURES ShadowGuard ShadowWarning ThresholdEstimate Tuned "
+    "ZetaEstimate alarm_for anomaly_detector autocorrelation average_spend bernoulli_zeta block_length block_prior "
+    "decision_operations decision_time declared_cost effective_power estimate_correction estimate_period fit "
+    "fleet_alarm_for gaussian_zeta guess_model local_noise measured_time onnx_operations period_of price_for "
+    "shape_detector threshold_fnr_fpr tune weights_for",
+    "datasets": "RealStream camvid_fence digits run_log toycar",
+    "export": "c",
+    "hindsight": "Hindsight hindsight live_for",
+    "metrics": "DetectionScore detection l1 mse",
+    "plots": "changes data figure gains run_length spend",
+    "report": "Detection FoundChange Level detect page write",
+    "simulate": "Stream bernoulli gaussian",
+}
+"""What each documented module offers; `models` offers the families above."""
 
 MEMBERS = {
     "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
@@ -182,6 +204,13 @@ def public(thing: object) -> set[str]:
     return {member for member in dir(thing) if not member.startswith("_")}
 
 
+def offered(module: ModuleType) -> set[str]:
+    """The names a module lists, else those it defines."""
+    listed = getattr(module, "__all__", None)
+    own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
+    return set(listed or (n for n in own if not n.startswith("_")))
+
+
 def instance(name: str) -> object:
     model = mf.Gaussian(0, 9, 1)
     detector = mf.Detector(model, surprise=True)
@@ -227,6 +256,17 @@ def test_documented_modules_are_attributes() -> None:
     code = "import mfbocd as mf; print(mf.metrics.__name__, mf.hindsight.__name__, mf.simulate.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["mfbocd.trace.metrics", "mfbocd.trace.hindsight", "mfbocd.datasets.simulate"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_names_of_modules(name: str) -> None:
+    assert offered(getattr(mf, name)) == set(MODULES[name].split())
+
+
+def test_every_public_module_and_function_is_pinned() -> None:
+    assert {n for n in NAMES if inspect.ismodule(getattr(mf, n))} == {"models", *MODULES}
+    assert set(mf.models.__all__) == {"Model", *MODELS}
+    assert {n for n in NAMES if inspect.isfunction(getattr(mf, n))} <= SIGNATURES.keys()
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
