@@ -144,7 +144,7 @@ class Writer:
             return 0.0 if oldest is None else time.monotonic() - oldest
 
     def busy_for(self) -> float:
-        """Seconds since the call of the store in progress began: a commit, a load or an exclusive function; else 0."""
+        """Seconds since the call of the store in progress (commit, load, exclusive function) began; 0 without one."""
         oldest = min(list(self._busy_since.values()), default=None)
         return 0.0 if oldest is None else time.monotonic() - oldest
 
