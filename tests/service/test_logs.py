@@ -35,6 +35,7 @@ def output() -> Iterator[io.StringIO]:
     yield io.StringIO()
     root.handlers = before
     root.setLevel(level)
+    logging.captureWarnings(False)
     for name in (logs.ACCESS, "httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.NOTSET)
 
@@ -99,6 +100,19 @@ def test_text_is_one_line_whatever_a_client_sends(output: io.StringIO) -> None:
     first, second = output.getvalue().splitlines()
     assert first.endswith(r"Z WARNING mfbocd.service: path /x\nERROR forged\x1b[31m [request_id=7 stream=a]")
     assert second.endswith("WARNING mfbocd.service: no request")
+
+
+def test_warnings_are_logged() -> None:
+    """In another process, because pytest collects those of this one."""
+    program = (
+        "import warnings; from mfbocd.service import logs\n"
+        "logs.configure('json', 'warning', access=False)\n"
+        "warnings.warn('observed far away')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    (line,) = done.stderr.splitlines()
+    assert json.loads(line)["logger"] == "py.warnings"
+    assert "UserWarning: observed far away" in json.loads(line)["message"]
 
 
 def test_the_program_writes_only_json(tmp_path: Path) -> None:

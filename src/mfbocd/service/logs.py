@@ -115,6 +115,7 @@ def configure(format: str, level: str, *, access: bool, output: IO[str] | None =
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    logging.captureWarnings(True)  # such as those of an operator's observers
     logging.getLogger(ACCESS).setLevel(logging.INFO if access else logging.CRITICAL)
     for noisy in ("httpx", "httpcore"):  # they log every request at INFO, with addresses that may be secret
         logging.getLogger(noisy).setLevel(logging.WARNING)
