@@ -72,7 +72,7 @@ def test_the_structure_is_reconsidered_before_an_alarm(monkeypatch: pytest.Monke
     x = square(np.random.default_rng(5), 300, 56)
     counts = []
     for times in (4, 0):
-        monkeypatch.setattr(detector, "_AGAIN", times)
+        monkeypatch.setattr(following, "_AGAIN", times)
         found = AutoDetector()
         found.run(x)
         counts.append(len(found.changes))
