@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mfbocd import AutoDetector
-from mfbocd.calibrate.auto import Season, detector
+from mfbocd.calibrate.auto import Season, following
 from mfbocd.calibrate.auto.repeats import counted, repeats_itself
 from mfbocd.calibrate.auto.season import fit_pieces
 
