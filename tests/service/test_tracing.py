@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mfbocd.service.forward import Forwarder
+from mfbocd.service.store.sqlite import SqliteStore
 from mfbocd.service.tracing import Tracing, export_otlp
 
 from .receiver import receiving
@@ -82,6 +83,18 @@ def test_a_forwarded_request_continues_the_trace(spans: Spans) -> None:
     (outer,) = spans.named("outer")
     _, trace_id, span_id, _ = receiver.requests[0][1]["traceparent"].split("-")
     assert (int(trace_id, 16), int(span_id, 16)) == (outer.context.trace_id, outer.context.span_id)
+
+
+def test_streams_are_released_before_the_last_spans_are_exported(
+    tmp_path: Path, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    store = SqliteStore(tmp_path / "a.db")
+    monkeypatch.setattr(store, "release", lambda: closed.append("leases"))
+    monkeypatch.setattr(spans.tracing, "close", lambda: closed.append("traces"))
+    with serving(lambda: store, tracing=spans.tracing):
+        pass
+    assert closed == ["leases", "traces"]
 
 
 def test_spans_are_exported_with_otlp(monkeypatch: pytest.MonkeyPatch) -> None:

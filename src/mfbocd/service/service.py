@@ -240,9 +240,9 @@ class Service:
         self.writer.close()
         if self.notifier is not None:
             self.notifier.stop()
-        if self.tracing is not None:
-            self.tracing.close()
         self._readers.shutdown(cancel_futures=True)
         self.monitor.join()
         self.store.release()
         self.store.close()
+        if self.tracing is not None:  # last: it waits up to ten seconds for a collector that does not respond
+            self.tracing.close()
