@@ -22,8 +22,8 @@ from .types import toml_type
 INTRODUCTION = """# Configuration file
 
 A configuration describes a detector as TOML. `mfbocd detect`, `calibrate`, `drive` and `serve` take it with `-c`,
-`mfbocd init` writes one, and [`Config`](detector.md#mfbocd.io.config.Config) loads it in Python. The HTTP API takes the same keys as JSON.
-Unknown keys and invalid values are errors that name the key.
+`mfbocd init` writes one, and [`Config`](detector.md#mfbocd.io.config.Config) loads it in Python. The HTTP API takes
+the same keys as JSON. Unknown keys and invalid values are errors that name the key.
 
 In the tables, a dash in the column "default" means that the key is optional and has no default value; its description
 says what applies without it. This page is generated from the code by `make reference`.
