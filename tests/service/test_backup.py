@@ -136,6 +136,22 @@ def test_a_stream_that_is_deleted_during_a_backup_is_in_it(make: Make) -> None: 
     store.close()
 
 
+def test_the_events_of_a_restored_dump_are_not_those_of_the_future(postgres: Callable[[], str]) -> None:  # noqa: F811
+    """A server that has had fewer transactions than that of the dump."""
+    db = postgres()
+    store = open_store(db, worker="http://one")
+    recorded = Recorded(store, ["a"])
+    recorded.advance(a=3)
+    store.close()
+    execute(db, "UPDATE events SET xact = (xact::text::bigint + 1000000)::text::xid8")
+    store = open_store(db, worker="http://one")
+    assert [event.tick for event in store.events_after(0, 9)] == [0, 1, 2]
+    assert store.last_seq() == 3
+    store.close()
+    opened = "SELECT sum(xact::text::bigint), (SELECT count(*) FROM events WHERE xact = '0') FROM events"
+    assert execute(db, opened) == [(0, 3)]
+
+
 # --- the space of what is kept ------------------------------------------------------------------------------------
 
 KEEP, NAMES, CHUNK = 50, ["a", "b", "c", "d"], 16

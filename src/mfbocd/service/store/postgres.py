@@ -18,6 +18,11 @@ from .schema import upgrade_statements
 
 _UPGRADE_LOCK = 0x6D66626F6364  # advisory lock: one worker creates or migrates the tables
 _NOW = "extract(epoch FROM clock_timestamp())"
+_SETTLE = """
+UPDATE events SET xact = '0' WHERE xact >= pg_snapshot_xmax(pg_current_snapshot())
+AND (SELECT xact FROM events ORDER BY seq DESC LIMIT 1) >= pg_snapshot_xmax(pg_current_snapshot())"""
+"""Settles the events that a restored dump contains. Their transactions are of another server, which may have had more
+than this one, so that they would seem to be in the future. Only the latest event is read if there are none."""
 STATEMENT_TIMEOUT = 30.0
 """Seconds a statement may run."""
 
@@ -94,6 +99,8 @@ class PostgresStore(Store):
                 raise MissingDatabaseError("the PostgreSQL database has no tables of mfbocd")
             for statement in upgrade_statements(found, "postgres"):
                 connection.execute(statement.encode())
+            if self.worker:  # a command may only read, such as from a replica
+                connection.execute(_SETTLE)
 
     def sql(self, sql: str) -> str:
         """SQL with psycopg's parameter marks."""
