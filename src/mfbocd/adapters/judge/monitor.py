@@ -10,8 +10,8 @@ monitor detects when the failure rate changes, and decides item by item whether 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -22,48 +22,16 @@ from ...belief.serialization import Array
 from ...detector.detector import Detector
 from ...detector.late import Key, LateReadings
 from ...detector.lock import OneThread
-from ...detector.step import Step
 from ...inputs.arguments import positive, probability, whole
-from ...inputs.readings import number
 from ...policy import Always
 from ...policy.base import draw_uniform
 from ...policy.fidelity import Fidelity
 from . import saved
 from .errors import BOTH, CHECK, Errors, LabelModel, PairCounts, rates_of
+from .items import Asked, Label, RateChange, change_of, key_of, label_of
 from .ledger import Ledger
 
-Label = bool | float | Literal["pass", "fail"]
 _FIRST = 50.0
-_WORDS = {"pass": 0.0, "fail": 1.0}
-
-
-class RateChange(NamedTuple):
-    """A change of the failure rate.
-
-    Parameters
-    ----------
-    item : int
-        Index of the item at which it was detected; 0 is the first.
-    changed_at : int
-        Index of the item at which the rate most probably changed.
-    confidence : float
-        P(the rate has changed).
-    rate : float
-        The failure rate, as estimated at that item.
-    """
-
-    item: int
-    changed_at: int
-    confidence: float
-    rate: float
-
-
-class _Asked(NamedTuple):
-    """An item that the judge was asked about: its level, the expected cost, and whether it was drawn at random."""
-
-    level: int
-    cost: float
-    drawn: bool
 
 
 class JudgeMonitor(OneThread):
@@ -164,8 +132,6 @@ class JudgeMonitor(OneThread):
     item ...: the rate changed at item ... to 0...
     """
 
-    _asked = _Asked
-
     def __init__(
         self,
         cheap: Callable[[Any], Any],
@@ -206,7 +172,7 @@ class JudgeMonitor(OneThread):
         check = rates_of("cheap_errors", cheap_errors, len(self.cuts) + 1)
         self._rates = check, rates_of("judge_errors", judge_errors)
         self._pairs = PairCounts(check, self.memory)
-        self._waiting: dict[Key, _Asked] = {}
+        self._waiting: dict[Key, Asked] = {}
         self._asking: Key | None = None  # the last item, if it is with the judge and its tick has not been applied
         self._renew()  # a lock: unlike a detector, a monitor makes other threads wait
         default = Alarm(within=max(200, self._ledger.items_per_day))
@@ -254,7 +220,7 @@ class JudgeMonitor(OneThread):
             self._finish_last_item()
             late = self._late
             late.catch_up()
-            key, level = self._key_of(item), bisect_right(self.cuts, self._label(self.cheap(item), score=True))
+            key, level = key_of(item, self.key), bisect_right(self.cuts, label_of(self.cheap(item), score=True))
             if key in late.open:
                 raise ValueError(f"the judge has been asked about an item {key!r} and has not answered yet")
             cost = self._ledger.expected(item)
@@ -263,7 +229,7 @@ class JudgeMonitor(OneThread):
             drawn = self._draws(cost)
             today = late.detector.ticks // self._ledger.items_per_day if day is None else day
             if self._ledger.allows(cost, today) and (drawn or self._ledger.is_worth(self._gain(level), cost)):
-                self._asking, self._waiting[key] = key, _Asked(level, cost, drawn)
+                self._asking, self._waiting[key] = key, Asked(level, cost, drawn)
                 self.asked += 1
                 self._ledger.pay(cost)
                 return True
@@ -295,8 +261,8 @@ class JudgeMonitor(OneThread):
             If the label is none of the above.
         """
         with self._lock:
-            key = self._key_of(item)
-            value = None if label is None else self._label(label)
+            key = key_of(item, self.key)
+            value = None if label is None else label_of(label)
             now = self._asking == key
             if not now and key not in self._late.open:
                 self.ignored += 1
@@ -328,14 +294,14 @@ class JudgeMonitor(OneThread):
             Oldest first. A judgement that arrives late can lead to the detection of a change at a past item.
         """
         with self._lock:
-            return [_change(step) for step in self._late.new_alarms()]
+            return [change_of(step) for step in self._late.new_alarms()]
 
     @property
     def alarms(self) -> list[RateChange]:
         """All changes as of now: late judgements can add, move or remove some; at most the last 1000."""
         with self._lock:
             self._late.catch_up()
-            return [_change(step) for step in self._late.alarms]
+            return [change_of(step) for step in self._late.alarms]
 
     @property
     def spent(self) -> float:
@@ -407,26 +373,6 @@ class JudgeMonitor(OneThread):
 
     def _code(self, level: int, label: float) -> float:
         return self._model_in_use.pair(level, label)
-
-    def _key_of(self, item: Any) -> Key:
-        if self.key is not None:
-            found: Any = self.key(item)
-        elif isinstance(item, str | int):
-            found = item
-        else:
-            found = item.get("id") if isinstance(item, Mapping) else getattr(item, "id", None)
-        if not isinstance(found, str | int):
-            raise TypeError(f"key must return a str or int that identifies the item, not {found!r}; pass key=")
-        return found
-
-    @staticmethod
-    def _label(given: Any, score: bool = False) -> float:
-        """Return 1 for "fail" and 0 for "pass"; a check may also return a score."""
-        value = _WORDS.get(given) if isinstance(given, str) else number(given)
-        if value is None or not 0.0 <= value <= 1.0 or not (score or value in (0.0, 1.0)):
-            what = "a check must return a score in [0, 1] or" if score else "a label must be"
-            raise ValueError(f"{what} 0, 1, 'pass' or 'fail', not {given!r}")
-        return value
 
     def _apply(self, x: float, fidelity: str, cost: float | None = None, key: Key | None = None) -> None:
         self._late.apply(x, fidelity, 0.0, key)
@@ -503,9 +449,3 @@ class JudgeMonitor(OneThread):
         """
         found: Self = saved.read(cls, data, cheap, cost, key)
         return found
-
-
-def _change(step: Step) -> RateChange:
-    assert step.changed_at is not None
-    assert step.confidence is not None
-    return RateChange(step.tick, step.changed_at, step.confidence, step.mean)

@@ -11,6 +11,7 @@ from ...belief.serialization import Array, pack, unpack
 from ...detector.detector import Detector
 from ...detector.late import LateReadings
 from ...detector.serialization import refusing
+from .items import Asked
 
 CHEAP, JUDGE = "cheap", "judge"
 """Names of the two fidelities."""
@@ -52,8 +53,7 @@ def _build(cls: Any, facts: dict[str, Any], pairs: Array, cheap: Any, cost: Any,
     monitor = cls(cheap, cost, **facts["judge"], cheap_errors=rates[0], judge_errors=rates[1], key=key)
     monitor._pairs.counts = pairs.reshape(monitor._pairs.counts.shape)
     monitor.asked, monitor.ignored = facts["counts"]
-    asked = type(monitor)._asked
-    monitor._waiting = {name: asked(*row) for name, *row in facts["waiting"]}
+    monitor._waiting = {name: Asked(*row) for name, *row in facts["waiting"]}
     monitor._asking = facts["asking"]
     model = monitor._model()
     detector = Detector.from_bytes(base64.b64decode(facts["detector"]), model=model)
