@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -346,12 +345,6 @@ class Detector(Lifecycle):
             learn_cost(self, fidelity.name, actual)
         return step
 
-    def _use(self, fidelities: tuple[Fidelity, ...], policy: Policy) -> None:
-        """Replace the fidelities by others of the same names, with the policy bound to them."""
-        self.fidelities, self.policy = fidelities, policy
-        self._by_name = {f.name: f for f in fidelities}
-        self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]
-
     def _accept(self, x: Any, fidelity: Fidelity | None) -> Any:
         """Return a reading as the filter takes it; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
@@ -402,16 +395,6 @@ class Detector(Lifecycle):
         if tick == self._tick and (raw is None or raw is asked):
             return costs[fidelity.name]
         return fidelity.cost_of(raw)
-
-    @alone
-    def __copy__(self) -> Self:
-        """Return an independent detector in the same state; it shares what no tick changes, and the observers."""
-        other = object.__new__(type(self))
-        other.__setstate__(self.__getstate__())
-        other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)
-        other._filter.adopt(self._filter.state.copy())
-        other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
-        return other
 
     @alone
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:

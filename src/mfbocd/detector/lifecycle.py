@@ -1,7 +1,8 @@
-"""How a detector is saved, loaded, reset, and rebuilt with other fidelities."""
+"""How a detector is copied, saved, loaded, reset, and rebuilt with other fidelities."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Self
 
@@ -21,7 +22,7 @@ OnError = Literal["raise", "fallback"]
 
 
 class Lifecycle(Posterior):
-    """The part of `Detector` that saves, loads and replaces its state."""
+    """The part of `Detector` that copies, saves, loads and replaces its state."""
 
     pruning: Pruning
     """How the number of hypotheses is bounded, as the filter uses it."""
@@ -38,6 +39,7 @@ class Lifecycle(Posterior):
     spent: float
     """Cost of all readings so far."""
     _chosen: tuple[int, Fidelity | None]  # the tick and the fidelity of the last `choose`
+    _recurrent: list[Fidelity]  # those whose observers have a memory
 
     @alone
     def to_bytes(self) -> bytes:
@@ -165,3 +167,19 @@ class Lifecycle(Posterior):
         self._tick = self._filter.ticks - 1
         self.spent = spent
         self._quoted, self._chosen = (-2, None, {}), (-2, None)  # they belong to the previous stream
+
+    @alone
+    def __copy__(self) -> Self:
+        """Return an independent detector in the same state; it shares what no tick changes, and the observers."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)
+        other._filter.adopt(self._filter.state.copy())
+        other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
+        return other
+
+    def _use(self, fidelities: tuple[Fidelity, ...], policy: Policy) -> None:
+        """Replace the fidelities by others of the same names, with the policy bound to them."""
+        self.fidelities, self.policy = fidelities, policy
+        self._by_name = {f.name: f for f in fidelities}
+        self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]
