@@ -191,19 +191,19 @@ class Fails:
     def __init__(self, who: str) -> None:
         self.who, self.taken = who, threading.Event()
 
-    def __call__(self, states: Any, board: Any) -> None:
+    def __call__(self, states: Any, queue: Any) -> None:
         worker = threading.current_thread().name == "mfbocd-fleet"
         if (self.who == "worker") == worker:
-            low, high = take_block(board, len(states))
+            low, high = take_block(queue, len(states))
             assert high > low
             self.taken.set()
             raise MemoryError("no room")
         assert self.taken.wait(60)  # the worker has its part, so the caller waits for it
         while True:
-            low, high = take_block(board, len(states))
+            low, high = take_block(queue, len(states))
             if low == high:
                 return
-            mark_done(board, high - low)
+            mark_done(queue, high - low)
 
 
 @pytest.mark.parametrize("who", ["worker", "caller"])
@@ -224,7 +224,9 @@ def test_an_interrupted_tick_makes_the_fleet_unusable() -> None:
     fleet._workers.share = share  # type: ignore[method-assign]
     with pytest.raises(MemoryError):
         fleet.update(np.zeros(64))
-    with pytest.raises(RuntimeError, match=r"unusable: a tick broke off among its streams \(MemoryError: no room\)"):
+    with pytest.raises(
+        RuntimeError, match=r"unusable: an update of its streams was interrupted \(MemoryError: no room\)"
+    ):
         fleet.update(np.zeros(64))
 
 

@@ -44,6 +44,11 @@ class Alarm:
         the level has jumped by this much (Shiryaev's rule), which is as fast as a CUSUM that knows both levels if
         `before` is given. Otherwise the level is estimated. Larger changes are detected sooner.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     With `before` and `at_least`, the alarm fires again only once the level has returned: after P(change) has fallen

@@ -48,6 +48,14 @@ class FidelityGain(NamedTuple):
         What the reading is worth for detecting a change, in full readings.
     chosen : bool
         Whether the policy chooses it.
+
+    Examples
+    --------
+    >>> from mfbocd import Detector, Fidelity, Gaussian
+    >>> ways = [Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)]
+    >>> gains = Detector(Gaussian(0, 9, 1), ways).gains()
+    >>> gains[1].name, round(gains[1].joint, 3), gains[1].chosen
+    ('gps', 1.151, True)
     """
 
     name: str
@@ -61,7 +69,16 @@ class FidelityGain(NamedTuple):
 
 
 class Gains(tuple[FidelityGain, ...]):
-    """One `FidelityGain` per fidelity; printed, a table that shows why one was chosen."""
+    """One `FidelityGain` per fidelity; printed, a table that shows why one was chosen.
+
+    Examples
+    --------
+    >>> from mfbocd import Detector, Fidelity, Gaussian
+    >>> ways = [Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)]
+    >>> gains = Detector(Gaussian(0, 9, 1), ways).gains()
+    >>> [(gain.name, gain.cost) for gain in gains]
+    [('imu', 1.0), ('gps', 40.0)]
+    """
 
     def __repr__(self) -> str:
         return str(self)
@@ -134,8 +151,8 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     """
     if belief.model.gains is not None:
         out = np.empty((1, zeta.size))
-        board = np.zeros(2, dtype=np.int64)
-        belief.model.gains(belief.state[None], belief.setup, ONE_ROW, zeta, CODE[gain], out, board)
+        queue = np.zeros(2, dtype=np.int64)
+        belief.model.gains(belief.state[None], belief.setup, ONE_ROW, zeta, CODE[gain], out, queue)
         return np.asarray(out[0])
     gains = _slow_gains(belief, zeta, gain)
     if belief.model.ordered:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inputs.arguments import positive, probability, whole
-from ..models.base import room_for
+from ..inputs.arguments import positive, probability, room_for, whole
 
 Array = NDArray[np.float64]
 
@@ -126,6 +125,11 @@ class Hazard:
         Hazard
             The hazard.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument has the wrong type or is out of range.
+
         Examples
         --------
         >>> Hazard.weibull(shape=2, scale=100, horizon=3).table.round(4)
@@ -151,6 +155,11 @@ class Hazard:
         -------
         Hazard
             The hazard.
+
+        Raises
+        ------
+        ValueError
+            If `probabilities` is empty or has several dimensions, or its numbers are negative or do not sum to 1.
 
         Examples
         --------
@@ -179,6 +188,11 @@ class Learned(Hazard):
         more false alarms in a long stream.
     points : int
         Number of candidates, 2 to 64. By default they are a factor of 1.9 apart.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `low` is not below `high`.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..inputs.arguments import probability, whole
+from ..inputs.arguments import boolean, probability, whole
 
 SLACK = 32
 """Ticks between prunings by default, if the bound is large enough."""
@@ -28,6 +28,11 @@ class Threshold:
     ----------
     eps : float
         The smallest probability that is kept, in (0, 1).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
 
     Examples
     --------
@@ -131,8 +136,7 @@ class Pruning:
         whole("Pruning", "slack", self.slack, 0)
         if self.most and self.slack >= self.most:
             raise ValueError(f"Pruning.slack must be below most = {self.most}, not {self.slack!r}")
-        if not isinstance(self.resample, bool):
-            raise TypeError(f"Pruning.resample must be true or false, not {self.resample!r}")
+        boolean("Pruning", "resample", self.resample)
 
     @classmethod
     def of(cls, prune: Prune | Sequence[Prune] | Pruning | None) -> Pruning:

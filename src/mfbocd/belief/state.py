@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from .._kernels.alarm import MOST_ODDS
+from ..inputs.arguments import room_for
 from ..models import Model
-from ..models.base import room_for
 from .hazard import Hazard
 from .pruning import Pruning
 

@@ -21,7 +21,7 @@ from ..policy import Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
 from .learning import learn_cost
 from .lifecycle import Lifecycle, OnError
-from .lock import alone, in_use
+from .lock import exclusive, in_use
 from .observing import observe, read
 from .shadow import ShadowGuard, guards_of
 from .step import Missing, Step, alarm_of, reading, seed_of
@@ -172,7 +172,7 @@ class Detector(Lifecycle):
         }
         return html_facts(f"Detector: {count_text(self.ticks, 'tick')}", facts.items())
 
-    @alone
+    @exclusive
     def choose(self, raw: Any = None) -> Fidelity:
         """Return the fidelity to read at the coming tick.
 
@@ -239,7 +239,7 @@ class Detector(Lifecycle):
         >>> step.tick, step.run_length, round(step.mean, 3)
         (0, 0, 0.448)
         """
-        if not self._lock.acquire(False):  # `alone` takes twice as long
+        if not self._lock.acquire(False):  # `exclusive` takes twice as long
             raise in_use(self)
         try:
             found = self._by_name.get(fidelity) if type(fidelity) is str else None
@@ -269,7 +269,7 @@ class Detector(Lifecycle):
             )
         return chosen
 
-    @alone
+    @exclusive
     def step(self, raw: Any = None) -> Step:
         """Choose a fidelity, observe `raw` with it and with no other, and update.
 
@@ -306,7 +306,7 @@ class Detector(Lifecycle):
                 f.observe.feed(raw)  # type: ignore[union-attr]
         return step
 
-    @alone
+    @exclusive
     def wait(self, ticks: int) -> Step:
         """Let ticks pass with no reading and at no cost: a gap in irregular time.
 
@@ -396,11 +396,11 @@ class Detector(Lifecycle):
             return costs[fidelity.name]
         return fidelity.cost_of(raw)
 
-    @alone
+    @exclusive
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         """Apply many checked ticks of a compiled model at once: x and zeta (T, 1); fills `report` (T, FIELDS, 1)."""
         assert self.model.advance is not None
         self._filter.make_room(len(x))
-        board = np.zeros(2, dtype=np.int64)
-        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, board)
+        queue = np.zeros(2, dtype=np.int64)
+        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, queue)
         self._tick += len(x)

@@ -12,7 +12,7 @@ from ..belief.state import Array, fresh_state
 from ..models import Model
 from ..policy import Policy
 from ..policy.fidelity import Fidelity
-from .lock import alone
+from .lock import exclusive
 from .posterior import Posterior
 from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard
@@ -41,7 +41,7 @@ class Lifecycle(Posterior):
     _chosen: tuple[int, Fidelity | None]  # the tick and the fidelity of the last `choose`
     _recurrent: list[Fidelity]  # those whose observers have a memory
 
-    @alone
+    @exclusive
     def to_bytes(self) -> bytes:
         """Return everything except functions as a small versioned binary, never pickle.
 
@@ -106,12 +106,12 @@ class Lifecycle(Posterior):
         found: Self = from_bytes(cls, data, observers or {}, costs or {}, model)
         return found
 
-    @alone
+    @exclusive
     def reset(self) -> None:
         """Forget the stream: belief, ticks and alarms start again; `spent` and what the policy has learned stay."""
         self._adopt(fresh_state(self.model, self._filter.setup, self.seed), self.spent)
 
-    @alone
+    @exclusive
     def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
         """Return a detector with the same belief and other ways to read.
 
@@ -168,7 +168,7 @@ class Lifecycle(Posterior):
         self.spent = spent
         self._quoted, self._chosen = (-2, None, {}), (-2, None)  # they belong to the previous stream
 
-    @alone
+    @exclusive
     def __copy__(self) -> Self:
         """Return an independent detector in the same state; it shares what no tick changes, and the observers."""
         other = object.__new__(type(self))

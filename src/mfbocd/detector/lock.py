@@ -27,7 +27,7 @@ def in_use(thing: Any) -> RuntimeError:
     )
 
 
-def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+def exclusive(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
     """Make a method raise an error while another thread is in a method of the same object, which has a `_lock`."""
 
     @wraps(method)
@@ -45,7 +45,7 @@ def alone(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P],
 
 @contextmanager
 def using(thing: Any) -> Iterator[None]:
-    """Do the same as `alone` for a block of calls."""
+    """Do the same as `exclusive` for a block of calls."""
     if not thing._lock.acquire(False):
         raise in_use(thing)
     try:
@@ -71,7 +71,7 @@ class OneThread:
         self.__dict__.update(state)
         self._renew()
 
-    @alone
+    @exclusive
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         other = object.__new__(type(self))
         memo[id(self)] = other

@@ -14,7 +14,7 @@ from ..inputs.arguments import probability
 from ..models import Mixture, Model
 from ..policy import Policy
 from ..policy.fidelity import Fidelity
-from .lock import OneThread, alone
+from .lock import OneThread, exclusive
 
 
 class Posterior(OneThread):
@@ -43,7 +43,7 @@ class Posterior(OneThread):
         return self._tick + 1
 
     @property
-    @alone
+    @exclusive
     def run_length(self) -> RunLength:
         """The filtered posterior P(r_t = l | x_1..x_t), shortest run first; r_t = 0 if x_t began a new regime.
 
@@ -63,7 +63,7 @@ class Posterior(OneThread):
         """The most probable run length; None before the first tick."""
         return int(self._filter.state[layout.RUN]) if self._tick >= 0 else None
 
-    @alone
+    @exclusive
     def p_changed(self, within: int) -> float:
         """Return P(a regime began in the last `within` ticks), that is P(r_t < within).
 
@@ -95,7 +95,7 @@ class Posterior(OneThread):
         """
         return self._filter.p_changed(within)
 
-    @alone
+    @exclusive
     def regime(self, level: float = 0.9) -> Start:
         """Return when the current regime began.
 
@@ -127,7 +127,7 @@ class Posterior(OneThread):
             raise ValueError("no regime has begun: there was no tick yet")
         return self._filter.start(probability("", "level", level))
 
-    @alone
+    @exclusive
     def families(self) -> dict[str, float]:
         """Return the probability of each family of a `Mixture` in the current regime, averaged over run lengths.
 
@@ -158,7 +158,7 @@ class Posterior(OneThread):
         return dict(zip(self.model.names, shares.tolist(), strict=True))
 
     @property
-    @alone
+    @exclusive
     def hazard_posterior(self) -> tuple[Array, Array]:
         """The candidates of a `Learned` hazard and their posterior probabilities; else the hazard's table and 1.
 
@@ -182,7 +182,7 @@ class Posterior(OneThread):
         return float(self._filter.state[layout.EVIDENCE])
 
     @property
-    @alone
+    @exclusive
     def mean(self) -> Any:
         """E[x_{t+1}], where a change at t + 1 is possible; an array if a reading has several numbers."""
         if self.model.dimension > 1:
@@ -190,12 +190,12 @@ class Posterior(OneThread):
         return float(self._filter.state[layout.MEAN])
 
     @property
-    @alone
+    @exclusive
     def variance(self) -> Any:
         """Var[x_{t+1}] of a full-fidelity reading; an array if a reading has several numbers."""
         return self._filter.predictive(1.0)[1]
 
-    @alone
+    @exclusive
     def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
         """Return the interval that x_{t+1} lies in with a given probability, with equal tails.
 
@@ -232,12 +232,12 @@ class Posterior(OneThread):
         return low, np.maximum(low, high) if self.model.dimension > 1 else max(low, high)
 
     @property
-    @alone
+    @exclusive
     def parameter(self) -> tuple[Any, Any]:
         """Mean and variance of the current regime's parameter; arrays if there are several parameters."""
         return self._filter.parameter()
 
-    @alone
+    @exclusive
     def gains(self, raw: Any = None) -> Gains:
         """Return the gains of each fidelity at the coming tick, and its cost.
 

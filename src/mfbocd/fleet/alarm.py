@@ -25,6 +25,11 @@ class FleetAlarm:
         Whether the next alarm may fire. After an alarm it is False until the statistic has fallen 1 nat below the
         threshold. (The statistic of many quiet streams is far from 0: each has some probability of a change.)
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Examples
     --------
     >>> from mfbocd import Fleet, Gaussian

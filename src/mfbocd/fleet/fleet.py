@@ -17,7 +17,7 @@ from ..belief.gains import CODE, Gain, checked_gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..detector.detector import Detector
-from ..detector.lock import alone
+from ..detector.lock import exclusive
 from ..detector.step import Missing, report_fields, seed_of
 from ..inputs.arguments import whole
 from ..inputs.display import count_text, html_facts
@@ -71,6 +71,11 @@ class Fleet(StreamSet):
     share_policy : bool, default True
         Whether all streams share one policy with one price. A `Budget` is then the cost per tick of all streams
         together (`SharedBudget`) and is spent where the gain is largest. False gives every stream its own policy.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or if they do not fit each other.
 
     Notes
     -----
@@ -173,7 +178,7 @@ class Fleet(StreamSet):
 
     # --- the loop --------------------------------------------------------------------------------------------
 
-    @alone
+    @exclusive
     def choose(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Choices:
         """Choose the fidelity that each stream should read next; this changes nothing.
 
@@ -195,7 +200,7 @@ class Fleet(StreamSet):
         selected = self._selected(streams)
         return self._decide(selected, self._quoted(raws, len(selected.rows)))[0]
 
-    @alone
+    @exclusive
     def decide(self, raws: Sequence[Any] | None = None, *, streams: Streams | None = None) -> Decision:
         """Return the choice of `choose` with the gains and the price that led to it.
 
@@ -217,12 +222,12 @@ class Fleet(StreamSet):
 
     def _decide(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
         """Choices and the gains that led to them; an update without a fidelity takes the choice of the same tick."""
-        choice, gains = self._weighed(selected, quoted)
+        choice, gains = self._choices_and_gains(selected, quoted)
         own, at = self._rows, selected.at
         own.chosen[at], own.chosen_at[at] = choice, own.tick[at]
         return choice, gains
 
-    def _weighed(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
+    def _choices_and_gains(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
         rows, at = selected
         none = np.empty((len(rows), 0))
         if len(self.fidelities) == 1:
@@ -246,7 +251,7 @@ class Fleet(StreamSet):
         price = getattr(self._shared or self._policy, "price", None)
         return None if price is None else np.full(len(rows), float(price))
 
-    @alone
+    @exclusive
     def gains(self, gain: Gain = "joint", *, streams: Streams | None = None) -> Array:
         """Return the expected gain of reading each stream at each fidelity, as `Detector.gains`.
 
@@ -261,6 +266,11 @@ class Fleet(StreamSet):
         -------
         ndarray
             Shape (m, J).
+
+        Raises
+        ------
+        ValueError
+            If `gain` is none of the four.
         """
         return self._gains(self._names.rows(streams), checked_gain("Fleet", gain))
 
@@ -270,11 +280,11 @@ class Fleet(StreamSet):
             for k, row in enumerate(rows.tolist()):
                 out[k] = expected_gains(self._belief(row), self._zeta, gain)
         elif len(rows):
-            job = (self._rows.states, self._filter.setup, rows, self._zeta, CODE[gain], out, _board())
+            job = (self._rows.states, self._filter.setup, rows, self._zeta, CODE[gain], out, _queue())
             self._workers.share(self.model.gains, job, len(rows), self.threads)
         return out
 
-    @alone
+    @exclusive
     def update(
         self,
         x: Any,
@@ -317,7 +327,7 @@ class Fleet(StreamSet):
         choice = choices_of(self, fidelity, rows) if corrected is None else corrected
         return self._advance(selected, values, choice, self._paid(quoted, choice))
 
-    @alone
+    @exclusive
     def step(self, raws: Sequence[Any], *, streams: Streams | None = None) -> FleetStep:
         """Choose a fidelity for each stream, observe its raw input at that fidelity only, and update.
 
@@ -355,7 +365,7 @@ class Fleet(StreamSet):
     def _ready(self, streams: Streams | None) -> Selected:
         """The rows of the streams that are to be updated."""
         if self._broken is not None:
-            raise RuntimeError(f"this fleet is unusable: a tick broke off among its streams ({self._broken})")
+            raise RuntimeError(f"this fleet is unusable: an update of its streams was interrupted ({self._broken})")
         selected = self._selected(streams)
         if self._shared is not None:
             self._shared.check(len(selected.rows))
@@ -377,21 +387,21 @@ class Fleet(StreamSet):
         """One tick of these streams, all of whose input was checked."""
         rows, at = selected
         m, own = len(rows), self._rows
-        zeta, fed = self._zeta.take(choice), values
+        zeta, seen = self._zeta.take(choice), values
         units = np.flatnonzero((own.offset[rows] != 0.0) | (own.scale[rows] != 1.0)) if own.has_units else rows[:0]
         scaled = rows[units]
         if units.size:
-            fed = values.copy()
-            fed[units] = (values[units] - own.offset[scaled]) / own.scale[scaled]
-        gone = np.isnan(values) if values.ndim == 1 else np.isnan(values).all(axis=1)
-        if gone.any():
-            fed = np.where(gone.reshape(m, *[1] * (values.ndim - 1)), 0.0, fed)
-            zeta = np.where(gone, 0.0, zeta)
+            seen = values.copy()
+            seen[units] = (values[units] - own.offset[scaled]) / own.scale[scaled]
+        absent = np.isnan(values) if values.ndim == 1 else np.isnan(values).all(axis=1)
+        if absent.any():
+            seen = np.where(absent.reshape(m, *[1] * (values.ndim - 1)), 0.0, seen)
+            zeta = np.where(absent, 0.0, zeta)
         tick = own.tick[at].copy()
         report = np.empty((1, layout.FIELDS, m))
-        self._run(rows, fed[None], zeta[None], report)
+        self._run(rows, seen[None], zeta[None], report)
         if units.size:
-            # the kernels know the model's units alone: what they report is moved back, and stays so in the state
+            # kernels report in the model's units; the report and the state are kept in those of the readings
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
@@ -408,7 +418,7 @@ class Fleet(StreamSet):
     def _pay(self, selected: Selected, cost: Array) -> None:
         """Count what readings cost, and let the policy learn from it."""
         rows, at = selected
-        with np.errstate(over="ignore"):  # a sum that is infinite cannot be saved: that is soon enough
+        with np.errstate(over="ignore"):  # an infinite sum is an error only when the fleet is saved
             self._rows.spent[at] += cost
             if self._shared is not None:
                 self._shared.record(float(cost.sum()), len(rows))
@@ -432,12 +442,12 @@ class Fleet(StreamSet):
                 raise
         elif len(rows):
             try:
-                job = (own.states, setup, rows, x, zeta, report, _board())
+                job = (own.states, setup, rows, x, zeta, report, _queue())
                 self._workers.share(self.model.advance, job, len(rows), self.threads)
             except BaseException as error:
                 self._broken = f"{type(error).__name__}: {error}"
                 raise
 
 
-def _board() -> NDArray[np.int64]:
+def _queue() -> NDArray[np.int64]:
     return np.zeros(2, dtype=np.int64)

@@ -57,7 +57,7 @@ class Names:
 
     @property
     def default(self) -> bool:
-        """Whether every name is the index as text because nothing else was ever said."""
+        """Whether no names were given, so that every name is the index as text."""
         return self._list is None
 
     def all(self) -> list[str]:

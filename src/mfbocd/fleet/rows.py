@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from ..belief.state import Array, state_of, table
+from ..inputs.arguments import room_for
 from ..models import Model
-from ..models.base import room_for
 
 _FIRST = 16  # rows that an empty fleet gets memory for when the first stream is added
 

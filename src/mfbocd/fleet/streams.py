@@ -13,7 +13,7 @@ from .._kernels import layout
 from ..belief.filter import Array, Filter, RunLength
 from ..belief.likely import likely_run_lengths
 from ..detector.detector import Detector
-from ..detector.lock import OneThread, alone
+from ..detector.lock import OneThread, exclusive
 from ..detector.step import Missing, seed_of
 from ..inputs.arguments import finite, positive
 from ..models import Model
@@ -58,7 +58,7 @@ class StreamSet(OneThread):
         super()._renew()
         self._serializer = serialization.RowSerializer()
 
-    @alone
+    @exclusive
     def __copy__(self) -> Self:
         """Another fleet as this one is, sharing what no tick changes."""
         other = object.__new__(type(self))
@@ -102,7 +102,7 @@ class StreamSet(OneThread):
         return self._rows.spent[: len(self)].copy()
 
     @property
-    @alone
+    @exclusive
     def mean(self) -> Array:
         """E[x_{t+1}] of each stream, shape (n,); (n, d) where a reading has d numbers."""
         return self._means(np.arange(len(self)))
@@ -118,7 +118,7 @@ class StreamSet(OneThread):
         """log p(x_1 .. x_t) of each stream, shape (n,), a density in the units of its readings."""
         return self._rows.states[: len(self), layout.EVIDENCE].copy()
 
-    @alone
+    @exclusive
     def run_length(self, stream: str | int) -> RunLength:
         """Return the filtered run-length posterior of one stream.
 
@@ -134,7 +134,7 @@ class StreamSet(OneThread):
         """
         return self._belief(self._names.row(stream)).run_length
 
-    @alone
+    @exclusive
     def likely(self, least: float, most: int, *, streams: Streams | None = None) -> list[list[list[float]]]:
         """Return the likely run lengths of streams with their probabilities, rounded to 4 digits.
 
@@ -154,7 +154,7 @@ class StreamSet(OneThread):
         """
         return likely_run_lengths(self._rows.states, self._names.rows(streams), least, most)
 
-    @alone
+    @exclusive
     def p_changed(self, within: int, *, streams: Streams | None = None) -> Array:
         """Return P(a regime began in the last `within` ticks) of each stream; the start of a stream is not a change.
 
@@ -200,7 +200,7 @@ class StreamSet(OneThread):
             self._own.resize(capacity)
         return len(self), name
 
-    @alone
+    @exclusive
     def add(
         self, name: str | None = None, *, seed: int | None = None, offset: float = 0.0, scale: float = 1.0
     ) -> int:
@@ -221,6 +221,11 @@ class StreamSet(OneThread):
         -------
         int
             Index of the stream.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument has the wrong type or is out of range, or a stream has this name already.
         """
         units = units_of(1, offset, scale)[0]
         chosen = seed_of(self._like.seed + self._added if seed is None else seed)
@@ -234,7 +239,7 @@ class StreamSet(OneThread):
         self._added += 1
         return row
 
-    @alone
+    @exclusive
     def remove(self, streams: Streams | str | int) -> None:
         """Remove streams.
 
@@ -260,7 +265,7 @@ class StreamSet(OneThread):
                 self._own.resize(capacity)
             self._names.remove(row)
 
-    @alone
+    @exclusive
     def extract(self, stream: str | int) -> Detector:
         """Return a copy of one stream as an independent detector, in the units of its readings.
 
@@ -297,7 +302,7 @@ class StreamSet(OneThread):
         units = float(self._rows.offset[row]), float(self._rows.scale[row])
         return self.model if units == (0.0, 1.0) else self.model.rescaled(*units)
 
-    @alone
+    @exclusive
     def insert(
         self,
         detector: Detector | bytes,
@@ -369,7 +374,7 @@ class StreamSet(OneThread):
 
     # --- saving ----------------------------------------------------------------------------------------------
 
-    @alone
+    @exclusive
     def to_bytes(self, stream: str | int | None = None) -> bytes:
         """Save one stream or the whole fleet in a small versioned binary format.
 
@@ -388,7 +393,7 @@ class StreamSet(OneThread):
             return serialization.to_bytes(self)
         return self._serializer.dump(self, np.array([self._names.row(stream)]))[0]
 
-    @alone
+    @exclusive
     def to_bytes_each(self, *, streams: Streams | None = None) -> list[bytes]:
         """Return ``to_bytes(stream)`` of each of many streams.
 

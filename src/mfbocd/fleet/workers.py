@@ -11,7 +11,7 @@ from .._kernels.work_queue import BLOCK, stop
 
 
 class Workers:
-    """Threads that run the same kernel on the same board (`_kernels.work_queue`) as the caller does.
+    """Threads that take streams from the same work queue (`_kernels.work_queue`) as the caller does.
 
     A queue and bare threads rather than an executor: it needs no futures, and handing over takes 2 us, not 10.
     """
@@ -23,8 +23,8 @@ class Workers:
     def share(self, kernel: Callable[..., None], arguments: tuple[Any, ...], streams: int, threads: int) -> None:
         """Run the kernel on this thread and up to `threads - 1` others; return when every stream is done.
 
-        The last of the arguments is the board. An error in any thread is raised here; the state of the streams is
-        undefined then.
+        The last of the arguments is the work queue. An error in any thread is raised here; then the state of the
+        streams is undefined.
         """
         job = Job(kernel, arguments, streams, [])
         for _ in range(self._staff(min(threads, -(-streams // BLOCK)) - 1)):

@@ -8,6 +8,7 @@ ValueError if it is out of range. Readings have separate rules (`inputs.readings
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, Literal
 
 import numpy as np
@@ -272,3 +273,32 @@ def boolean(owner: str, field: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"{name_of(owner, field)} must be True or False, not {value!r}")
     return value
+
+
+def room_for(what: str, numbers: float) -> None:
+    """Refuse arrays of more numbers than this machine has memory for, before allocating them.
+
+    Parameters
+    ----------
+    what : str
+        What needs the memory: how the error begins.
+    numbers : float
+        How many numbers of 8 bytes.
+
+    Raises
+    ------
+    ValueError
+        If the machine has less memory.
+
+    Examples
+    --------
+    >>> room_for("TopK.k = 1000000000000000", 1e15)
+    Traceback (most recent call last):
+    ValueError: TopK.k = 1000000000000000 needs 8e+06 GB of memory, more than this machine has
+    """
+    try:
+        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not available on this system
+        most = 1 << 40
+    if 8.0 * numbers > most:
+        raise ValueError(f"{what} needs {8e-9 * numbers:.4g} GB of memory, more than this machine has")

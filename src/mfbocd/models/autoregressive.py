@@ -37,6 +37,11 @@ class Autoregressive(Lagged):
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     The lags are those of the stream, also across the start of a regime: the first reading of a regime depends on the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from .cost import CostBound
 
-SURE = 1e4
+LEVEL_WEIGHT = 1e4
 """Number of readings that a known level counts as."""
 
 Array = NDArray[np.float64]
@@ -542,7 +541,7 @@ class Model(ABC):
             raise ValueError(
                 f"{type(self).__name__} is not determined by a level: give Alarm.before readings from before a change"
             )
-        return self.update(self.prior(), level, SURE)
+        return self.update(self.prior(), level, LEVEL_WEIGHT)
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """Draw the readings of one regime at full fidelity.
@@ -712,21 +711,6 @@ class Model(ABC):
             To be raised by the caller.
         """
         return ValueError(f"x = {x!r} is outside the support of {type(self).__name__}: {support}")
-
-
-def room_for(what: str, numbers: float) -> None:
-    """Refuse arrays of more numbers than this machine has memory for, before allocating them.
-
-    >>> room_for("TopK.k = 1000000000000000", 1e15)
-    Traceback (most recent call last):
-    ValueError: TopK.k = 1000000000000000 needs 8e+06 GB of memory, more than this machine has
-    """
-    try:
-        most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not available on this system
-        most = 1 << 40
-    if 8.0 * numbers > most:
-        raise ValueError(f"{what} needs {8e-9 * numbers:.4g} GB of memory, more than this machine has")
 
 
 def predictive_of(owner: str, predictive: str) -> Predictive:

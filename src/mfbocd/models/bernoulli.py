@@ -247,6 +247,11 @@ class Bernoulli(Model):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which probability a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Statistics of a hypothesis: alpha + sum of zeta x and beta + sum of zeta (1 - x), which are real numbers, not

@@ -214,6 +214,11 @@ class Binomial(Model):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which probability a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Statistics of a hypothesis: a = alpha + sum of zeta x and b = beta + sum of zeta (trials - x), so that theta is

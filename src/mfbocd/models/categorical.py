@@ -50,6 +50,11 @@ class Categorical(Model):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which probability a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or there are fewer than two categories.
+
     Notes
     -----
     The statistics of a hypothesis are the k updated weights alpha; A below is their sum.

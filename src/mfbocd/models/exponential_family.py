@@ -53,6 +53,11 @@ class ExponentialFamily(Model):
         Mean and variance of the next reading as a function of (chi, nu). By default they are integrated over the
         support, which takes about a millisecond per tick.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `a2` is not finite at the prior.
+
     Notes
     -----
     The statistics of a hypothesis are chi and nu.

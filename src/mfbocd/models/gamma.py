@@ -237,6 +237,11 @@ class Gamma(Model):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which density a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `shape` is at most 1.
+
     Notes
     -----
     Statistics of a hypothesis, in units of the prior rate, so that they are exact in any unit of the data: a = shape

@@ -243,6 +243,11 @@ class Gaussian(Model):
     noise_var : float, default 1.0
         Variance (not standard deviation) of a reading at zeta = 1 about the level.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Statistics of a hypothesis, relative to the prior mean and in units of the noise, so that they are exact for any

@@ -116,6 +116,12 @@ class GaussianProcess(Lagged):
         with one lag (15 features, 141 statistics per hypothesis) and 4 lengths with two (81 and 3412). More than 100
         features are refused.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `length` is negligible compared with the
+        noise.
+
     Notes
     -----
     An exact process has as many statistics as readings. For a fixed number, f is a sum of waves, a cosine and a sine

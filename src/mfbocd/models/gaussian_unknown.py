@@ -50,7 +50,7 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import SURE, Array, Model, Predictive, predictive_of
+from .base import LEVEL_WEIGHT, Array, Model, Predictive, predictive_of
 from .noise_prior import level_and_noise
 from .tails import student_tails
 
@@ -422,7 +422,7 @@ class GaussianUnknown(Model):
     def known_level(self, level: float) -> Array:
         """Return the prior with a known mean; the variance remains unknown."""
         count, _, shape, scale = self.prior()
-        return np.array([count + SURE, (level - self.mean) / self._unit, shape, scale])
+        return np.array([count + LEVEL_WEIGHT, (level - self.mean) / self._unit, shape, scale])
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(t_l || mixture) of the normalized predictives, to 1e-6 nats at any scale."""

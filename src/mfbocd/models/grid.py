@@ -52,6 +52,11 @@ class Grid(Lattice):
         Nodes of the Gauss-Legendre integrals over (low, high). A density narrower than 10 (high - low) / points needs
         more.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or there are fewer than two values of `theta`.
+
     Notes
     -----
     The statistics of a hypothesis are the normalized log posterior weights of the G values.
@@ -246,6 +251,11 @@ class Confusion(Grid):
         Prior weight of zeros, in readings.
     points : int, default 200
         Size of the grid over (0, 1).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
 
     Notes
     -----

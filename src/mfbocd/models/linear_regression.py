@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels.cholesky import FAR
-from ..inputs.arguments import finite, whole
+from ..inputs.arguments import boolean, finite, whole
 from .base import Array
 from .cost import CostBound, whole_number
 from .regression import MOST, Regression
@@ -42,6 +42,12 @@ class LinearRegression(Regression):
     intercept : bool, default True
         False omits the intercept; `mean` and `count` then begin with the coefficients.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `mean` does not have one number per
+        coefficient.
+
     Notes
     -----
     The covariates of the coming tick are unknown before it comes. Predictions (mean, interval, gains) use those of
@@ -73,9 +79,7 @@ class LinearRegression(Regression):
     ) -> None:
         owner = "LinearRegression"
         self.covariates = whole(owner, "covariates", covariates, 1, MOST)
-        if not isinstance(intercept, bool):
-            raise TypeError(f"{owner}.intercept must be True or False, not {intercept!r}")
-        self.intercept = intercept
+        self.intercept = boolean(owner, "intercept", intercept)
         size = self.covariates + intercept
         given = np.atleast_1d(np.asarray(mean, dtype=object)).tolist()
         means = [finite(owner, "mean", v) for v in given]

@@ -44,6 +44,11 @@ class Mixture(Composed):
     names : list of str
         Names of the families: those of their classes, numbered from the second of a kind on (``"Trend 2"``).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than two families, they cannot be mixed, or a weight is out of range.
+
     Notes
     -----
     Statistics of a hypothesis: those of the families in order, then the log probability of each family, normalized at

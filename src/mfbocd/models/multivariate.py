@@ -36,6 +36,11 @@ class MultivariateGaussian(Elliptical):
     noise_var : float, sequence of float or matrix, default 1.0
         Covariance of a reading at zeta = 1, in the same forms.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or a covariance is not positive definite.
+
     Notes
     -----
     In the basis where noise_var is the identity and var is diagonal (computed once), the d coordinates are d

@@ -55,6 +55,12 @@ class MultivariateGaussianUnknown(Elliptical):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which density a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `degrees` is below the number of
+        dimensions.
+
     Notes
     -----
     A reading changes count += zeta, degrees += zeta, scale += c (x - mean) (x - mean)^T with

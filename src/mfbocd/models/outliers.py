@@ -39,6 +39,12 @@ class Outliers(Model):
         The same family with another prior, whose predictive is g; for outliers that lie further off than the levels
         of new regimes. Not for families that depend on earlier readings, such as `Autoregressive`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or the model has outliers already, or its
+        predictive is not normalized.
+
     Notes
     -----
     A reading belongs to the regime with probability rho = (1 - rate) f(x) / p(x), which differs between run lengths.

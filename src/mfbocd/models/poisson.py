@@ -231,6 +231,11 @@ class Poisson(Model):
     predictive : {'normalized', 'paper'}, default 'normalized'
         Which probability a reading at zeta < 1 has; see Notes.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Statistics of a hypothesis: a = shape + sum of zeta x and b = rate + sum of zeta, so that theta is Gamma(a, b).

@@ -35,6 +35,11 @@ class Product(Composed):
         The same as a list, of models or of tables such as ``{"kind": "Gaussian", "mean": 0, "var": 9}``. Not together
         with `models`.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If there are fewer than two families, or one of them cannot be a part.
+
     Notes
     -----
     Statistics, moments and parameters are concatenated in the order of the families.

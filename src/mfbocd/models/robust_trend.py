@@ -120,6 +120,11 @@ class RobustTrend(Model):
         Share of the knowledge about the noise variance that is kept per reading. Below 1 the variance may drift:
         1 / (1 - forget) readings are remembered.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `ar` has too many coefficients.
+
     Notes
     -----
     Level and line are nested regressions, which share the Cholesky factor of their coefficients' precision. With u

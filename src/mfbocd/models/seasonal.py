@@ -46,6 +46,12 @@ class Seasonal(Regression):
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or there are more harmonics than half the
+        period.
+
     Notes
     -----
     All a and b have prior mean 0. If the last harmonic is exactly period / 2, its sine is 0 at every tick and b_j is

@@ -43,6 +43,12 @@ class StudentT(Lattice):
     points : int, default 8
         Grid points per sqrt(noise_var).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, `degrees` is at most 1, or the noise is so
+        small that the grid of theta would be too large.
+
     Notes
     -----
     There is no conjugate prior, so the posterior is computed on a grid of levels that covers 8 prior standard

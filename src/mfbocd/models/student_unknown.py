@@ -144,6 +144,11 @@ class StudentTUnknown(Model):
     degrees : float, default 4.0
         Degrees of freedom, above 1. Fewer degrees mean heavier tails.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `degrees` is at most 1.
+
     Notes
     -----
     Student's t is a normal whose precision varies from reading to reading:

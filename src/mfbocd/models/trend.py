@@ -38,6 +38,11 @@ class Trend(Regression):
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Notes
     -----
     Statistics of a hypothesis: those of `Regression`, then the age.

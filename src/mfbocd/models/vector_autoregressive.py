@@ -45,6 +45,12 @@ class VectorAutoregressive(Elliptical):
     scale : float, sequence of float or matrix, default 1.0
         Scale matrix of the prior of C, shape (d, d); one number or d numbers are its diagonal.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or `degrees` is below the number of
+        dimensions.
+
     Notes
     -----
     With u = (1, lags), in units of the prior scale, and B all coefficients, B | C is matrix normal about 0 with row

@@ -42,6 +42,12 @@ class Budget(Policy):
     gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
         The gain that is compared with the price (docs/deciding.md).
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, not exactly one of `per_tick`, `share` and
+        `reads` is given, or `reads` is combined with `cap`.
+
     Notes
     -----
     The price is set by a controller that counts in units: one unit is what the budget leaves per tick above the
@@ -339,9 +345,9 @@ class Budget(Policy):
         ndarray of int
             Indices of the chosen fidelities, shape (m,).
         """
-        dead = (numbers[:, 1] <= -numbers[:, 2]) & ~gains.any(axis=1)
-        if dead.any():
-            gains = np.where(dead[:, None], self.zeta, gains)
+        unread = (numbers[:, 1] <= -numbers[:, 2]) & ~gains.any(axis=1)
+        if unread.any():
+            gains = np.where(unread[:, None], self.zeta, gains)
         return largest_nets(gains, costs, self.prices(numbers))
 
     def learn(self, numbers: Array, costs: Array) -> Array:

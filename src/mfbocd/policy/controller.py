@@ -12,7 +12,7 @@ from .base import Array
 
 RATE = 0.02  # change of the log price per unit over- or underspent, once settled
 SETTLE = 10.0  # see `price.START`
-KICK = 0.03  # largest change of the log price for one expensive reading of every stream, once settled
+LARGEST_STEP = 0.03  # largest change of the log price for one expensive reading of every stream, once settled
 MOST_SAVED = 200.0  # units saved that demand an expensive reading
 _LARGEST = 700.0  # log price beyond which the price would overflow
 
@@ -52,7 +52,7 @@ class Controller:
         self.worst = 2.0 * max(price.HORIZON * setting.tick_budget, MOST_SAVED, reading)
         """Largest absolute debt."""
         self._constants = c = np.empty(price.CONSTANTS)
-        c[price.RATE] = min(RATE, KICK / reading) if reading > 0.0 else RATE
+        c[price.RATE] = min(RATE, LARGEST_STEP / reading) if reading > 0.0 else RATE
         c[price.SETTLE] = max(SETTLE, price.START * reading)
         c[price.FLOOR] = 1.0 if setting.only_best else -max(MOST_SAVED, reading)
         c[price.CEILING] = -1.0 if setting.only_cheapest else math.inf

@@ -25,6 +25,11 @@ def policy_of(policy: Policy | None, fidelities: Sequence[Fidelity]) -> Policy:
     Policy
         `policy` if it is given. Otherwise `Budget(share=0.35)` if there are several fidelities with different, fixed
         costs, else `Always()`.
+
+    Raises
+    ------
+    TypeError
+        If `policy` is not a policy.
     """
     if policy is not None:
         if not isinstance(policy, Policy):

@@ -42,6 +42,11 @@ class Fidelity:
     has_correction : bool
         Whether `offset` and `scale` change a reading.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Examples
     --------
     >>> Fidelity("gps", zeta=1.0, cost=40)

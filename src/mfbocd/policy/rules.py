@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..belief.gains import Gain, checked_gain
-from ..inputs.arguments import finite, positive
+from ..inputs.arguments import not_negative, positive
 from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
@@ -34,6 +34,11 @@ class InformationRate(Policy):
         Weight w of each fidelity, in order or by name, to reach a wanted spend; all 1 by default.
     gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain U.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
 
     Examples
     --------
@@ -77,6 +82,11 @@ class Margin(Policy):
     gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain U.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Examples
     --------
     >>> Margin(0.01)
@@ -86,9 +96,7 @@ class Margin(Policy):
     rowwise = True
 
     def __init__(self, delta: float, *, gain: Gain = "run_length") -> None:
-        self.delta = finite("Margin", "delta", delta)
-        if self.delta < 0.0:
-            raise ValueError(f"Margin.delta must be at least 0, not {delta!r}")
+        self.delta = not_negative("Margin", "delta", delta)
         self.gain = checked_gain("Margin", gain)
 
     def __repr__(self) -> str:
@@ -125,6 +133,11 @@ class Net(Policy):
     gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
         The gain that is compared with the cost.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range.
+
     Examples
     --------
     >>> Net(0.002)
@@ -134,7 +147,7 @@ class Net(Policy):
     rowwise = True
 
     def __init__(self, price: float, *, gain: Gain = "joint") -> None:
-        self.price = _price_of("Net", price)
+        self.price = not_negative("Net", "price", price)
         self.gain = checked_gain("Net", gain)
 
     def __repr__(self) -> str:
@@ -173,6 +186,11 @@ class Soft(Policy):
     gain : {'run_length', 'joint', 'variance', 'change'}, default 'run_length'
         The gain in the score.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument has the wrong type or is out of range, or both `weights` and `price` are given.
+
     Examples
     --------
     >>> Soft(0.1)
@@ -188,7 +206,7 @@ class Soft(Policy):
         if weights is not None and price is not None:
             raise ValueError("Soft takes weights (of a rate) or a price (of a net gain), not both")
         self.weights = numbers_of("Soft", "weights", weights)
-        self.price = None if price is None else _price_of("Soft", price)
+        self.price = None if price is None else not_negative("Soft", "price", price)
         self.gain = checked_gain("Soft", gain)
         self._weights = np.ones(1)
 
@@ -210,13 +228,6 @@ class Soft(Policy):
     def spec(self) -> dict[str, Any]:
         """Return the four arguments."""
         return {"temperature": self.temperature, "weights": self.weights, "price": self.price, "gain": self.gain}
-
-
-def _price_of(owner: str, price: float) -> float:
-    value = finite(owner, "price", price)
-    if value < 0.0:
-        raise ValueError(f"{owner}.price must be at least 0, not {price!r}")
-    return value
 
 
 def _weights_of(owner: str, weights: Weights, policy: Policy) -> Array:

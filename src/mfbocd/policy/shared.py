@@ -244,8 +244,8 @@ class SharedBudget:
             before = learned.pop("streams")
         except KeyError as missing:
             raise ValueError(f"the saved state of a group's budget has no {missing.args[0]!r}") from None
-        whole = type(readings) is int and readings >= 0 and type(before) is int and before >= 1
-        if not whole or type(spent) not in (int, float) or not 0.0 <= spent < math.inf:
+        counts = type(readings) is int and readings >= 0 and type(before) is int and before >= 1
+        if not counts or type(spent) not in (int, float) or not 0.0 <= spent < math.inf:
             raise ValueError(f"the saved state of a group's budget cannot be: {dict(state)!r}")
         streams, policy = self.streams, self.policy
         if before != streams:

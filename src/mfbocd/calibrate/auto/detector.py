@@ -10,7 +10,7 @@ import numpy as np
 
 from ...belief.alarm import Alarm
 from ...belief.filter import Surprise
-from ...detector.lock import alone
+from ...detector.lock import exclusive
 from ...detector.step import Step, seed_of
 from ...inputs.arguments import boolean, positive, probability, whole
 from ...inputs.display import count_text, html_facts
@@ -148,7 +148,7 @@ class AutoDetector(AutoFollower):
             facts["seasons"] = ", ".join(f"{season.period:.4g} ticks" for season in known.seasons) or None
         return html_facts(f"AutoDetector: {count_text(self.ticks, 'tick')}", facts.items())
 
-    @alone
+    @exclusive
     def to_bytes(self) -> bytes:
         """Return everything as a small versioned binary, never pickle.
 
@@ -192,7 +192,7 @@ class AutoDetector(AutoFollower):
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
 
-    @alone
+    @exclusive
     def update(self, x: Any) -> Step:
         """Take one reading.
 
@@ -218,7 +218,7 @@ class AutoDetector(AutoFollower):
         step = self._advance(np.array([value])).step(0, self.ticks - 1, value, self.fidelities[0].name)
         return step if surprise is None else step._replace(surprise=surprise)
 
-    @alone
+    @exclusive
     def run(self, data: Any) -> Trace:
         """Take many readings.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...belief.filter import RunLength
 from ...detector.detector import Detector
-from ...detector.lock import OneThread, alone
+from ...detector.lock import OneThread, exclusive
 from .explain import Account, cautions, explanation
 from .pattern import Pattern
 from .rows import Member
@@ -54,7 +54,7 @@ class AutoPosterior(OneThread, ABC):
         return self._members[0].structure if self._members else None
 
     @property
-    @alone
+    @exclusive
     def mean(self) -> float:
         """E[x_{t+1}] of the most probable structure, in units of the readings.
 
@@ -65,14 +65,14 @@ class AutoPosterior(OneThread, ABC):
         return self._restored(float(self._members[0].detector.mean))
 
     @property
-    @alone
+    @exclusive
     def run_length(self) -> RunLength:
         """The run-length posterior of the most probable structure; see `Detector.run_length`."""
         if self._members:
             return self._members[0].detector.run_length
         return RunLength(np.array([max(self.ticks - 1, 0)]), np.ones(1))
 
-    @alone
+    @exclusive
     def p_changed(self, within: int) -> float:
         """Return P(a regime began in the last `within` ticks), averaged over the structures.
 
@@ -88,7 +88,7 @@ class AutoPosterior(OneThread, ABC):
         """
         return sum(member.weight * member.detector.p_changed(within) for member in self._members)
 
-    @alone
+    @exclusive
     def interval(self, level: float = 0.9) -> tuple[float, float]:
         """Return an interval that contains the next reading with a given probability.
 
@@ -111,7 +111,7 @@ class AutoPosterior(OneThread, ABC):
         """Return a value of the most probable structure for the coming tick, in units of the readings."""
         return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
 
-    @alone
+    @exclusive
     def explain(self) -> str:
         """Say in words what the series is taken to be, and why.
 
@@ -146,7 +146,7 @@ class AutoPosterior(OneThread, ABC):
             )
         return "\n".join([*lines, f"No alarm fires before tick {FIRST - 1}, when the structure is chosen first."])
 
-    @alone
+    @exclusive
     def warnings(self) -> list[str]:
         """Say what may make the alarms unreliable.
 
