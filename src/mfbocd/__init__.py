@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import calibrate, datasets, export, models, report
     from .belief.alarm import Alarm
-    from .belief.filter import RunLength, Start, Surprise
     from .belief.gains import FidelityGain, Gains
     from .belief.hazard import Hazard, Learned
     from .belief.pruning import Resample, Threshold, TopK
+    from .belief.records import RunLength, Start, Surprise
     from .calibrate.auto import AutoDetector, auto
     from .datasets import simulate
     from .detector.blocks import BlockDetector
@@ -62,7 +62,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "belief.alarm": ["Alarm"],
-    "belief.filter": ["RunLength", "Start", "Surprise"],
+    "belief.records": ["RunLength", "Start", "Surprise"],
     "belief.gains": ["FidelityGain", "Gains"],
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],

@@ -10,9 +10,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..belief.filter import Surprise
 from ..belief.hazard import Hazard
 from ..belief.pruning import TopK
+from ..belief.records import Surprise
 from ..belief.serialization import pack, unpack
 from ..detector.blocks import BlockDetector
 from ..detector.detector import Detector

@@ -279,7 +279,7 @@ def _surprise_fields(step: Step) -> dict[str, float | None]:
 
 
 def _surprise_names() -> tuple[str, ...]:
-    from ..belief.filter import Surprise
+    from ..belief.records import Surprise
 
     return Surprise._fields
 

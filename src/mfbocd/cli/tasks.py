@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..belief.filter import Surprise
+from ..belief.records import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
 from ..detector.detector import Detector
 from ..detector.step import Step

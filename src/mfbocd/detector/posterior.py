@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from .._kernels import layout
-from ..belief.filter import Array, Filter, RunLength, Start
+from ..belief.filter import Array, Filter
 from ..belief.gains import GAINS, FidelityGain, Gains, expected_gains
 from ..belief.hazard import Hazard
+from ..belief.records import RunLength, Start
 from ..inputs.arguments import probability
 from ..models import Mixture, Model
 from ..policy import Policy

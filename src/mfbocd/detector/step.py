@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..belief.alarm import Alarm
-from ..belief.filter import Surprise
+from ..belief.records import Surprise
 from ..inputs.arguments import finite, whole
 from ..inputs.display import html_facts, number_text, percent_text
 from ..inputs.readings import cells, number, numbers

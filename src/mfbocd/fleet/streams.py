@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from ..belief.filter import Array, Filter, RunLength
+from ..belief.filter import Array, Filter
 from ..belief.likely import likely_run_lengths
+from ..belief.records import RunLength
 from ..detector.detector import Detector
 from ..detector.lock import OneThread, exclusive
 from ..detector.step import Missing, seed_of

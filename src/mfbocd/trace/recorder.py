@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from .._kernels import layout
 from ..belief.alarm import Alarm
-from ..belief.filter import RunLength, Surprise
 from ..belief.gains import Gain, expected_gains
+from ..belief.records import RunLength, Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability

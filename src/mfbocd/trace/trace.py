@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..belief.filter import Surprise
+from ..belief.records import Surprise
 from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.display import count_text

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ...belief.alarm import Alarm
-from ...belief.filter import Surprise
+from ...belief.records import Surprise
 from ...detector.lock import exclusive
 from ...detector.step import Step, seed_of
 from ...inputs.arguments import boolean, positive, probability, whole

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from ...belief.filter import RunLength
+from ...belief.records import RunLength
 from ...detector.detector import Detector
 from ...detector.lock import OneThread, exclusive
 from .explain import Account, cautions, explanation

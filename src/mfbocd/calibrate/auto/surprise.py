@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...belief.filter import Surprise
+from ...belief.records import Surprise
 from .rows import Member
 
 
