@@ -18,8 +18,8 @@ $(VENV)/.core: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e .
 	@touch $@
 
-$(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet -e ".[test,lint]"
+$(VENV)/.test: pyproject.toml paper/requirements.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[test,lint]" -r paper/requirements.txt
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
@@ -30,8 +30,8 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e ".[demo]"
 	@touch $@ $(VENV)/.core
 
-$(VENV)/.paper: pyproject.toml | $(BIN)/python
-	$(BIN)/pip install --quiet -e ".[paper]"
+$(VENV)/.paper: pyproject.toml paper/requirements.txt | $(BIN)/python
+	$(BIN)/pip install --quiet -e ".[real,onnx,tflite]" -r paper/requirements.txt
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python

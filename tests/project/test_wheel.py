@@ -31,6 +31,9 @@ def test_the_wheel_contains_every_file_of_the_package(tmp_path: Path) -> None:
         packaged = set(packed.namelist())
         (entry,) = (name for name in packaged if name.endswith(".dist-info/entry_points.txt"))
         assert "mfbocd = mfbocd.cli:main" in packed.read(entry).decode()
+        metadata = packed.read(entry.replace("entry_points.txt", "METADATA")).decode()
+    assert "Provides-Extra: spark" in metadata
+    assert "Provides-Extra: paper" not in metadata  # research is not part of the package
     source = ROOT / "src"
     there = {
         str(path.relative_to(source))
