@@ -11,7 +11,7 @@ from ..framework import Number, Row, grid
 from .cells import Cell, found, short
 from .fleets import CASES
 from .rules import FOCUS, OPTIMAL, OURS, RULES, SUSPICIOUS, WATCHING
-from .settings import MAIN, ON_OR_OFF, PLAIN
+from .settings import MAIN, ON_OR_OFF, PLAIN, SHOWN
 
 DUTIES = (0.5, 0.25, 0.1)
 BEFORE = "budget, joint"
@@ -33,22 +33,26 @@ def _shown(cells: Sequence[Cell], setting: str, changes: Sequence[str], rule: st
 
 def headline(cells: Sequence[Cell]) -> str:
     """Ours against random choice and against the CUSUM that knows both levels, at 5 and 20 %, for 1 sd."""
-    parts = []
-    for spend in (0.05, 0.2):
-        mine, random, knows = (found(cells, MAIN, "1 sd", r, spend) for r in (OURS, "random", SUSPICIOUS.name))
-        if mine is None or random is None or knows is None:
-            continue
-        a, b, c = (cell.number.value for cell in (mine, random, knows))
-        best = found(cells, MAIN, "1 sd", OPTIMAL.name, spend)
-        bound = "" if best is None else f" (the optimal rule that knows both levels: {best.number.value / b:.2f})"
-        parts.append(
-            f"at {spend:.0%} spend after {a:.0f} ticks, {a / b:.2f} times random choice{bound} and {a / c:.2f} times"
-        )
-    if not parts:
+    sentences = [s for setting in SHOWN for spend in (0.05, 0.2) if (s := _comparison(cells, setting, spend))]
+    if not sentences:
         return "This run does not have the rules of the summary."
+    start = f"Mean delay of `{OURS}` for a change of one standard deviation, at one false alarm per 2,000 ticks."
+    return " ".join([start, *sentences])
+
+
+def _comparison(cells: Sequence[Cell], setting: str, spend: float) -> str:
+    """The sentence of one setting and spend; empty if the cells lack a rule."""
+    mine, random, knows = (found(cells, setting, "1 sd", r, spend) for r in (OURS, "random", SUSPICIOUS.name))
+    if mine is None or random is None or knows is None:
+        return ""
+    a, b, c = (cell.number.value for cell in (mine, random, knows))
+    overall = mine.overall.value / random.overall.value
+    best = found(cells, setting, "1 sd", OPTIMAL.name, spend)
+    bound = "" if best is None else f" ({best.number.value / b:.2f} for the optimal rule that knows both levels)"
     return (
-        f"A change of one standard deviation is found {' the CUSUM that knows both levels, and '.join(parts)} the "
-        f"CUSUM that knows both levels ({OURS}, one false alarm per 2,000 ticks)."
+        f"{SHOWN[setting]}, {spend:.0%} spend: {a:.0f} ticks, {a / b:.2f} times random choice{bound} and "
+        f"{a / c:.2f} times the CUSUM that knows both levels; over all streams {overall:.2f} times "
+        "random choice."
     )
 
 
@@ -111,15 +115,15 @@ def losses(cells: Sequence[Cell]) -> str:
 # --- tables ------------------------------------------------------------------------------------------------------
 
 
-def main_table(cells: Sequence[Cell], *, overall: bool = False) -> str:
+def main_table(cells: Sequence[Cell], setting: str, *, overall: bool = False) -> str:
     """Every rule at every spend for changes of 1 and 2 sd; the rules without a choice stand alone below."""
-    here = [c for c in cells if c.setting == MAIN and c.change in ("1 sd", "2 sd")]
+    here = [c for c in cells if c.setting == setting and c.change in ("1 sd", "2 sd")]
     spends = sorted({c.spend for c in here} - {1.0})
     rows, alone = [], []
     for rule in _distinct(c.rule for c in here):
         line = []
         for spend in [1.0] if RULES[rule].fixed else spends:
-            pair = [found(here, MAIN, change, rule, spend) for change in ("1 sd", "2 sd")]
+            pair = [found(here, setting, change, rule, spend) for change in ("1 sd", "2 sd")]
             line.append(" / ".join("-" if c is None else short(c.overall) if overall else c.shown for c in pair))
         if RULES[rule].fixed:
             alone.append(f"{rule[0].upper()}{rule[1:]}: {line[0]}.")
@@ -128,13 +132,13 @@ def main_table(cells: Sequence[Cell], *, overall: bool = False) -> str:
     return grid(["1 sd / 2 sd", *(f"{s:.0%}" for s in spends)], rows) + "\n\n" + " ".join(alone)
 
 
-def check_table(cells: Sequence[Cell]) -> str:
-    """Measured ticks per false alarm and measured spend of the main setting."""
-    here = [c for c in cells if c.setting == MAIN and c.change == "1 sd"]
+def check_table(cells: Sequence[Cell], setting: str) -> str:
+    """Measured ticks per false alarm and measured spend of one setting."""
+    here = [c for c in cells if c.setting == setting and c.change == "1 sd"]
     spends = sorted({c.spend for c in here} - {1.0})
     rows = []
     for rule in _distinct(c.rule for c in here):
-        mine = [found(here, MAIN, "1 sd", rule, s) for s in ([1.0] if RULES[rule].fixed else spends)]
+        mine = [found(here, setting, "1 sd", rule, s) for s in ([1.0] if RULES[rule].fixed else spends)]
         rows.append([rule, *("-" if c is None else f"{c.every:.0f}, {c.spent:.1%}" for c in mine)])
     rows = [[*row, *[""] * (len(spends) + 1 - len(row))] for row in rows]
     return grid(["ticks per false alarm, spend", *(f"{s:.0%}" for s in spends)], rows)

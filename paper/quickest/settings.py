@@ -87,12 +87,14 @@ def _quiet_normal(seed: int, n: int, ticks: int, *, zeta: Array) -> Array:
     return _normal(np.random.default_rng([seed, 0]), np.zeros((ticks, n)), zeta)
 
 
-def _shifted_normal(seed: int, n: int, *, zeta: Array, shift: float | None, lead: int, wait: int) -> Drawn:
-    """A shift up or down from 0, or, without a shift, levels from N(0, 1) that are at least SMALLEST apart."""
+def _shifted_normal(
+    seed: int, n: int, *, zeta: Array, shift: float | None, var: float, lead: int, wait: int
+) -> Drawn:
+    """A shift up or down from 0, or, without a shift, levels from N(0, var) that are at least SMALLEST apart."""
     rng = np.random.default_rng([seed, 1])
     level = np.zeros((lead + wait, n))
     if shift is None:
-        pairs = rng.normal(size=(2, 10 * n + 100))
+        pairs = np.sqrt(var) * rng.normal(size=(2, 10 * n + 100))
         before, after = pairs[:, np.abs(pairs[0] - pairs[1]) >= SMALLEST][:, :n]
         level[:lead] = before
     else:
@@ -110,6 +112,7 @@ def gaussian(
     name: str,
     about: str,
     *,
+    var: float = 1.0,
     zeta: Sequence[float] = (0.1, 1.0),
     cost: Sequence[float] = (1.0, 10.0),
     declared: Sequence[float] | None = None,
@@ -118,7 +121,7 @@ def gaussian(
     lead: int = 1000,
     spends: Sequence[float] = TWO,
 ) -> Setting:
-    """Gaussian(0, 1, 1); readings have the variance 1 / `zeta`, and the detector is configured with `declared`."""
+    """Gaussian(0, var, 1); readings have the variance 1 / `zeta`, and the detector is configured with `declared`."""
     shifts = {"1 sd": 1.0, "2 sd": 2.0} if shifts is None else shifts
     used = zeta if declared is None else declared
     names = [f"f{j}" if z > 0.0 else "skip" for j, z in enumerate(used)]
@@ -126,11 +129,11 @@ def gaussian(
     return Setting(
         name,
         about,
-        Gaussian(0, 1, 1),
+        Gaussian(0, var, 1),
         tuple(Fidelity(n, z, c) for n, z, c in zip(names, used, cost, strict=True)),
         hazard,
         partial(_quiet_normal, zeta=true),
-        {k: partial(_shifted_normal, zeta=true, shift=s, lead=lead, wait=wait) for k, s in shifts.items()},
+        {k: partial(_shifted_normal, zeta=true, shift=s, var=var, lead=lead, wait=wait) for k, s in shifts.items()},
         {k: partial(_normal_ratio, zeta=np.array(used), shift=s) for k, s in shifts.items() if s is not None},
         lead=lead,
         wait=wait,
@@ -224,33 +227,52 @@ ON_OR_OFF: dict[str, Callable[[], Setting]] = {
     ),
     PLAIN: lambda: on_or_off(PLAIN, "every tick read, the change may go up or down", [0.5, 0.75, 1.0, 2.0], {}),
 }
-MAIN = "gaussian"
+MAIN, WIDE = "gaussian", "wide"
+_CHANGES: dict[str, float | None] = {"1 sd": 1.0, "2 sd": 2.0, "prior": None}
+SHOWN = {MAIN: "Prior N(0, 1)", WIDE: "Prior N(0, 9)"}
+"""Settings that are run at every spend, because the distance to random choice depends on the prior."""
 SYNTHETIC: dict[str, Callable[[], Setting]] = {
     MAIN: lambda: gaussian(
         MAIN,
         "Gaussian(0, 1, 1), zeta 0.1 and 1, costs 1 and 10, hazard 1/1000",
-        shifts={"1 sd": 1.0, "2 sd": 2.0, "prior": None},
+        shifts=_CHANGES,
+        spends=SPENDS,
+    ),
+    WIDE: lambda: gaussian(
+        WIDE,
+        "the same with Gaussian(0, 9, 1)",
+        var=9.0,
+        shifts=_CHANGES,
         spends=SPENDS,
     ),
     "hazard-200": lambda: gaussian(
-        "hazard-200", "the same with hazard 1/200 and 200 ticks before the change", hazard=1 / 200, lead=200
+        "hazard-200", "`gaussian` with hazard 1/200 and 200 ticks before the change", hazard=1 / 200, lead=200
     ),
     "skip-10": lambda: gaussian(
-        "skip-10", "the same with a skip (zeta 0, cost 0)", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 10.0)
+        "skip-10", "`gaussian` with a skip (zeta 0, cost 0)", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 10.0)
     ),
-    "cost-40": lambda: gaussian("cost-40", "costs 1 and 40", cost=(1.0, 40.0)),
-    "skip-40": lambda: gaussian("skip-40", "costs 1 and 40 with a skip", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 40.0)),
+    "cost-40": lambda: gaussian("cost-40", "`gaussian` with costs 1 and 40", cost=(1.0, 40.0)),
+    "skip-40": lambda: gaussian(
+        "skip-40", "`gaussian` with costs 1 and 40 and a skip", zeta=(0.0, 0.1, 1.0), cost=(0.0, 1.0, 40.0)
+    ),
     "ladder": lambda: gaussian(
-        "ladder", "zeta 0.03, 0.1, 0.3 and 1 at costs 1, 2, 5 and 10", zeta=(0.03, 0.1, 0.3, 1), cost=(1, 2, 5, 10)
+        "ladder",
+        "`gaussian` with zeta 0.03, 0.1, 0.3 and 1 at costs 1, 2, 5 and 10",
+        zeta=(0.03, 0.1, 0.3, 1),
+        cost=(1, 2, 5, 10),
     ),
     "flipped": lambda: bernoulli(
         "flipped", "Bernoulli(1, 1), the cheap fidelity flips 34 % of the labels", zeta=(0.1, 1.0), cost=(1.0, 10.0)
     ),
     "zeta-too-high": lambda: gaussian(
-        "zeta-too-high", "zeta 0.05, declared as 0.1", zeta=(0.05, 1.0), declared=(0.1, 1.0)
+        "zeta-too-high", "`gaussian` with zeta 0.05, declared as 0.1", zeta=(0.05, 1.0), declared=(0.1, 1.0)
     ),
     "hazard-x5": lambda: gaussian(
-        "hazard-x5", "hazard declared five times too high: 1/200, 1000 ticks before the change", hazard=1 / 200
+        "hazard-x5",
+        "`gaussian` with a hazard declared five times too high: 1/200, 1000 ticks before the change",
+        hazard=1 / 200,
     ),
-    "hazard-/5": lambda: gaussian("hazard-/5", "hazard declared five times too low: 1/5000", hazard=1 / 5000),
+    "hazard-/5": lambda: gaussian(
+        "hazard-/5", "`gaussian` with a hazard declared five times too low: 1/5000", hazard=1 / 5000
+    ),
 }

@@ -20,7 +20,7 @@ from paper.quickest.focus import focus
 from paper.quickest.measure import Size, measure, threshold_for, ticks_per_alarm
 from paper.quickest.real import REAL
 from paper.quickest.rules import KEPT, NEVER, OURS, RULES, Outcome, bisect, follow, rules_of
-from paper.quickest.settings import MAIN, ON_OR_OFF, SYNTHETIC, Drawn
+from paper.quickest.settings import MAIN, ON_OR_OFF, SYNTHETIC, WIDE, Drawn
 from paper.targets.quickest import SETTINGS, quickest
 
 from .helpers import missing
@@ -382,7 +382,22 @@ def test_a_loss_is_listed_if_it_exceeds_its_error() -> None:
 def test_a_rule_that_misses_its_spend_is_not_compared() -> None:
     ours, other = cell(OURS, [40.0, 41.0]), cell("random", [10.0, 11.0], spent=0.3)
     assert "- none" in page.losses([ours, other])
-    assert "10.5 (1.0) at 30%" in page.main_table([ours, other])
+    assert "10.5 (1.0) at 30%" in page.main_table([ours, other], MAIN)
+
+
+def test_the_headline_compares_ours_for_each_prior() -> None:
+    """The sentences of the first setting and of the second, with ratios of the clear streams and of all."""
+    knows = "CUSUM, both levels known"
+    first = [cell(OURS, [20.0, 30.0]), cell("random", [50.0, 50.0]), cell(knows, [20.0, 20.0])]
+    text = page.headline(first)
+    assert "Prior N(0, 1), 5% spend: 25 ticks, 0.50 times random choice and 1.25 times the CUSUM" in text
+    assert "over all streams 0.50 times random choice." in text
+    assert "N(0, 9)" not in text
+    second = [replace(c, setting=WIDE, clear=[True, False]) for c in first]
+    text = page.headline([*first, *second])
+    assert "Prior N(0, 9), 5% spend: 20 ticks, 0.40 times random choice and 1.00 times the CUSUM" in text
+    assert "over all streams 0.50 times random choice." in text
+    assert page.headline([]) == "This run does not have the rules of the summary."
 
 
 def test_only_streams_clear_for_both_are_compared() -> None:
@@ -399,7 +414,7 @@ def test_a_quick_run_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     options = Options(tmp_path, trials=4, quick=True, jobs=1, progress=False, given={"family": (MAIN, "duty")})
     result = quickest.run(options)
     titles = [title for title, _ in result.sections]
-    assert titles[:3] == ["Findings", "Delay against spend", "Where ours is slower"]
+    assert titles[:3] == ["Findings", "Prior N(0, 1): delay against spend", "Where ours is slower"]
     assert "Read or skip" in titles
     assert result.figures[0].stem == "quickest"
     # a quick run has fewer rules and settings, so some heads and sentences are shorter than on the page

@@ -62,7 +62,7 @@ def _words(path: Path) -> str:
 def test_the_savings_on_the_first_pages_are_those_of_the_study() -> None:
     """The README and the home page repeat numbers of docs/quickest.md, which `make study` writes."""
     study = (ROOT / "docs" / "quickest.md").read_text()
-    table = study.partition("## Delay against spend\n")[2].partition("\n## ")[0]
+    table = study.partition("## Prior N(0, 1): delay against spend\n")[2].partition("\n## ")[0]
     head, _, *rows = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:1] == "|"
     ]
