@@ -5,13 +5,14 @@ from .base import Model
 from .bernoulli import Bernoulli
 from .binomial import Binomial
 from .categorical import Categorical
+from .confusion import Confusion
 from .exponential import Exponential
 from .exponential_family import ExponentialFamily
 from .gamma import Gamma
 from .gaussian import Gaussian
 from .gaussian_process import GaussianProcess
 from .gaussian_unknown import GaussianUnknown
-from .grid import Confusion, Grid
+from .grid import Grid
 from .linear_regression import LinearRegression
 from .mixture import Mixture
 from .multivariate import MultivariateGaussian
