@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from .._kernels.random import uniforms
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
-from ..inputs.arguments import finite
 from .fidelity import Fidelity
 
 _SALT = 0  # makes these draws independent of those of resampling at the same tick
@@ -383,36 +382,3 @@ def draw_uniform(seeds: Sequence[int] | Choices, tick: int | Choices) -> Array:
     """
     seed = np.asarray(seeds, dtype=np.int64)
     return uniforms(seed, np.broadcast_to(np.asarray(tick, dtype=np.int64), seed.shape).copy(), _SALT)
-
-
-def numbers_of(
-    owner: str, field: str, given: Mapping[str, float] | Iterable[float] | None
-) -> dict[str, float] | list[float] | None:
-    """Return numbers, in the order of the fidelities or by name, as plain values, or raise an error."""
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        return {name: finite(owner, field, v) for name, v in given.items()}
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise TypeError(f"{owner}.{field} must be numbers, one per fidelity, not {given!r}")
-    return [finite(owner, field, v) for v in given]
-
-
-def by_fidelity(
-    owner: str,
-    field: str,
-    given: Mapping[str, float] | Sequence[float],
-    fidelities: Sequence[Fidelity],
-    absent: float,
-) -> Array:
-    """Return one number per fidelity from a sequence in their order or a mapping by name."""
-    names = [f.name for f in fidelities]
-    if isinstance(given, Mapping):
-        for name in given:
-            if name not in names:
-                raise ValueError(f"{owner}.{field} names {name!r}, which is none of {', '.join(names)}")
-        given = [given.get(name, absent) for name in names]
-    values = np.array([finite(owner, field, v) for v in given])
-    if values.size != len(names):
-        raise ValueError(f"{owner}.{field} must be {len(names)} numbers, one per fidelity, not {given!r}")
-    return values

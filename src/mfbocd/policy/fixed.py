@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..belief.filter import Filter
-from .base import Array, Choices, Policy, by_fidelity, draw_uniform, numbers_of
+from .base import Array, Choices, Policy, draw_uniform
+from .per_fidelity import by_fidelity, numbers_of
 
 
 class Always(Policy):

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..belief.gains import Gain, checked_gain
 from ..inputs.arguments import not_negative, positive
-from .base import Array, Choices, Policy, by_fidelity, largest_net, numbers_of
+from .base import Array, Choices, Policy, largest_net
+from .per_fidelity import by_fidelity, numbers_of
 
 Weights = Mapping[str, float] | Sequence[float] | None
 
