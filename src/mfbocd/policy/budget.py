@@ -16,6 +16,7 @@ from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net, largest_nets
 from .controller import Controller, Setting
 from .fidelity import Fidelity
+from .target import first_log_price, reserve_of, target_of
 
 _LARGEST_READING = 1e12  # units
 
@@ -120,50 +121,21 @@ class Budget(Policy):
     def validate(self) -> None:
         """Check that the budget and the cap can be met, and compute the controller's units."""
         self.recent = list(self.recent)
-        fixed = self.cost[np.isfinite(self.cost)]
-        known = not self.priced
-        low, high = (float(fixed.min()), float(fixed.max())) if known else (0.0, math.inf)
-        if self.per_tick is not None:
-            self._target = self.per_tick
-        elif not known:
-            which = "share" if self.reads is None else "reads"
-            raise ValueError(f"Budget.{which} needs costs that are numbers; give per_tick where they are functions")
-        elif self.reads is not None:
-            if self.reads > self.streams and not self.shared:
-                raise ValueError(
-                    f"Budget.reads must be at most the number of streams, {self.streams}, not {self.reads}"
-                )
-            self._target = self.streams * low + min(self.reads, self.streams) * (high - low)
-        else:
-            self._target = self.streams * (low + float(self.share or 0.0) * (high - low))
-        least, most = self.streams * low, self.streams * high
-        if self._target < least * (1.0 - 1e-9):  # an equal part of a sum has rounding errors
-            raise ValueError(
-                f"Budget.per_tick must be at least {least:g}, what the cheapest fidelity costs, "
-                f"not {self.per_tick!r}; a skip (zeta 0, cost 0) lowers that to 0"
-            )
-        self._target = max(self._target, least)
-        if self._target > most:
-            if not self.shared and self._target > most * (1.0 + 1e-9):  # a mean of costs has rounding errors
-                raise ValueError(
-                    f"Budget.per_tick must be at most {most:g}, what {_all(self.streams)} at the most expensive "
-                    f"fidelity costs, not {self.per_tick!r}"
-                )
-            self._target = most
-        self._unit = self._target - least or self._target or 1.0  # at the smallest budget a unit is the budget itself
+        target = target_of(self)
+        self._target, self._unit = target.amount, target.unit
         self._controller = Controller(
             Setting(
-                reading=min((most - least) / self._unit, _LARGEST_READING) if known else 0.0,
+                reading=0.0 if self.priced else min((target.most - target.least) / self._unit, _LARGEST_READING),
                 tick_budget=self._target / self._unit if self._target > 0.0 else 1.0,
                 together=self.streams if self.lockstep else 1,
                 began=self._controller.setting.began,
                 # at the smallest and the largest budget there is nothing to learn
-                only_cheapest=self._target == least < most,
-                only_best=self._target == most,
+                only_cheapest=target.amount == target.least < target.most,
+                only_best=target.amount == target.most,
             )
         )
         if self.cap is not None:
-            self._spare = self._fallback(*self.cap, fixed)
+            self._spare = reserve_of(self, *self.cap)
 
     def _adapt(self, **changes: float) -> None:
         """Replace the controller by one with another setting."""
@@ -173,19 +145,6 @@ class Budget(Policy):
         """Set the first log price."""
         self.log_price = log_price
         self._adapt(began=log_price)
-
-    def _fallback(self, amount: float, ticks: int, fixed: Array) -> float:
-        """Return the cheapest fixed cost per tick, which is reserved for every coming tick so that the cap holds."""
-        if not fixed.size:
-            raise ValueError(
-                "Budget.cap needs a fidelity whose cost is a number: costs that are functions may all exceed what is "
-                "left of the cap; a skip (zeta 0, cost 0) is enough"
-            )
-        spare = self.streams * float(fixed.min())
-        if amount < ticks * spare:
-            which = "cheapest fidelity whose cost is a number" if self.priced else "cheapest fidelity"
-            raise ValueError(f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
-        return spare
 
     @property
     def target(self) -> float:
@@ -207,28 +166,7 @@ class Budget(Policy):
         allows. Where the first part ends, both fidelities have the same net gain: there, the difference of their
         gains is the price times the difference of their costs.
         """
-        known = bool(np.isfinite(self.cost).all())
-        least, most = (self.cost.min(), self.cost.max()) if known else (0.0, self._target / self.streams)
-        above = float(most - least) or 1.0
-        part = min((self._target / self.streams - least) / above, 0.98)
-        length = belief.hazard.mean_length()
-        model, prior = belief.model, belief.model.prior()
-        mean, _ = model.predictive(prior)
-        typical = float(mean) if model.dimension == 1 else mean
-        stats = model.update(prior, typical, max(part * length, 0.5))[:, None]
-        zeta = (float(self.zeta[self.cost.argmin()]), float(self.zeta[self.cost.argmax()])) if known else (0.0, 1.0)
-        if self.gain == "run_length":
-            # the entropy of a change at this tick, which bounds the gain of a reading
-            h = 1.0 / length
-            more = (zeta[1] - zeta[0]) * -(h * math.log(h) + (1.0 - h) * math.log1p(-h)) if h < 1.0 else 1.0
-        else:
-            of = model.parameter_gain
-            if self.gain == "variance":
-                of = model.variance_gain
-            elif self.gain == "change":
-                of = model.quick_parameter_gain
-            more = float(of(stats, zeta[1])[0] - of(stats, zeta[0])[0])
-        self._start_at(math.log(max(more, 1e-12) / above))
+        self._start_at(first_log_price(self, belief))
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """Return the largest net gain at the current price, among the choices that cap and debt allow."""
@@ -473,7 +411,3 @@ def _checked_cap(cap: Any) -> tuple[float, int]:
         raise TypeError(f"Budget.cap must be (amount, ticks), not {cap!r}")
     amount, ticks = cap
     return positive("Budget", "cap", amount), whole("Budget", "cap[1]", ticks, 1)
-
-
-def _all(streams: int) -> str:
-    return "a reading" if streams == 1 else f"a reading of each of the {streams} streams"
