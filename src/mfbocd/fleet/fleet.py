@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._kernels import layout
 from ..belief.alarm import Alarm
 from ..belief.filter import Array, observe, outlier_probability
-from ..belief.gains import CODE, Gain, checked_gain, expected_gains
 from ..belief.hazard import Hazard
 from ..belief.pruning import DEFAULT, Prune, Pruning
 from ..detector.detector import Detector
@@ -26,10 +24,11 @@ from ..policy import Budget, Choices, Fidelity, Policy, SharedBudget, draw_unifo
 from ..policy.own import OwnPolicies
 from .inputs import choices_of, observed, readings_of
 from .names import Names
+from .posterior import Streams
 from .rows import Rows, Selected
 from .step import Decision, FleetStep
-from .streams import Streams, StreamSet, units_of
-from .workers import Workers
+from .streams import StreamSet, units_of
+from .workers import new_queue
 
 
 class Fleet(StreamSet):
@@ -97,8 +96,6 @@ class Fleet(StreamSet):
     >>> fleet.ticks, fleet.spent
     (array([3, 4, 3]), 10.0)
     """
-
-    _transient = StreamSet._transient | {"_workers"}
 
     def __init__(
         self,
@@ -171,10 +168,6 @@ class Fleet(StreamSet):
     def _repr_html_(self) -> str:
         facts = {"model": repr(self.model), "fidelities": ", ".join(self._index), "spent": self.spent}
         return html_facts(f"Fleet of {count_text(len(self), 'stream')}", facts.items())
-
-    def _renew(self) -> None:
-        super()._renew()
-        self._workers = Workers()
 
     # --- the loop --------------------------------------------------------------------------------------------
 
@@ -250,39 +243,6 @@ class Fleet(StreamSet):
             return self._own.prices(rows)
         price = getattr(self._shared or self._policy, "price", None)
         return None if price is None else np.full(len(rows), float(price))
-
-    @exclusive
-    def gains(self, gain: Gain = "joint", *, streams: Streams | None = None) -> Array:
-        """Return the expected gain of reading each stream at each fidelity, as `Detector.gains`.
-
-        Parameters
-        ----------
-        gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
-            Which gain.
-        streams : sequence of str or int, optional
-            Names or indices of the streams; all by default.
-
-        Returns
-        -------
-        ndarray
-            Shape (m, J).
-
-        Raises
-        ------
-        ValueError
-            If `gain` is none of the four.
-        """
-        return self._gains(self._names.rows(streams), checked_gain("Fleet", gain))
-
-    def _gains(self, rows: Choices, gain: Gain) -> Array:
-        out = np.empty((len(rows), len(self._zeta)))
-        if self.model.gains is None:
-            for k, row in enumerate(rows.tolist()):
-                out[k] = expected_gains(self._belief(row), self._zeta, gain)
-        elif len(rows):
-            job = (self._rows.states, self._filter.setup, rows, self._zeta, CODE[gain], out, _queue())
-            self._workers.share(self.model.gains, job, len(rows), self.threads)
-        return out
 
     @exclusive
     def update(
@@ -442,12 +402,8 @@ class Fleet(StreamSet):
                 raise
         elif len(rows):
             try:
-                job = (own.states, setup, rows, x, zeta, report, _queue())
+                job = (own.states, setup, rows, x, zeta, report, new_queue())
                 self._workers.share(self.model.advance, job, len(rows), self.threads)
             except BaseException as error:
                 self._broken = f"{type(error).__name__}: {error}"
                 raise
-
-
-def _queue() -> NDArray[np.int64]:
-    return np.zeros(2, dtype=np.int64)

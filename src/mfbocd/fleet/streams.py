@@ -1,59 +1,40 @@
-"""The streams of a fleet: their state, adding and removing them, saving and loading."""
+"""The streams of a fleet: adding and removing them, saving and loading."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._kernels import layout
-from ..belief.filter import Array, Filter
-from ..belief.likely import likely_run_lengths
-from ..belief.records import RunLength
+from ..belief.filter import Array
 from ..detector.detector import Detector
-from ..detector.lock import OneThread, exclusive
+from ..detector.lock import exclusive
 from ..detector.step import Missing, seed_of
 from ..inputs.arguments import finite, positive
 from ..models import Model
-from ..policy import Choices, Fidelity, Policy, SharedBudget
 from ..policy.own import OwnPolicies
 from . import serialization
-from .names import Names
-from .rows import Rows
-
-Streams = Sequence[str] | Sequence[int] | NDArray[np.int64]
-"""Names or indices of some streams, all different."""
+from .posterior import Posteriors, Streams
 
 
-class StreamSet(OneThread):
+class StreamSet(Posteriors):
     """Streams with one configuration: everything of `Fleet` except advancing them."""
 
-    _transient = frozenset({"_lock", "_serializer"})
+    _transient = Posteriors._transient | {"_serializer"}
 
-    model: Model
-    fidelities: tuple[Fidelity, ...]
     missing: Missing
     share_policy: bool
     _like: Detector
     """A stream before its first tick, with the arguments of all."""
-    _filter: Filter
-    _rows: Rows
-    _names: Names
     _added: int
     """Streams there ever were: the number in the next default name and seed."""
-    _policy: Policy
     _own: OwnPolicies | None
     """The policy of each stream, where they share none."""
-    _shared: SharedBudget | None
-    """The budget that the streams share, where their policy is one."""
     _follows: bool
     """Whether the budget's number of streams is that of this fleet, not set by the caller."""
-
-    def __len__(self) -> int:
-        return self._rows.n
 
     def _renew(self) -> None:
         super()._renew()
@@ -68,116 +49,6 @@ class StreamSet(OneThread):
         other._own = None if self._own is None else self._own.copy()
         other._shared = None if self._shared is None else self._shared.copy()
         return other
-
-    # --- reading the streams -----------------------------------------------------------------------------------
-
-    @property
-    def policy(self) -> Policy:
-        """The policy that all streams share, or of which each stream has a copy."""
-        return self._policy if self._shared is None else self._shared.policy
-
-    @property
-    def names(self) -> list[str]:
-        """Name of each stream, in the order of the streams."""
-        return self._names.all()
-
-    @property
-    def seeds(self) -> NDArray[np.int64]:
-        """Seed of each stream, shape (n,)."""
-        return self._rows.seed[: len(self)].copy()
-
-    @property
-    def ticks(self) -> NDArray[np.int64]:
-        """Number of ticks of each stream so far, shape (n,)."""
-        return self._rows.tick[: len(self)].copy()
-
-    @property
-    def spent(self) -> float:
-        """Total cost of all readings."""
-        with np.errstate(over="ignore"):
-            return float(self._rows.spent[: len(self)].sum())
-
-    @property
-    def spent_by_stream(self) -> Array:
-        """Total cost of the readings of each stream, shape (n,)."""
-        return self._rows.spent[: len(self)].copy()
-
-    @property
-    @exclusive
-    def mean(self) -> Array:
-        """E[x_{t+1}] of each stream, shape (n,); (n, d) where a reading has d numbers."""
-        return self._means(np.arange(len(self)))
-
-    def _means(self, rows: Choices) -> Array:
-        if self.model.dimension > 1:
-            found = [self._belief(row).predictive(1.0)[0] for row in rows.tolist()]
-            return np.array(found).reshape(len(rows), self.model.dimension)
-        return np.asarray(self._rows.states[rows, layout.MEAN])
-
-    @property
-    def log_evidence(self) -> Array:
-        """log p(x_1 .. x_t) of each stream, shape (n,), a density in the units of its readings."""
-        return self._rows.states[: len(self), layout.EVIDENCE].copy()
-
-    @exclusive
-    def run_length(self, stream: str | int) -> RunLength:
-        """Return the filtered run-length posterior of one stream.
-
-        Parameters
-        ----------
-        stream : str or int
-            Name or index of the stream.
-
-        Returns
-        -------
-        RunLength
-            The posterior.
-        """
-        return self._belief(self._names.row(stream)).run_length
-
-    @exclusive
-    def likely(self, least: float, most: int, *, streams: Streams | None = None) -> list[list[list[float]]]:
-        """Return the likely run lengths of streams with their probabilities, rounded to 4 digits.
-
-        Parameters
-        ----------
-        least : float
-            Smallest probability to include.
-        most : int
-            Largest number of run lengths per stream; the most probable are kept.
-        streams : sequence of str or int, optional
-            Names or indices of the streams; all by default.
-
-        Returns
-        -------
-        list of list of [run length, probability]
-            One list per stream, shortest run first.
-        """
-        return likely_run_lengths(self._rows.states, self._names.rows(streams), least, most)
-
-    @exclusive
-    def p_changed(self, within: int, *, streams: Streams | None = None) -> Array:
-        """Return P(a regime began in the last `within` ticks) of each stream; the start of a stream is not a change.
-
-        Parameters
-        ----------
-        within : int
-            Number of ticks, at least 1.
-        streams : sequence of str or int, optional
-            Names or indices of the streams; all by default.
-
-        Returns
-        -------
-        ndarray
-            Probabilities, shape (m,).
-        """
-        return np.array([self._belief(row).p_changed(within) for row in self._names.rows(streams).tolist()])
-
-    def _belief(self, row: int) -> Filter:
-        """The posterior of one stream, to be read: it shares the fleet's memory, and has the model's units."""
-        belief = copy.copy(self._filter)
-        belief.adopt(self._rows.states[row])
-        return belief
 
     # --- streams come and go -----------------------------------------------------------------------------------
 

@@ -7,6 +7,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .._kernels.work_queue import BLOCK, stop
 
 
@@ -69,6 +72,11 @@ class Job(NamedTuple):
         except BaseException as error:
             self.errors.append(error)
             stop(self.arguments[-1], self.streams)
+
+
+def new_queue() -> NDArray[np.int64]:
+    """Return a work queue of which nothing has been taken."""
+    return np.zeros(2, dtype=np.int64)
 
 
 def _work(jobs: SimpleQueue[Job | None]) -> None:
