@@ -13,10 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from ...belief.alarm import Alarm
-from ...belief.gains import expected_gains
 from ...belief.pruning import Resample
 from ...belief.serialization import Array
 from ...detector.detector import Detector
@@ -30,8 +27,7 @@ from . import saved
 from .errors import BOTH, CHECK, Errors, LabelModel, PairCounts, rates_of
 from .items import Asked, Label, RateChange, change_of, key_of, label_of
 from .ledger import Ledger
-
-_FIRST = 50.0
+from .value import gain_at_share, gain_of_label
 
 
 class JudgeMonitor(OneThread):
@@ -274,7 +270,7 @@ class JudgeMonitor(OneThread):
                 paid = self._ledger.correct(asked.cost, positive("", "cost", cost), not now, rate)
             if value is not None and self.learn and asked.drawn:
                 self._learn_pair(asked.level, value)
-            code = None if value is None else self._code(asked.level, value)
+            code = None if value is None else self._model_in_use.pair(asked.level, value)
             if not now:
                 self._late.replace(key, code, saved.JUDGE)
                 return True
@@ -343,36 +339,19 @@ class JudgeMonitor(OneThread):
         return bool(draw_uniform([detector.seed], detector.ticks)[0] < chance)
 
     def _gain(self, level: int) -> float:
-        """Return I(label; run length and failure rate), given the level."""
-        key = np.array([self._model_in_use.given(level)])
-        return float(expected_gains(self._late.detector._filter, key, "joint")[0])
+        """Return the gain of the label of an item in this level."""
+        return gain_of_label(self._late.detector, self._model_in_use, level)
 
     def _least_gain(self, cost: float) -> float:
-        """Return the gain of the last level that the budget pays for, if those with larger gains come first.
-
-        The gains are those after `_FIRST` items with a known outcome: before, everything is worth a judgement.
-        """
-        check, model = self._rates[0], self._model_in_use
-        left = (1.0 - self.audit) * self._ledger.per_item / cost
-        usual = self.fail_rate * np.log(model.theta) + (1.0 - self.fail_rate) * np.log1p(-model.theta)
-        stats = model.prior() + _FIRST * usual
-        stats = (stats - np.logaddexp.reduce(stats))[:, None]
-        gains = [float(model.parameter_gain(stats, model.given(level))[0]) for level in range(model.levels)]
-        found = 0.0
-        for gain, level in sorted(((gain, level) for level, gain in enumerate(gains)), reverse=True):
-            found, left = gain, left - ((1.0 - self.fail_rate) * check[0, level] + self.fail_rate * check[1, level])
-            if left <= 0.0:
-                break
-        return found
+        """Return the gain of the last level that the budget pays for, if those with larger gains come first."""
+        paid = (1.0 - self.audit) * self._ledger.per_item / cost
+        return gain_at_share(self._model_in_use, self._rates[0], self.fail_rate, paid)
 
     @property
     def _model_in_use(self) -> LabelModel:
         model = self._late.detector.model
         assert isinstance(model, LabelModel)
         return model
-
-    def _code(self, level: int, label: float) -> float:
-        return self._model_in_use.pair(level, label)
 
     def _apply(self, x: float, fidelity: str, cost: float | None = None, key: Key | None = None) -> None:
         self._late.apply(x, fidelity, 0.0, key)
