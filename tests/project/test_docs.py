@@ -19,7 +19,8 @@ import pytest
 
 from docs_tools import blocks, commands, configuration, docstrings, types
 from docs_tools.__main__ import PAGES, REFERENCE
-from mfbocd.io.config import KEYS, Config, model_kinds, policy_kinds
+from mfbocd.io.config import Config, model_kinds, policy_kinds
+from mfbocd.io.config.validation import KEYS
 from mfbocd.service.settings import Settings
 
 from ..cli.program import mfbocd

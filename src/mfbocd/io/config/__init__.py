@@ -13,32 +13,15 @@ from typing import Any
 from ...belief.alarm import Alarm
 from ...belief.pruning import DEFAULT, Prune
 from ...detector.detector import Detector
-from ...detector.step import Missing, seed_of
+from ...detector.step import Missing
 from ...fleet.fleet import Fleet
-from ...models import Model
-from ...policy import Budget, Policy, SharedBudget, policy_of
-from ...policy.fidelity import Fidelity, checked
+from ...policy import Budget, SharedBudget, policy_of
 from . import toml
-from .kinds import (
-    ConfigError,
-    build,
-    hazard_of,
-    model_kinds,
-    plain,
-    policy_kinds,
-    prune_of,
-    reject_unknown,
-    require_table,
-    with_key,
-)
-from .parts import Data, FidelityConfig, parse_alarm, parse_data, parse_fidelity
-from .size import DEPTH, depth
+from .kinds import ConfigError, build, hazard_of, model_kinds, policy_kinds, prune_of, with_key
+from .parts import Data, FidelityConfig, fidelities_of
+from .validation import TOO_DEEP, validated
 
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
-
-_TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
-KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
-"""Top-level keys of a configuration."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +120,7 @@ class Config:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path}: not TOML: {error}") from None
         except RecursionError:
-            raise ConfigError(f"{path}: {_TOO_DEEP}") from None
+            raise ConfigError(f"{path}: {TOO_DEEP}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -165,43 +148,10 @@ class Config:
         >>> Config.parse({"model": {"kind": "bernoulli"}}).hazard
         0.004
         """
-        given = require_table("config", given)
-        if depth(given) > DEPTH:
-            raise ConfigError(_TOO_DEEP)
-        reject_unknown("", given, KEYS)
-        if "model" not in given:
-            raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
-        model = build("model", model_kinds(), given["model"])
-        hazard = given.get("hazard", cls.hazard)
-        hazard_of(hazard)
-        missing = given.get("missing", cls.missing)
-        if missing not in ("raise", "skip"):
-            raise ConfigError(f"missing must be 'raise' or 'skip', not {missing!r}")
-        rows = given.get("fidelity", [])
-        if not isinstance(rows, (list, tuple)):
-            raise ConfigError(f"fidelity must be a list of tables, [[fidelity]] in TOML, not {rows!r}")
-        fidelities = tuple(parse_fidelity(f"fidelity[{i}]", row) for i, row in enumerate(rows))
-        fidelity_objects = _fidelities_of(fidelities, {})
-        with_key("fidelity", "Fidelity", checked, fidelity_objects)
-        policy = build("policy", policy_kinds(), given["policy"]) if "policy" in given else None
-        if policy is not None:
-            policy.shared = True  # the number of streams is only known when they are created
-            with_key("policy", type(policy).__name__, policy.bind, checked(fidelity_objects))
-        config = cls(
-            model=_spec(model),
-            fidelities=fidelities,
-            hazard=float(hazard) if isinstance(hazard, int) else plain(hazard),
-            policy=None if policy is None else _spec(policy),
-            alarm=parse_alarm(given.get("alarm", {})),
-            prune=plain(given["prune"]) if "prune" in given else None,
-            missing=missing,
-            seed=with_key("seed", "Detector", seed_of, given.get("seed", 0)),
-            data=parse_data(given.get("data", {})),
-        )
+        config = cls(**validated(given))
         config._pruning()
-        with_key(
-            "config", "Detector", config.detector, shared=True
-        )  # errors that appear only when the parts are combined
+        # errors that appear only when the parts are combined
+        with_key("config", "Detector", config.detector, shared=True)
         return config
 
     def detector(
@@ -411,7 +361,7 @@ class Config:
 
     def _arguments(self, observers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
         model = build("model", model_kinds(), self.model)
-        fidelity_objects = _fidelities_of(self.fidelities, observers)
+        fidelity_objects = fidelities_of(self.fidelities, observers)
         policy = None if self.policy is None else build("policy", policy_kinds(), self.policy)
         return {
             "model": model,
@@ -426,17 +376,3 @@ class Config:
 
     def _pruning(self) -> tuple[Prune, ...] | None:
         return DEFAULT if self.prune is None else prune_of(self.prune)
-
-
-def _fidelities_of(
-    fidelities: tuple[FidelityConfig, ...], observers: Mapping[str, Callable[[Any], Any]]
-) -> tuple[Fidelity, ...]:
-    if not fidelities:
-        return (Fidelity("full", 1.0, 1.0, observers.get("full")),)
-    return tuple(Fidelity(f.name, f.zeta, f.cost, observers.get(f.name), f.offset, f.scale) for f in fidelities)
-
-
-def _spec(thing: Model | Policy) -> dict[str, Any]:
-    kinds: Mapping[str, type] = model_kinds() if isinstance(thing, Model) else policy_kinds()
-    kind = next(name for name, known in kinds.items() if known is type(thing))
-    return {"kind": kind, **plain(thing.spec())}

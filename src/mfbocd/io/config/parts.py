@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -158,3 +159,25 @@ def parse_data(given: Any) -> Data:
     table = require_table("data", given)
     reject_unknown("data", table, [field.name for field in fields(Data)])
     return Data(**{name: _text(f"data.{name}", value) for name, value in table.items()})
+
+
+def fidelities_of(
+    fidelities: tuple[FidelityConfig, ...], observers: Mapping[str, Callable[[Any], Any]]
+) -> tuple[Fidelity, ...]:
+    """Return the fidelities of a detector; without any in the configuration, one full reading per tick.
+
+    Parameters
+    ----------
+    fidelities : tuple[FidelityConfig, ...]
+        Those of the configuration.
+    observers : Mapping[str, Callable[[Any], Any]]
+        The functions that observe, by name.
+
+    Returns
+    -------
+    tuple[Fidelity, ...]
+        The fidelities.
+    """
+    if not fidelities:
+        return (Fidelity("full", 1.0, 1.0, observers.get("full")),)
+    return tuple(Fidelity(f.name, f.zeta, f.cost, observers.get(f.name), f.offset, f.scale) for f in fidelities)
