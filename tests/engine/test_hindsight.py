@@ -215,7 +215,7 @@ def test_the_bound_where_it_is_not_exact(seed: int) -> None:
         back = hindsight(mf.Detector(model, hazard=0.05), xs, live=live)
         assert not back.exact
         assert back.reach == live // 2
-        assert max(len(row) for row in back._births) <= live + 1
+        assert max(len(row) for row in back._forward._births) <= live + 1
         found = twin.joint(back.segmentation())
         assert twin.best(back.reach) - 1e-8 <= found <= twin.best() + 1e-8
     whole = hindsight(mf.Detector(model, hazard=0.05), xs, live=len(xs))

@@ -13,13 +13,13 @@ from ..detector.step import Step
 from ..inputs.arguments import probability, whole
 from ..inputs.display import count_text
 from .change import Changepoint
+from .forward import ForwardPass
 from .log_hazard import LogHazard
 from .regimes import LevelRule, levels_around, stacked_readings
 from .run import run_each
 from .trace import Trace
 
 Array = NDArray[np.float64]
-Ticks = NDArray[np.int64]
 
 LIVE = 8192
 """Longest stream, in ticks, that is exact by default: it has one hypothesis per tick and drops none."""
@@ -27,7 +27,6 @@ CELLS = LIVE * LIVE // 2
 """Hypotheses summed over all ticks that a longer stream follows by default, at most 12 bytes each."""
 FEWEST = 256
 """Hypotheses that a stream of any length follows at least by default."""
-NEGLIGIBLE = 46.0  # nats: hypotheses below 1e-20 of a tick's sum are left out of sums, but still followed
 
 
 class Hindsight:
@@ -75,38 +74,26 @@ class Hindsight:
 
     def __init__(self, detector: Detector, live: int = LIVE) -> None:
         self.live = whole("", "live", live, 4)
-        self.exact = True
-        """Whether every history was considered: no hypothesis was dropped."""
         self.trace: Trace | None = None
         """The detector's steps, if `hindsight` ran it."""
-        self._model = detector.model
         self._zeta = {f.name: f.zeta for f in detector.fidelities}
         self._missing = detector._no_reading
-        self._hazard = LogHazard(detector.hazard)
+        self._forward = ForwardPass(detector.model, LogHazard(detector.hazard), self.live)
         self._rule = LevelRule.of(detector.model, detector.fidelities)
         self._index: dict[str | None, int] = {f.name: j for j, f in enumerate(detector.fidelities)} | {None: -1}
         self._readings: list[tuple[Any, int]] = []  # reading and fidelity of every tick
-        # Followed hypotheses, oldest first: beginning, log p(readings since). For each candidate hazard: log of the
-        # sum over the histories before it, log of the best of them minus that sum, log of the sum if it ends now.
-        self._stats: Array = np.empty((self._model.columns, 0))
-        self._birth: Ticks = np.empty(0, dtype=np.int64)
-        self._like: Array = np.empty(0)
-        self._sum: Array = np.empty((self._hazard.candidates, 0))
-        self._best_minus_sum: Array = np.empty((self._hazard.candidates, 0))
-        self._ended: Array = np.empty((self._hazard.candidates, 0))
-        # For every tick: hypotheses that are not negligible after it; the sum before it, and the beginning of the
-        # best previous regime.
-        self._births: list[NDArray[np.int32]] = []
-        self._likes: list[Array] = []
-        self._sums: Array = np.empty((self._hazard.candidates, 64))  # grown by doubling
-        self._previous: list[Ticks] = []
 
     def __len__(self) -> int:
-        return len(self._births)
+        return len(self._forward)
 
     def __repr__(self) -> str:
         how = "exact" if self.exact else f"regimes of up to {count_text(self.reach, 'tick')}"
         return f"<Hindsight of {count_text(len(self), 'tick')}: {how}>"
+
+    @property
+    def exact(self) -> bool:
+        """Whether every history was considered: no hypothesis was dropped."""
+        return self._forward.exact
 
     @property
     def reach(self) -> int:
@@ -130,87 +117,10 @@ class Hindsight:
             raise ValueError(f"step must be that of tick {len(self)}, not of tick {step.tick}")
         self._readings.append((step.x, self._index[step.fidelity]))
         if step.x is None or step.fidelity is None:
-            self._add(self._missing, 0.0)
+            self._forward.add(self._missing, 0.0)
         else:
-            self._add(np.array(step.x) if isinstance(step.x, tuple) else step.x, self._zeta[step.fidelity])
-
-    def _add(self, x: Any, zeta: float) -> None:
-        tick = len(self)
-        new = self._model.new_regime(self._stats)[:, None]
-        if tick == 0:
-            begin = best = self._hazard.prior
-            previous = np.zeros(begin.size, dtype=np.int64)
-        else:
-            # negligible hypotheses add nothing to this sum, but one of them may become the best later
-            begin = _log_sum(self._before_log(tick))
-            paths = self._ended + self._best_minus_sum
-            where = paths.argmax(axis=1)
-            previous, best = self._birth[where], paths[np.arange(len(paths)), where]
-        stats = np.concatenate([self._stats, new], axis=1)
-        logs, self._stats = self._model.assimilate(stats, x, zeta)
-        # the factor common to all histories is removed, so that the logarithms stay small
-        self._like = np.append(self._like, 0.0) + (logs - logs.max())
-        self._birth = np.append(self._birth, tick)
-        self._sum = np.concatenate([self._sum, begin[:, None]], axis=1)
-        possible = np.isfinite(begin)
-        best_minus_sum = np.where(possible, best, 0.0) - np.where(possible, begin, 0.0)
-        self._best_minus_sum = np.concatenate([self._best_minus_sum, best_minus_sum[:, None]], axis=1)
-        if tick == self._sums.shape[1]:
-            self._sums = np.concatenate([self._sums, np.empty_like(self._sums)], axis=1)
-        self._sums[:, tick] = begin
-        self._previous.append(previous)
-        after = self._now(tick)
-        self._ended = after + self._hazard.ends(tick - self._birth)
-        shown = [log > log.max(axis=1, keepdims=True) - NEGLIGIBLE for log in (after, self._ended)]
-        kept = (shown[0] | shown[1]).any(axis=0)
-        self._births.append(self._birth[kept].astype(np.int32))
-        self._likes.append(self._like[kept])
-        if self._birth.size > self.live:
-            self._drop(after)
-
-    def _now(self, tick: int) -> Array:
-        """Return log sum over the histories with each followed hypothesis after `tick`, (hazards, hypotheses)."""
-        return np.asarray(self._sum + self._like + self._hazard.lasted(tick - self._birth))
-
-    def _drop(self, after: Array) -> None:
-        """Keep the youngest `live // 2` hypotheses and the `live // 4` most probable of the older ones."""
-        self.exact = False
-        older = self._birth.size - self.live // 2
-        value = (after + self._best_minus_sum).max(axis=0)[:older]
-        kept = np.arange(self._birth.size) >= older
-        kept[np.argsort(value, kind="stable")[-(self.live // 4) :]] = True
-        self._stats = np.ascontiguousarray(self._stats[:, kept])
-        self._birth, self._like = self._birth[kept], self._like[kept]
-        self._sum, self._best_minus_sum, self._ended = (
-            self._sum[:, kept],
-            self._best_minus_sum[:, kept],
-            self._ended[:, kept],
-        )
-
-    def _kept(self, tick: int) -> tuple[Ticks, Array]:
-        """Return the hypotheses kept at a tick and their log probabilities, without the hazard since they began."""
-        birth = self._births[tick].astype(np.int64)
-        return birth, self._sums[:, birth] + self._likes[tick]
-
-    def _after(self, tick: int) -> tuple[Ticks, Array]:
-        """Return the beginnings of a tick's regime and P(beginning, hazard | readings so far)."""
-        birth, log = self._kept(tick)
-        log = log + self._hazard.lasted(tick - birth)
-        weight = np.exp(log - log.max())
-        return birth, weight / weight.sum()
-
-    def _before_log(self, begin: int) -> Array:
-        birth, log = self._kept(begin - 1)
-        age = begin - 1 - birth
-        return np.asarray(log + self._hazard.lasted(age) + self._hazard.ends(age))
-
-    def _before(self, begin: int) -> tuple[Ticks, Array]:
-        """Return the beginnings of the regime before one that begins at `begin`, and P(beginning | hazard)."""
-        log = self._before_log(begin)
-        top = log.max(axis=1, keepdims=True)
-        share = np.exp(log - np.where(np.isfinite(top), top, 0.0))
-        total = share.sum(axis=1, keepdims=True)
-        return self._births[begin - 1].astype(np.int64), share / np.where(total > 0.0, total, 1.0)
+            x = np.array(step.x) if isinstance(step.x, tuple) else step.x
+            self._forward.add(x, self._zeta[step.fidelity])
 
     @property
     def smoothed(self) -> Array:
@@ -245,12 +155,12 @@ class Hindsight:
 
     def _marginals(self, end: int, first: int) -> Array:
         """Return P(a regime begins at t | x_1..x_end) for t >= `first`; earlier entries are set to 0."""
-        birth, weight = self._after(end)
+        birth, weight = self._forward.after(end)
         begins = np.zeros((len(weight), end + 1))
         begins[:, birth] = weight
         for b in range(end, first, -1):
             if begins[:, b].any():
-                birth, share = self._before(b)
+                birth, share = self._forward.before(b)
                 begins[:, birth] += begins[:, b, None] * share
         begins[:, :first] = 0.0
         return np.asarray(begins.sum(axis=0))
@@ -265,16 +175,7 @@ class Hindsight:
         list[int]
             First tick of every regime after the first.
         """
-        if len(self) == 0:
-            return []
-        last = self._now(len(self) - 1) + self._best_minus_sum
-        hazard, where = np.unravel_index(int(last.argmax()), last.shape)
-        changes = []
-        begin = int(self._birth[where])
-        while begin > 0:
-            changes.append(begin)
-            begin = int(self._previous[begin][hazard])
-        return changes[::-1]
+        return self._forward.best_changes() if len(self) else []
 
     def changepoints(self, level: float = 0.9) -> list[Changepoint]:
         """Return the changes of the most probable history with their probabilities and credible intervals.
@@ -330,21 +231,13 @@ class Hindsight:
         if not 0 < low <= high < len(self):
             raise ValueError(f"low..high must lie within ticks 1..{len(self) - 1}, not {low!r}..{high!r}")
         # P(no regime before one that begins at b begins in low..high), for each candidate hazard
-        last, weight = self._after(len(self) - 1)
+        last, weight = self._forward.after(len(self) - 1)
         free = np.zeros((len(weight), len(self)))
         free[:, :low] = 1.0
         for b in range(high + 1, len(self)):
-            birth, share = self._before(b)
+            birth, share = self._forward.before(b)
             free[:, b] = (share * free[:, birth]).sum(axis=1)
         return min(float((weight * free[:, last]).sum()), 1.0)
-
-
-def _log_sum(log: Array) -> Array:
-    """Return log sum exp(log) along the last axis."""
-    top = log.max(axis=1)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(top + np.log(np.exp(log - top[:, None]).sum(axis=1)))
 
 
 def _windows(changes: list[int], ticks: int) -> Iterator[tuple[int, int]]:
