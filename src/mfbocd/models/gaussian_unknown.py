@@ -50,8 +50,9 @@ from .._kernels.weights import (
     scratch,
     skip_tick,
 )
-from .base import LEVEL_WEIGHT, Array, Model, Predictive, predictive_of
+from .base import Array, Model, Predictive, predictive_of
 from .noise_prior import level_and_noise
+from .optional import LEVEL_WEIGHT
 from .tails import student_tails
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
