@@ -18,10 +18,11 @@ from scipy.special import logsumexp
 import mfbocd as mf
 from mfbocd._kernels.beta import beta_cdfs
 from mfbocd._kernels.counts import grid, max_nodes, reach
-from mfbocd._kernels.gamma_ratio import digamma_differences, half_gamma_ratios, log_gamma_ratios
+from mfbocd._kernels.gamma_ratio import half_gamma_ratios, log_gamma_ratios
 from mfbocd._kernels.heavy_tails import LOGISTIC, STUDENT, tail_information
 from mfbocd.belief.gains import GAINS, expected_gains
 
+from .array_kernels import digamma_differences
 from .test_kernels import Twin
 
 Array = np.ndarray

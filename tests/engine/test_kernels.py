@@ -14,7 +14,6 @@ import pytest
 import mfbocd as mf
 from mfbocd._kernels import compile as compile_
 from mfbocd._kernels import layout
-from mfbocd._kernels.prune import keep_heaviest_of, resample_of
 from mfbocd._kernels.weights import begin_tick, end_tick
 from mfbocd.belief.filter import Filter
 from mfbocd.belief.filter import observe as through_methods
@@ -24,6 +23,7 @@ from mfbocd.belief.pruning import Pruning
 from mfbocd.belief.state import table
 
 from ..registry import COMPILED, ZETAS, Case
+from .array_kernels import keep_heaviest_of, resample_of
 
 
 class Twin:

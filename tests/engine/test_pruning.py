@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
-from mfbocd._kernels.prune import resample_of
 from mfbocd.belief.pruning import Pruning
+
+from .array_kernels import resample_of
 
 
 def stream(ticks: int, seed: int = 0) -> list[float]:

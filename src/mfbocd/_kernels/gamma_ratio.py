@@ -148,15 +148,6 @@ def log_gamma_ratios(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
 
 
 @kernel
-def digamma_differences(s: NDArray[np.float64], d: float) -> NDArray[np.float64]:
-    """`digamma_difference` of each element of a one-dimensional array."""
-    out = np.empty(s.size)
-    for i in range(s.size):
-        out[i] = digamma_difference(s[i], d)
-    return out
-
-
-@kernel
 def half_gamma_ratios(s: NDArray[np.float64]) -> NDArray[np.float64]:
     """log(Gamma(s + 1/2) / Gamma(s)) of each element of a one-dimensional array."""
     out = np.empty(s.size)

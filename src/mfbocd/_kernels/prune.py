@@ -6,7 +6,7 @@ import numpy as np
 
 from .compile import kernel
 from .layout import CAP, COLUMNS, COUNT, EPS, HEAD, LIMIT, MAP_INDEX, MOST, RESAMPLE, SEED, SLACK, TICK, TOTAL
-from .pointer import Array, Pointer, pointer, shift
+from .pointer import Pointer, shift
 from .random import uniform
 from .scalar import bits_of
 
@@ -139,18 +139,3 @@ def prune(state: Pointer, setup: Pointer) -> None:
     if setup[MOST] > 0.0:
         limit = min(limit, int(setup[MOST]))
     state[LIMIT] = limit
-
-
-# --- for arrays, used by tests ----------------------------------------------------------------------------------
-
-
-@kernel
-def keep_heaviest_of(weight: Array, k: int) -> None:
-    """`keep_heaviest` for an array."""
-    keep_heaviest(pointer(weight, 0), weight.size, k)
-
-
-@kernel
-def resample_of(weight: Array, k: int, u: float) -> None:
-    """`resample` for an array."""
-    resample(pointer(weight, 0), weight.size, k, u)

@@ -39,14 +39,14 @@ def setup_array(
     return np.concatenate([head, params, hazards, np.empty(0) if start is None else start])
 
 
-def fresh_state(model: Model, setup: Array, seed: int, rows: int = START) -> Array:
-    """Return the state of a stream before its first tick; `rows` is its capacity if nothing bounds it."""
+def fresh_state(model: Model, setup: Array, seed: int) -> Array:
+    """Return the state of a stream before its first tick."""
     most, slack = int(setup[layout.MOST]), int(setup[layout.SLACK])
     head = np.zeros(layout.HEAD)
     head[layout.TICK] = head[layout.FIRED] = head[layout.CHANGED_AT] = -1.0
     head[layout.SEED] = seed
     head[layout.COLUMNS] = layout.STATS + model.columns + int(setup[layout.LEARNED])
-    rows = most + 2 if most else rows
+    rows = most + 2 if most else START
     what = f"{type(model).__name__} with {model.columns} statistics for each of {most or rows} hypotheses"
     room_for(what, head[layout.COLUMNS] * rows)
     exact = most == 0 and setup[layout.EPS] == 0.0

@@ -133,7 +133,7 @@ class Streams:
     """
 
     def __init__(self, request: Request, outputs: Outputs, file: IO[str], most: int, unit: str | None) -> None:
-        self._request, self._outputs, self._file, self._most = request, outputs, file, most
+        self._outputs, self._file, self._most = outputs, file, most
         self._unit = unit
         self._series: OrderedDict[tuple[str, str], _Series] = OrderedDict()
         self.forgotten = self.changes = self.points = self.seen = 0

@@ -204,7 +204,7 @@ def parse_response(line: bytes) -> dict[str, Any] | None:
     return response
 
 
-def excerpt(line: bytes, length: int = 80) -> str:
-    """Return the beginning of an output, for a message."""
-    text = line[: 4 * length].decode(errors="replace").rstrip("\r\n")
-    return repr(text if len(text) <= length else f"{text[:length]}...")
+def excerpt(line: bytes) -> str:
+    """Return the first 80 characters of an output, for a message."""
+    text = line[:320].decode(errors="replace").rstrip("\r\n")
+    return repr(text if len(text) <= 80 else f"{text[:80]}...")

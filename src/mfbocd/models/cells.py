@@ -7,13 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .base import Array, Model
 from .sampling import posterior_divergence
 from .table import bounded, continuous, moments, values, widths
-
-Bools = NDArray[np.bool_]
 
 _NODES = 2.0 * np.sinh(np.linspace(-7.0, 7.0, 113))  # standard deviations: to 1000, for heavy tails
 _PER_SD = 4.0

@@ -259,8 +259,8 @@ class Lattice(Model):
         return np.asarray(gain).reshape(stats.shape[1:])
 
 
-def panels(edges: Array, nodes: int = 8) -> tuple[Array, Array]:
-    """Return the nodes and weights of the Gauss-Legendre rule between neighbouring `edges`.
+def panels(edges: Array) -> tuple[Array, Array]:
+    """Return the nodes and weights of the Gauss-Legendre rule of 8 points between neighbouring `edges`.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def panels(edges: Array, nodes: int = 8) -> tuple[Array, Array]:
     >>> round(float(share @ x**2), 12)
     9.0
     """
-    node, share = np.polynomial.legendre.leggauss(nodes)
+    node, share = np.polynomial.legendre.leggauss(8)
     half = 0.5 * np.diff(edges)[:, None]
     middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
     return (middle + half * node).ravel(), (half * share).ravel()

@@ -32,10 +32,10 @@ class Counter:
         self._values: dict[Labels, float] = dict.fromkeys(known if labels else [()], 0.0)
         self._lock = threading.Lock()
 
-    def add(self, *labels: str, amount: float = 1.0) -> None:
-        """Increase the number of one combination of labels."""
+    def add(self, *labels: str) -> None:
+        """Increase the number of one combination of labels by 1."""
         with self._lock:
-            self._values[labels] = self._values.get(labels, 0.0) + amount
+            self._values[labels] = self._values.get(labels, 0.0) + 1.0
 
     def value(self, *labels: str) -> float:
         """The present number; 0 if it was never increased."""
