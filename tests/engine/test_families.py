@@ -628,8 +628,8 @@ def test_infinite_moments_are_reported_as_infinite() -> None:
         (lambda: mf.Gamma(2, 0.5), "Gamma.shape must exceed 1, not 0.5"),
         (lambda: mf.Poisson(0, 1), "Poisson.shape must be positive"),
         (lambda: mf.Poisson(1, "a"), "Poisson.rate must be a number, not 'a'"),
-        (lambda: mf.Binomial(2.5), "Binomial.trials must be a whole number, not 2.5"),
-        (lambda: mf.Binomial(0), "Binomial.trials must be positive"),
+        (lambda: mf.Binomial(2.5), "Binomial.trials must be a whole number of at least 1, not 2.5"),
+        (lambda: mf.Binomial(0), "Binomial.trials must be a whole number of at least 1, not 0"),
         (lambda: mf.Binomial(3, 1, 1, "x"), "Binomial.predictive must be 'normalized' or 'paper', not 'x'"),
     ],
 )

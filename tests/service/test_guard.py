@@ -326,6 +326,8 @@ def test_only_the_operators_observers_run(tmp_path: Path) -> None:
     [
         ("[serve]\nbtch = 3", "serve.btch is unknown"),
         ("[serve]\nbatch = 'many'", "serve.batch must be a number"),
+        ("[serve]\nbatch = -1", "serve.batch must be at least 0, not -1"),
+        ("[serve]\nbody = nan", "serve.body must be finite, not nan"),
         ("[serve.observers]\na = 'nowhere'", "must be 'package.module:function'"),
         ("[serve.observers]\na = 'mfbocd.nothing:x'", "serve.observers.a"),
         ("[serve", "not TOML"),

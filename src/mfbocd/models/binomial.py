@@ -19,7 +19,7 @@ from .._kernels.pointer import Pointer
 from .._kernels.scalar import log
 from .._kernels.template import family_kernels
 from .._kernels.weights import column
-from ..inputs.arguments import positive
+from ..inputs.arguments import positive, whole
 from .base import Array, Model, Predictive, predictive_of
 
 _LEAST = 1e-3  # a probability is at least this far from 0 and 1 where two are compared
@@ -31,7 +31,7 @@ _LARGE = 1e6  # total of trials, the prior's included, beyond which terms of x l
 
 @scalar
 def _value(a: float, b: float, x: float, trials: float, zeta: float) -> float:
-    """log of B(a + zeta x, b + zeta (trials - x)) / B(a, b): the predictive but for the binomial coefficient."""
+    """log of B(a + zeta x, b + zeta (trials - x)) / B(a, b): the predictive without the binomial coefficient."""
     return (
         log_gamma_ratio(a, zeta * x) + log_gamma_ratio(b, zeta * (trials - x)) - log_gamma_ratio(a + b, zeta * trials)
     )
@@ -251,9 +251,7 @@ class Binomial(Model):
     def __init__(
         self, trials: int, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized"
     ) -> None:
-        if positive("Binomial", "trials", trials, 1e9) != int(trials):
-            raise ValueError(f"Binomial.trials must be a whole number, not {trials!r}")
-        self.trials = int(trials)
+        self.trials = whole("Binomial", "trials", trials, 1, 10**9)
         self.alpha = positive("Binomial", "alpha", alpha, 1e9)
         self.beta = positive("Binomial", "beta", beta, 1e9)
         self.kind = predictive_of("Binomial", predictive)

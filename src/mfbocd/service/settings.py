@@ -10,7 +10,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from ..inputs.arguments import not_negative
 from ..io.config import Config, ConfigError
+from ..io.config.kinds import with_key
 from .limits import Limits
 
 ENTRY_POINTS = "mfbocd.observers"
@@ -55,8 +57,7 @@ class Settings:
         for name, value in serve.items():
             if name not in known:
                 raise ConfigError(f"serve.{name} is unknown; expected observers, {', '.join(known)}")
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-                raise ConfigError(f"serve.{name} must be a number of at least 0, not {value!r}")
+            with_key("serve", "serve", not_negative, "serve", name, value)
         observers = {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
         observers |= {name: _import(name, where) for name, where in named.items()}
         config = Config.parse(values).to_dict() if values else None
