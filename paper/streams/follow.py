@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mfbocd._kernels import layout
+from mfbocd.detector import Detector
 from mfbocd.fleet.fleet import Fleet
 from mfbocd.policy import Always, Policy
 from mfbocd.trace.metrics import detection
@@ -69,9 +70,7 @@ def follow(
     elif callable(policy):
         choose = policy
     else:
-        own = [p.bind(family.fidelities) for p in policy]
-        for p in own:
-            p.initialize(tested.extract(0)._filter)
+        own = [Detector(family.model, family.fidelities, family.hazard, policy=p).policy for p in policy]
         choose = partial(_each, own=own)
     means = np.empty((2, ticks, n))
     l1 = np.zeros(n)
