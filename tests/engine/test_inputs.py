@@ -310,7 +310,7 @@ def test_a_vector_reading_may_be_missing_entirely() -> None:
     for x in ("12", {"a": 1}, ["1", "2"]):
         with pytest.raises(TypeError, match="x must be 2 numbers, not"):
             detector("skip", PAIR).update(x)
-    with pytest.raises(ValueError, match="as many numbers in every row"):
+    with pytest.raises(ValueError, match="the same shape in every row"):
         mf.run(detector("skip", PAIR), [[0.5, 0.5], [0.5]])
 
 

@@ -48,7 +48,7 @@ from .weights import column, ending, hazards
 
 MOST_ODDS = 1e9  # limit of the odds, so that they return once the level has
 # If the size of a change is known, the next alarm needs P(change) to fall below this part of the threshold, or to be
-# below the threshold when the window has passed: after a false alarm it may remain in between for long.
+# below the threshold when the window has passed: after a false alarm it may remain in between for a long time.
 REARM = 0.5
 
 if TYPE_CHECKING:
@@ -178,6 +178,6 @@ def decide(state: Pointer, setup: Pointer) -> None:
         state[CHANGED_AT] = birth[best]
         state[CONFIDENCE] = p
         state[ARMED] = 0.0
-        if setup[KNOWN] <= 0.0:  # the next change is one from the new level
+        if setup[KNOWN] <= 0.0:  # the next change starts from the new level
             state[RISE] = 0.0
             state[FALL] = 0.0

@@ -7,11 +7,11 @@ readings, whatever D_i is, as long as the change is large enough to be found:
     Q = sum over recent i of w_i * D_i / (D_i + SMALL),    gain = zeta * Q + E_r I(theta; x | r)
 
 Recent hypotheses are those that count towards the next alarm: they began within its window and after the last alarm.
-The second term is the information about the parameter. It keeps the gain positive before anything was read.
+The second term is the information about the parameter. It keeps the gain positive before the first reading.
 
-An alarm may be false, and as long as that is not known the next change is taken for the reported one. Therefore the
-hypotheses that the last alarm reported, those of its window up to it, count as well, times the probability that they
-are wrong: with P, the probability of a regime that began before the window, and D' the divergence from such regimes,
+An alarm may be false. Until that is known, the next change is mistaken for the reported one. The hypotheses that the
+last alarm reported (those of its window) therefore count as well, times the probability that they are wrong. With P,
+the probability of a regime that began before the window, and D' the divergence from such regimes,
 
     Q += P * sum over reported i of w_i * D'_i / (D'_i + SMALL)
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         """Weight, mean and variance of the older hypotheses (`alarm.old_moments`)."""
 
     def older(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
-        """The same of those until a tick (`alarm.moments_until`)."""
+        """The same for the hypotheses that began at a given tick or before (`alarm.moments_until`)."""
 
     def doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
         """`reported_doubt` of the family."""
@@ -97,7 +97,7 @@ def newest_old(state: Pointer, setup: Pointer) -> float:
 
 
 def reported_doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
-    """The part of Q of the last alarm, from the predicted weights; a template (`compile.bind`)."""
+    """The part of Q that belongs to the last alarm, from the predicted weights; a template (`compile.bind`)."""
     oldest = max(state[TICK] + 1.0 - setup[WITHIN], 0.0)
     if state[FIRED] <= oldest:
         return 0.0

@@ -42,7 +42,7 @@ Four = tuple[float, float, float, float]
 if TYPE_CHECKING:
 
     def value(a: float, b: float, x: float, last: float, zeta: float) -> float:
-        """log predictive of x but for the normalizer and `constant`."""
+        """log predictive of x without the normalizer and `constant`."""
 
     def constant(x: float, last: float, zeta: float) -> float:
         """The term of the log predictive that is the same for all hypotheses."""

@@ -59,7 +59,7 @@ def quotient(u: float, v: float, zeta: float, c: Coefficients) -> float:
 @scalar
 def digamma(z: float) -> float:
     """d/dz log Gamma(z) for z > 0: shifted up by eight, then Stirling's series; error below 1e-14."""
-    # sum_j 1 / (z + j), j < 8, as one fraction of the pairs (z + j) (z + 7 - j): divisions are what costs
+    # sum_j 1 / (z + j), j < 8, as one fraction of the pairs (z + j) (z + 7 - j): divisions are the expensive part
     p = z * (z + 7.0)
     q, r, t = p + 6.0, p + 10.0, p + 12.0
     top = (2.0 * z + 7.0) * (q * r * t + p * r * t + p * q * t + p * q * r)

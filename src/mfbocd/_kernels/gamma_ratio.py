@@ -113,7 +113,7 @@ def digamma_remainder(y: float) -> float:
 
 @scalar
 def _entropy_tail(y: float) -> float:
-    """log Gamma(y) + y - y psi(y) + log(y) / 2 but for a constant, y >= 10; error below 1e-14."""
+    """log Gamma(y) + y - y psi(y) + log(y) / 2 up to a constant, y >= 10; error below 1e-14."""
     r = 1.0 / y
     v = r * r
     return r * (1 / 6 - v * (1 / 90 - v * (1 / 210 - v * (1 / 210 - v * (5 / 594 - v * (691 / 30030))))))

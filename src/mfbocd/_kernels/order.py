@@ -17,7 +17,7 @@ def make_monotone(zeta: Array, gains: Array) -> None:
     for j in range(zeta.size):
         best = gains[j]
         for k in range(zeta.size):
-            # gains that were already raised are no larger than the maximum they stand for
+            # `gains[k]` may have been raised already, but only to a gain at a zeta that also counts here
             if zeta[k] <= zeta[j]:
                 best = max(best, gains[k])
         gains[j] = best

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 elif not COMPILED:  # views in place of pointers
 
     def pointer(array, offset):
-        """What follows array[offset], in the same memory."""
+        """A view of the array from `offset` on."""
         assert array.flags.c_contiguous
         return array.reshape(-1)[offset:]
 
     def shift(base, offset):
-        """What follows base[offset]."""
+        """A view of the base from `offset` on."""
         return base[offset:]
 
 else:

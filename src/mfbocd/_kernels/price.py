@@ -8,7 +8,7 @@ from __future__ import annotations
 from .compile import exact
 from .pointer import Array
 
-# Indices of the constants of a controller. Amounts are in units: what the budget leaves per tick above the cheapest.
+# Indices of the constants of a controller. A unit is the budget per tick minus the cost of the cheapest fidelity.
 RATE, SETTLE, FLOOR, CEILING, MOST_SAVED, WORST, READING, TICK_BUDGET, BEGAN, CONSTANTS = range(10)
 
 START = 1.0  # during the first ticks the rate is START / (SETTLE + ticks): the first price is a guess
@@ -29,7 +29,7 @@ def debt_limit(c: Array, ticks: float) -> float:
 
 @exact
 def is_barred(c: Array, debt: float, ticks: float, reading: float) -> bool:
-    """Whether the debt forbids a reading of this cost; there is always one without a debt."""
+    """Whether the debt forbids a reading of this cost; without a debt every reading is allowed."""
     return debt > 0.0 and debt > debt_limit(c, ticks) - reading
 
 

@@ -1,4 +1,4 @@
-"""Readings summarized by blocks: one vector of features for every so many readings."""
+"""Blocks of readings: each block is summarized by one vector of features."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Blocks:
     every : int
         Readings per block, at least 4. For an oscillating series, one period or a few of them.
     features : sequence of str or callable
-        What a block is summarized by, in order:
+        Features of a block, in order:
 
         - ``"mean"``, ``"max"``, ``"min"``: in the unit of the readings;
         - ``"slope"``: of the least-squares line, per tick;

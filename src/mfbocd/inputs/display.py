@@ -24,7 +24,7 @@ def html_table(
     rows : iterable of sequence
         The rows; the first ten are shown.
     total : int, default 0
-        Number of rows there are, to say how many are not shown.
+        Total number of rows; the HTML says how many are not shown.
     notes : iterable of str
         Texts below the table.
 

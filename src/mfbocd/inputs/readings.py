@@ -86,7 +86,7 @@ def missing(x: Any) -> bool:
     """
     if x is None or x is np.ma.masked:
         return True
-    pandas = sys.modules.get("pandas")  # whoever has pandas.NA has imported it
+    pandas = sys.modules.get("pandas")  # a caller that has pandas.NA has imported pandas
     return pandas is not None and x is getattr(pandas, "NA", None)
 
 
@@ -126,7 +126,7 @@ def cells(values: Any) -> NDArray[Any]:
     parts = [v if isinstance(v, _NUMBERS) else cells(v) for v in values]
     shapes = {part.shape for part in parts if isinstance(part, np.ndarray) and part.ndim}
     if len(shapes) > 1:
-        raise ValueError(f"x must have as many numbers in every row, not of shapes {sorted(shapes)}")
+        raise ValueError(f"x must have the same shape in every row, not {sorted(shapes)}")
     if not shapes:
         out = np.empty(len(values), dtype=object)
         for i, value in enumerate(values):

@@ -1,4 +1,4 @@
-"""Times as files and indexes write them: read for an axis, and shown as they were written."""
+"""Times in the formats of files and indexes: parsed for an axis, and shown as they were written."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Times:
     def of(cls, labels: Sequence[Any] | NDArray[Any]) -> Self:
         """Read times; the whole column decides what its labels mean.
 
-        Understood are numbers, datetimes, ISO 8601 (with or without a zone, also ``2025-03``), Unix seconds and
+        It accepts numbers, datetimes, ISO 8601 (with or without a zone, also ``2025-03``), Unix seconds and
         milli-, micro- or nanoseconds (1990 to 2100), ``20250301``, ``01.03.2025 08:20``, ``03/01/2025 08:20 AM``,
         ``10/Oct/2025:13:55:36 +0200`` and ``1 Mar 2025``.
 
@@ -341,7 +341,7 @@ def _irregularity(parts: Sequence[dict[str, str | None]], month_first: bool) -> 
 
 
 def _datetime(part: dict[str, str | None], month_first: bool, any_name: bool) -> datetime:
-    """Return the datetime of a matched text; a zone that is only a name must be that of all rows."""
+    """Return the datetime of a matched text; a zone that is only a name must be the same in all rows."""
     if (name := part.get("name")) is not None:
         month, day = _MONTHS.get(name[:3].lower(), 0), int(part["day"] or 0)
     elif "a" in part:
@@ -389,7 +389,7 @@ def _array(found: Sequence[datetime]) -> NDArray[Any]:
 
 
 def _first_unreadable(labels: Sequence[Any]) -> int:
-    """Return the first row that cannot be read alone; 0 if they only do not fit together."""
+    """Return the first row that cannot be read on its own; 0 if each row can, but not all in one format."""
     for row, label in enumerate(labels):
         if all(read([label]) is None for read in (_numbers, _datetimes, _texts)):
             return row

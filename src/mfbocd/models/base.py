@@ -156,7 +156,7 @@ class Model(OptionalMethods):
         ValueError
             If the family is not a location-scale family.
         """
-        raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit to change")
+        raise ValueError(f"{type(self).__name__} has no offset and scale: its readings have no unit")
 
     def spec(self) -> dict[str, Any]:
         """Return the constructor's arguments as plain values, for saving.

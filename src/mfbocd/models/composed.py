@@ -1,4 +1,4 @@
-"""What models composed of models share: building the parts, and statistics side by side."""
+"""Shared code of the models made of other models: building the parts, and concatenated statistics."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Confusion(Grid):
         """Estimate the confusion matrix of a classifier from two columns of labels of the same items.
 
         With n items of a truth, of which k were given a label, its probability is (k + 1/2) / (n + 1), the mean under
-        Jeffreys' prior: never 0 or 1, because after a label that was impossible nothing is possible any more.
+        Jeffreys' prior: never 0 or 1, because a label of probability 0 for both truths would leave no possible rate.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the multivariate Gaussians share: the next reading of each hypothesis is normal or Student's t."""
+"""Shared code of the multivariate Gaussians: the next reading of each hypothesis is normal or Student's t."""
 
 from __future__ import annotations
 

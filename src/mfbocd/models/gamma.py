@@ -1,4 +1,4 @@
-"""The Gamma with known shape and a Gamma prior on its rate; `exponential_rate` is its case of shape one."""
+"""The Gamma with known shape and a Gamma prior on its rate; `Exponential` is the case of shape one."""
 
 from __future__ import annotations
 

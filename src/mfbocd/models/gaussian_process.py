@@ -71,7 +71,7 @@ def _lost(rates: Array, power: Array, doubt: Array) -> Array:
 def _spectrum(order: int, reach: float) -> tuple[Array, Array]:
     """The waves, one of w and -w each, (n, order), and what share of the kernel each and the constant have, (1 + n,).
 
-    In units of the length. There are more than `_MOST` features where n > `_MOST` / 2, and then not always all.
+    In units of the length. If n > `_MOST` / 2 there are too many features, and not all of them are returned.
     """
     step = 2.0 * math.pi / (reach + _TAIL)
     last = int(min(_TAIL * (reach + _TAIL) / (2.0 * math.pi), _MOST))

@@ -1,4 +1,4 @@
-"""What models on a grid of parameter values share: exact sums over the grid for any likelihood."""
+"""Shared code of the models on a grid of parameter values: exact sums over the grid for any likelihood."""
 
 from __future__ import annotations
 

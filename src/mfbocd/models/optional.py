@@ -229,7 +229,7 @@ class OptionalMethods(Family):
         return self.parameter_gain(stats, zeta)
 
     def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
-        """Return how far predictives of full readings lie from another one, from their moments.
+        """Return the divergence of predictives of full readings from another one, from their moments.
 
         By default KL of a normal from a normal, summed over the numbers of a reading.
 
@@ -280,7 +280,7 @@ class OptionalMethods(Family):
     def known_level(self, level: float) -> Array:
         """Return the statistics of a regime whose mean is known.
 
-        For a family with one parameter, those after a reading of that value which counts as ten thousand.
+        For a family with one parameter, they are those after ten thousand readings of that value.
 
         Parameters
         ----------
@@ -325,7 +325,7 @@ class OptionalMethods(Family):
         Raises
         ------
         TypeError
-            If the family has several numbers per reading and no own sampler.
+            If the family has several numbers per reading and no sampler of its own.
         """
         if self.dimension > 1:
             raise TypeError(f"{type(self).__name__} cannot be drawn from")

@@ -253,7 +253,7 @@ class Outliers(Model):
 
 
 def _broad(model: Model, outlier: Model) -> Model:
-    """Return the family of the outliers if it has the readings of the model."""
+    """Return the family of the outliers if it describes the same readings as the model."""
     if type(outlier) is not type(model) or outlier.columns != model.columns or outlier.dimension != model.dimension:
         raise ValueError(f"Outliers.outlier must be of the same family as {model!r}, with another prior: {outlier!r}")
     if not np.array_equal(model.new_regime(np.ones((model.columns, 1))), model.prior()):

@@ -37,7 +37,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 @scalar
 def _value(a: float, b: float, x: float, last: float, zeta: float) -> float:
-    """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive but for x!^-zeta."""
+    """log of Gamma(a + zeta x) / Gamma(a) b^a / (b + zeta)^(a + zeta x): the predictive without x!^-zeta."""
     step = zeta * x
     return log_gamma_ratio(a, step) - step * log(b + zeta) - a * log1p(zeta / b)
 

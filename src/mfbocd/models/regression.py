@@ -29,7 +29,7 @@ _erfc = np.vectorize(math.erfc, otypes=[float])
 
 @kernel
 def _forecast(factor: Array, u: Array) -> tuple[Array, Array]:
-    """u . coefficients and u . precision^-1 u of each hypothesis; `u`, shape (p, K), is used up."""
+    """u . coefficients and u . precision^-1 u of each hypothesis; `u`, shape (p, K), is overwritten."""
     p, n = u.shape
     last = p * (p + 1) // 2
     centre = np.zeros(n)
@@ -107,7 +107,7 @@ class Regression(Model):
 
     @staticmethod
     def _cost_bound(regressors: int, extra: int, field: str) -> CostBound:
-        """For so many regressors and `extra` statistics: most are the Cholesky factor."""
+        """The cost with these regressors and `extra` more statistics; most statistics are the Cholesky factor."""
         columns = (regressors + 1) * (regressors + 2) // 2 + 1 + extra
         return CostBound(columns, 60 * regressors**2 + 5000, 10 * regressors**2 + 5000, field)
 
@@ -116,7 +116,7 @@ class Regression(Model):
         return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
 
     def _rescaled_noise(self, scale: float) -> dict[str, float]:
-        """What of `_noise` changes with the unit of the readings."""
+        """The arguments in `_noise` that change with the unit of the readings."""
         name = "scale" if self.noise_var is None else "noise_var"
         return {name: scale * scale * self._noise()[name]}
 

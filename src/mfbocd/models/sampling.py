@@ -2,12 +2,12 @@
 
 With x drawn from hypothesis l with probability w_l, I(r; x) = E_x KL(P(r | x) || w). The contribution of every point
 is at least zero, so the sum is too; and because the points are the same at every call, the errors of different
-fidelities are alike.
+fidelities are similar.
 
 The points are a Kronecker sequence of the square roots of primes, in antithetic pairs. They are distributed over the
 hypotheses by weight, by the square root of the weight (an unlikely hypothesis contributes much where it is true), and
-most to that of a change now, which differs most from the others. A point counts for every hypothesis that could have
-produced it.
+most of them to the hypothesis of a change now, which differs most from the others. A point counts for every
+hypothesis that could have produced it.
 
 Measured with 1024 points on 120 states of detectors in 2, 3 and 10 dimensions, each at two fidelities, against 60 000
 points: the median error is below 1 % of the gain, the largest 6 % (0.012 nats). In 50 dimensions, on 12 states

@@ -316,7 +316,7 @@ class StudentTUnknown(Model):
 def _precisions(degrees: float) -> tuple[Array, Array]:
     """Return nodes w and log shares of a trapezoid rule in u = log w for w ~ Gamma(degrees / 2, degrees / 2).
 
-    The log density of u is (degrees / 2) (u - e^u) but for a constant, with its peak at 0.
+    The log density of u is (degrees / 2) (u - e^u) up to a constant, with its peak at 0.
     """
     half = 0.5 * min(max(degrees, 1.0), 1e6)
     step = _STEP * min(1.0, math.sqrt(2.0 / half))
