@@ -117,7 +117,7 @@ def test_damaged_bytes_are_refused() -> None:
     for s in range(15):
         anomaly.update(float(s))
     saved = anomaly.to_bytes()
-    with pytest.raises(ValueError, match=r"truncated|mark|checksum|saved"):
+    with pytest.raises(ValueError, match=r"truncated|signature|checksum|saved"):
         AnomalyScore.from_bytes(saved[:-3])
     with pytest.raises(ValueError, match="not a saved AnomalyScore"):
         AnomalyScore.from_bytes(mf.Detector(mf.Gaussian(0, 9, 1)).to_bytes())

@@ -148,7 +148,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"fidelity": [{"name": "a", "zeta": 1, "cost": 1, "colunm": "b"}]}, r"^fidelity\[0\]\.colunm is unknown \(did"),
     ({"fidelity": [{"name": "a", "zeta": 1, "cost": 1}] * 2}, r"^fidelity: .*'a' appears twice"),
     ({"policy": {"kind": "budget", "share": 2}}, r"^policy\.share must lie in \(0, 1\], not 2$"),
-    ({"policy": {"kind": "budget"}}, r"^policy: Budget takes per_tick, share or reads"),
+    ({"policy": {"kind": "budget"}}, r"^policy: Budget takes exactly one of per_tick, share and reads"),
     ({"policy": {"kind": "budget", "per_tick": 0.1}}, r"^policy\.per_tick must be at least 1, .* not 0.1"),
     ({"policy": {"kind": "always", "name": "gsp"}}, r"^policy\.name must be one of imu, gps, not 'gsp'$"),
     ({"policy": {"kind": "net"}}, r"^policy\.price is missing: net requires it$"),

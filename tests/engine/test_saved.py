@@ -154,11 +154,11 @@ def saved(prune: object = DEFAULT) -> bytes:
 def test_an_impossible_header_is_refused(field: int, value: float) -> None:
     data = patched(saved(), field, value)
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
-        with pytest.raises(ValueError, match="the saved state cannot be"):
+        with pytest.raises(ValueError, match="the saved state is invalid"):
             load(data)
     make = Loader(mf.Detector.from_bytes)
     make(saved())  # a known kind, whose belief alone is read
-    with pytest.raises(ValueError, match="the saved state cannot be"):
+    with pytest.raises(ValueError, match="the saved state is invalid"):
         make(data)
 
 

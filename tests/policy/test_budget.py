@@ -436,7 +436,7 @@ def test_a_cap_without_a_fixed_cost_to_fall_back_on_is_refused() -> None:
         mf.Detector(GAUSSIAN, functions, policy=mf.Budget(8.0, cap=(60.0, 10)))
     high = mf.Fidelity("high", 1.0, 40.0)
     with pytest.raises(
-        ValueError, match=r"must leave 10 ticks of the cheapest fidelity whose cost is a number, 400, not 60"
+        ValueError, match=r"must allow 10 ticks of the cheapest fidelity whose cost is a number, 400, not 60"
     ):
         mf.Detector(GAUSSIAN, [functions[0], high], policy=mf.Budget(8.0, cap=(60.0, 10)))
     skip = mf.Fidelity("skip", 0.0, 0.0)

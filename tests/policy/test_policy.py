@@ -229,8 +229,8 @@ def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
         (lambda: mf.Random({"low": 0.5}), "Random.probabilities must be numbers of at least 0 that sum to 1"),
         (lambda: mf.Random([0.5, "x"]), "Random.probabilities must be a number, not 'x'"),
         (lambda: mf.Random(0.5), "Random.probabilities must be numbers, one per fidelity, not 0.5"),
-        (lambda: mf.Budget(), "Budget takes per_tick, share or reads, one of the three"),
-        (lambda: mf.Budget(3.0, share=0.5), "Budget takes per_tick, share or reads, one of the three"),
+        (lambda: mf.Budget(), "Budget takes exactly one of per_tick, share and reads"),
+        (lambda: mf.Budget(3.0, share=0.5), "Budget takes exactly one of per_tick, share and reads"),
         (lambda: mf.Budget(0.0), "Budget.per_tick must be positive, not 0"),
         (lambda: mf.Budget(math.nan), "Budget.per_tick must be finite, not nan"),
         (lambda: mf.Budget("8"), "Budget.per_tick must be a number, not '8'"),
@@ -243,7 +243,7 @@ def test_soft_in_a_detector_draws_anew_by_tick_and_by_seed() -> None:
         (lambda: mf.Budget(8.0, cap=(50, 2.5)), "Budget.cap[1] must be a whole number of at least 1, not 2.5"),
         (lambda: mf.Budget(8.0, cap=(-50, 5)), "Budget.cap must be positive, not -50"),
         (lambda: mf.Budget(8.0, cap=("x", 5)), "Budget.cap must be a number, not 'x'"),
-        (lambda: mf.Budget(8.0, cap=(4.0, 5)), "Budget.cap must leave 5 ticks of the cheapest fidelity, 5, not 4"),
+        (lambda: mf.Budget(8.0, cap=(4.0, 5)), "Budget.cap must allow 5 ticks of the cheapest fidelity, 5, not 4"),
     ],
 )  # fmt: skip
 def test_bad_arguments_are_named(make, message: str) -> None:  # type: ignore[no-untyped-def]

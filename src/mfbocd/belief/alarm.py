@@ -1,4 +1,4 @@
-"""When a belief is an alarm: P(change) reaches a threshold, also where something is known about the change."""
+"""Alarms: P(change) reaches a threshold, optionally with a direction, a known level or a smallest change."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Alarm:
     Parameters
     ----------
     within : int, default 200
-        Length of the window in ticks. It must be long enough for the evidence to accumulate: an older change is not
-        seen any more. With few expensive readings that takes many ticks.
+        Length of the window in ticks. It must be long enough for the evidence to accumulate: an older change is no
+        longer detected. With few expensive readings that takes many ticks.
     threshold : float, default 0.9
         The probability that must be reached, in (0, 1].
     direction : {'up', 'down'}, optional

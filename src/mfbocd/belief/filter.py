@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 
 def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Report:
-    """Move one state by one tick with the model's methods; the kernels of compiled models do the same in one pass."""
+    """Advance one state by one tick with the model's methods; the kernels of compiled models do it in one pass."""
     before = state.copy()
     if state[layout.COUNT] >= state[layout.CAP]:
         raise RuntimeError("the state has no capacity for a tick: a model's function must not call its own detector")

@@ -129,7 +129,7 @@ def expected_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
         ``"variance"`` is E_r [Var(theta | r) - E_x Var(theta | r, x)]; in units of the noise for the Gaussian.
         ``"change"`` is zeta Q + E_r I(theta; x | r), where Q is the probability of a change that counts towards the
         next alarm, or was reported by the last one and is in doubt, each weighed by how quickly full readings would
-        show it (`_kernels.change`). The second term keeps it positive before anything was read; for counts it is
+        show it (`_kernels.change`). The second term keeps it positive before the first reading; for counts it is
         approximate (`Model.quick_parameter_gain`). With `Alarm.at_least` the gain is zeta Q: the parameter is then of
         no use.
 

@@ -24,7 +24,7 @@ def likely_run_lengths(states: Array, rows: NDArray[np.int64], least: float, mos
     least : float
         The lowest probability listed.
     most : int
-        How many run lengths of a stream are listed at most: the most probable, of equal ones the shorter.
+        Largest number of run lengths per stream: the most probable ones, and of equally probable ones the shorter.
 
     Returns
     -------

@@ -88,7 +88,7 @@ def contents(data: bytes) -> tuple[bytes, memoryview]:
         raise TypeError(f"a saved detector is bytes, not {type(data).__name__}")
     data = bytes(data)
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
-        raise ValueError("these bytes are not a saved detector: they do not begin with its mark")
+        raise ValueError("these bytes are not a saved detector: they do not begin with its signature")
     if len(data) < _HEAD.size + _CHECK.size:
         raise ValueError(f"the saved detector is truncated: only {len(data)} bytes")
     _, version, length = _HEAD.unpack_from(data)

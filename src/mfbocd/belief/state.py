@@ -128,25 +128,25 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
     }
     for what, holds in rules.items():
         if not holds:
-            raise ValueError(f"the saved state cannot be: {what} is wrong")
+            raise ValueError(f"the saved state is invalid: {what} is wrong")
     if count == 0:
         return
     weight, birth = live[: layout.STATS]
     total = weight.sum()
     if not ((weight >= 0.0) & (weight <= 1e300)).all() or not total > 0.0:
-        raise ValueError("the saved state cannot be: weights must be finite, and not negative")
+        raise ValueError("the saved state is invalid: weights must be finite and not negative")
     if not abs(head[layout.TOTAL] - total) <= 1e-6 * total:
-        raise ValueError(f"the saved state cannot be: its weights add up to {total}, not {head[layout.TOTAL]}")
+        raise ValueError(f"the saved state is invalid: its weights add up to {total}, not {head[layout.TOTAL]}")
     if (
         not ((birth == np.floor(birth)) & (birth >= -began) & (birth <= tick)).all()
         or not (np.diff(birth) > 0.0).all()
     ):
-        raise ValueError("the saved state cannot be: hypotheses must begin at ticks that rise")
+        raise ValueError("the saved state is invalid: the first ticks of its hypotheses must increase")
     stats, shares = live[layout.STATS : layout.STATS + model.columns], live[layout.STATS + model.columns :]
     if not model.sound(stats):
-        raise ValueError(f"the saved state cannot be: these are no statistics of {model!r}")
+        raise ValueError(f"the saved state is invalid: its statistics are impossible for {model!r}")
     if shares.size and not (((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all() and (shares.sum(axis=0) > 0.5).all()):
-        raise ValueError("the saved state cannot be: the candidate hazards must have probabilities")
+        raise ValueError("the saved state is invalid: the weights of its candidate hazards are not probabilities")
 
 
 def _whole_in(value: float, low: float, high: float) -> bool:

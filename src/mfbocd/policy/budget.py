@@ -34,9 +34,9 @@ class Budget(Policy):
     share : float, optional
         The budget as a position between the cheapest fidelity's cost (0) and the most expensive one's (1), in (0, 1].
     reads : int, optional
-        For a fleet: exactly so many streams are read at the most expensive fidelity at every tick, those with the
-        largest gain, and the others at the cheapest. All streams must be read together. Exactly one of `per_tick`,
-        `share` and `reads` is required.
+        For a fleet: number of streams that are read at the most expensive fidelity at every tick. These are the
+        streams with the largest gain; the others are read at the cheapest. All streams must be read together. Exactly
+        one of `per_tick`, `share` and `reads` is required.
     cap : tuple of (float, int), optional
         Hard limit (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. It requires a fidelity
         with a fixed cost that can be paid at every tick; where all costs are functions, add a skip.
@@ -65,16 +65,16 @@ class Budget(Policy):
     ticks, when the price is a guess, and smaller if one expensive reading costs so many units that it would change
     the log price by more than 0.03: a suspected change needs a burst of readings, which a faster price would cut off.
 
-    One expensive reading may cost thousands of units, so the debt also has hard limits. No reading is bought that
-    leaves a debt of more than the budget of 200 ticks, or 10 % of the budget so far if that is less (the budget of 60
-    ticks at the first tick, falling to that of 20 after 200), except that one reading may always be bought while
-    there is no debt. While readings are forbidden, the price does not fall. With 200 units saved, the next reading is
-    bought at any price, and the price does not rise.
+    One expensive reading may cost thousands of units, so the debt also has hard limits. No reading may leave a debt
+    of more than the budget of 200 ticks, or 10 % of the budget so far if that is less. (At the first tick the limit
+    is the budget of 60 ticks; it falls to the budget of 20 ticks after 200.) The only exception: while there is no
+    debt, one reading may always be bought. While readings are forbidden, the price does not fall. With 200 units
+    saved, the next reading is bought at any price, and the price does not rise.
 
     After 200 ticks or more, the spend therefore exceeds the budget by at most 10 %, and over 20,000 ticks it is
     within 1 % of it, or within one expensive reading if that is more, provided that an expensive reading has a larger
-    gain than a cheap one. At the limit of the debt, expensive readings are affordable again within the ticks of the
-    cheapest fidelity that save up for one.
+    gain than a cheap one. At the limit of the debt, an expensive reading is affordable again after as many ticks at
+    the cheapest fidelity as save its cost.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class Budget(Policy):
         gain: Gain = "joint",
     ) -> None:
         if sum(given is not None for given in (per_tick, share, reads)) != 1:
-            raise ValueError("Budget takes per_tick, share or reads, one of the three")
+            raise ValueError("Budget takes exactly one of per_tick, share and reads")
         if reads is not None and cap is not None:
             raise ValueError("Budget.reads fixes the cost of every tick: leave out cap")
         self.per_tick = None if per_tick is None else positive("Budget", "per_tick", per_tick)

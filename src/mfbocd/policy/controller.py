@@ -18,14 +18,14 @@ _LARGEST = 700.0  # log price beyond which the price would overflow
 
 
 class Setting(NamedTuple):
-    """What a controller is made for. One unit is what the budget leaves per tick above the cheapest fidelity."""
+    """What a controller is made for. A unit is the budget per tick minus the cost of the cheapest fidelity."""
 
     reading: float = 0.0
     """Cost, in units, of one most expensive reading of every stream above the cheapest."""
     tick_budget: float = 1.0
     """The budget of one tick, in units."""
     together: int = 1
-    """Number of streams that are chosen for together, and therefore limited one by one."""
+    """Number of streams that one choice is for; the limits then apply to the reading of each."""
     began: float = 0.0
     """The first log price, from which the log price moves by at most `price.REACH`."""
     only_cheapest: bool = False

@@ -75,7 +75,7 @@ def reserve_of(budget: Budget, amount: float, ticks: int) -> float:
     spare = budget.streams * float(fixed.min())
     if amount < ticks * spare:
         which = "cheapest fidelity whose cost is a number" if budget.priced else "cheapest fidelity"
-        raise ValueError(f"Budget.cap must leave {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
+        raise ValueError(f"Budget.cap must allow {ticks} ticks of the {which}, {ticks * spare:g}, not {amount:g}")
     return spare
 
 
