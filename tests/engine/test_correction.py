@@ -94,7 +94,7 @@ def test_a_fleet_corrects_each_stream_for_its_fidelity() -> None:
     again = mf.Fleet.from_bytes(one.to_bytes())
     assert again.fidelities == WRONG
     assert again.extract(1).to_bytes() == one.to_bytes(1)
-    with pytest.raises(ValueError, match="another fidelities"):
+    with pytest.raises(ValueError, match="fidelities must equal the fleet's"):
         other.insert(one.extract(0))
 
 

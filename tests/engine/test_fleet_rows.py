@@ -201,7 +201,7 @@ def test_a_stream_of_a_family_without_kernels_is_a_detector(
     follow(case, prune, policy, missing, False, seed, 3, actions)
 
 
-def test_what_a_policy_has_learnt_moves_with_its_stream() -> None:
+def test_what_a_policy_has_learned_moves_with_its_stream() -> None:
     """Also where it is more than numbers: a cap remembers what the last ticks cost."""
     ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
     fleet = mf.Fleet(3, mf.Gaussian(0, 9, 1), ways, policy=mf.Budget(3.0, cap=(14.0, 4)), share_policy=False)
@@ -296,7 +296,7 @@ def test_names_stay_with_their_streams() -> None:
         (lambda f: f.add("d", scale=0.0), ValueError, r"Fleet\.scale must be positive"),
         (lambda f: f.insert(f.extract("b"), "a"), ValueError, "the fleet already has a stream 'a'"),
         (lambda f: f.insert(b"nonsense", "d"), ValueError, "not a saved detector"),
-        (lambda f: f.insert(f.extract(0), "d", scale=2.0), ValueError, "another model than the fleet"),
+        (lambda f: f.insert(f.extract(0), "d", scale=2.0), ValueError, "the detector's model must equal the fleet's"),
         (lambda f: f.extract("z"), KeyError, "the fleet has no stream 'z'"),
         (lambda f: f.to_bytes(5), IndexError, "stream must lie in"),
     ],

@@ -35,7 +35,7 @@ def test_streams_of_another_configuration_are_refused_by_name() -> None:
     for field, change in others.items():
         detector = mf.Detector(**(good | change))
         for form in (detector, detector.to_bytes()):
-            with pytest.raises(ValueError, match=f"another {field} than the fleet"):
+            with pytest.raises(ValueError, match=f"the detector's {field} must equal the fleet's"):
                 fleet.insert(form)
     assert len(fleet) == 2
     sharing = mf.Fleet(1, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05)
@@ -80,7 +80,7 @@ def test_damaged_bytes_of_a_fleet_are_refused() -> None:
     fleet.update([0.1, 0.2], "high")
     saved = fleet.to_bytes()
     for data in (saved[:-1], saved[:40], b"", saved[:-9] + bytes([saved[-9] ^ 1]) + saved[-8:]):
-        with pytest.raises(ValueError, match=r"saved detector|begin with its mark"):
+        with pytest.raises(ValueError, match=r"saved detector|begin with its signature"):
             mf.Fleet.from_bytes(data)
     with pytest.raises(ValueError, match="not a fleet"):
         mf.Fleet.from_bytes(fleet.to_bytes(0))

@@ -181,7 +181,7 @@ class Detector(Lifecycle):
         Parameters
         ----------
         raw : Any
-            The raw input, which costs that are functions are computed from.
+            The raw input; needed where a cost is a function of it.
 
         Returns
         -------
@@ -211,12 +211,12 @@ class Detector(Lifecycle):
             The reading: a number, or a sequence of numbers if the model's readings have several
             (`mfbocd.inputs.readings` lists the accepted types). None, and NaN with ``missing="skip"``, is a tick
             without a reading: the hazard acts and nothing is learned. Its cost is paid if a fidelity is given: it was
-            asked and had no answer.
+            asked and gave no reading.
         fidelity : Fidelity or str, optional
             What `x` was read at. It may be omitted if there is only one fidelity, or after `choose` at this tick:
             then it is the chosen one.
         raw : Any
-            The raw input, if costs are functions of it and `choose` was not asked about it at this tick.
+            The raw input; needed where a cost is a function of it and `choose` did not get it at this tick.
         cost : float, optional
             What the reading actually cost, if that is known only afterwards; by default what the fidelity costs. With
             ``learn=True``, later choices expect a cost that follows it.
@@ -338,7 +338,7 @@ class Detector(Lifecycle):
         return step
 
     def _apply_paid(self, value: Any, fidelity: Fidelity | None, cost: float) -> Step:
-        """Move the belief by one tick whose actual cost is given."""
+        """Advance the belief by one tick whose actual cost is given."""
         actual = not_negative("", "cost", cost)
         step = self._apply(value, fidelity, actual)
         if self.learn and fidelity is not None:
@@ -346,7 +346,7 @@ class Detector(Lifecycle):
         return step
 
     def _accept(self, x: Any, fidelity: Fidelity | None) -> Any:
-        """Return a reading as the filter takes it; None if it is missing and may be."""
+        """Return a reading in the form the filter takes; None if it is missing and may be."""
         # A chained comparison is the quickest test for a finite number: NaN fails it too.
         if type(x) is float and -math.inf < x < math.inf and (fidelity is None or not fidelity.has_correction):
             return self._checked(x)
@@ -360,7 +360,7 @@ class Detector(Lifecycle):
         failed: tuple[str, ...] = (),
         warning: str | None = None,
     ) -> Step:
-        """Move the belief by one tick, with a checked reading, and pay for it."""
+        """Advance the belief by one tick with a checked reading, and pay for it."""
         surprise = None
         if value is None or fidelity is None:
             report = self._filter.observe(self._no_reading, 0.0)

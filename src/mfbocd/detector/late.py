@@ -20,10 +20,10 @@ _MOST_ALARMS = 1000
 class LateReadings:
     """Feeds a detector with readings that may be replaced later.
 
-    A tick with a `key` is provisional. `replace` gives it another reading, maybe of another fidelity, whenever that
-    arrives and in any order. Then the belief is what it would be if the last reading of every tick had arrived at
-    once: it is replayed from the tick before the oldest provisional one. Choices and costs stay as they were made.
-    A tick that is still provisional after `window` later ticks becomes final, which bounds memory and time.
+    A tick with a `key` is provisional. `replace` gives it another reading, possibly of another fidelity, at any later
+    time and in any order. The belief then is what it would be if the last reading of every tick had arrived on time:
+    it is replayed from the tick before the oldest provisional one. Choices and costs stay as they were made. A tick
+    that is still provisional after `window` later ticks becomes final, which bounds memory and time.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class LateReadings:
         return tuple(self._open)
 
     def apply(self, x: Any, fidelity: str, cost: float, key: Key | None = None) -> None:
-        """Move the detector by one tick.
+        """Advance the detector by one tick.
 
         Parameters
         ----------

@@ -126,5 +126,5 @@ def learn_cost(detector: Detector, name: str, actual: float) -> None:
 
 def _exchange(detector: Detector, new: Fidelity) -> None:
     fidelities = tuple(new if f.name == new.name else f for f in detector.fidelities)
-    policy = detector.policy.rebound(fidelities)  # the last that can fail
+    policy = detector.policy.rebound(fidelities)  # the last step that can fail
     detector._use(fidelities, policy)

@@ -170,7 +170,7 @@ class Lifecycle(Posterior):
 
     @exclusive
     def __copy__(self) -> Self:
-        """Return an independent detector in the same state; it shares what no tick changes, and the observers."""
+        """Return an independent detector in the same state; it shares the observers and what never changes."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
         other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)

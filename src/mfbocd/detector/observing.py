@@ -52,7 +52,8 @@ def observe(detector: Detector, raw: Any) -> Observation:
     """Read one tick.
 
     If a shadow guard is due, the best fidelity and the guarded one are read; otherwise the chosen one is. With
-    ``on_error="fallback"`` the others follow, best first, until one gives a reading, as far as the policy affords it.
+    ``on_error="fallback"`` the others follow, best first, until one gives a reading or the policy cannot afford the
+    next.
     """
     quoted = _shadow_costs(detector, raw)
     if not quoted:
@@ -67,7 +68,7 @@ def observe(detector: Detector, raw: Any) -> Observation:
     cost = 0.0
     first: Exception | None = None
     for f in (*wanted, *spare):
-        # The cost is asked once, before the reading, which may change what the next one costs.
+        # The cost is computed once, before the reading, which may change what the next one costs.
         extra = quoted[f.name] if f in wanted else f.cost_of(raw)
         if f in spare and (found or not detector.policy.affords(cost + extra)):
             continue
@@ -112,7 +113,7 @@ def _compare(detector: Detector, found: list[tuple[Fidelity, Any]]) -> str | Non
 
 
 def _unexpected_cost(detector: Detector, fidelity: Fidelity, expected: float) -> float:
-    """Learn from what the observer reports that its last reading cost; return the difference from the expected."""
+    """Learn from the cost that the observer reports for its last reading; return its excess over the expected."""
     reported = getattr(fidelity.observe, "last_cost", None)
     if reported is None:
         return 0.0

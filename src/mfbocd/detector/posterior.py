@@ -245,7 +245,7 @@ class Posterior(OneThread):
         Parameters
         ----------
         raw : Any
-            The raw input, which costs that are functions are computed from.
+            The raw input; needed where a cost is a function of it.
 
         Returns
         -------

@@ -5,11 +5,12 @@ learned. Its arrays are, in this order:
 
 - ``hazard``: the hazard's table;
 - ``numbers``: the cost spent so far, then what the policy has learned;
-- ``head``: the header of the state (`_kernels.layout`), its capacity set to 0: that is no part of the belief;
+- ``head``: the header of the state (`_kernels.layout`), with the capacity set to 0, because it is not part of the
+  belief;
 - ``live``: the columns of the live hypotheses.
 
-Only the last three change from tick to tick, and streams that differ in nothing but their seed, which is in the
-header, begin with the same bytes.
+Only the last three change from tick to tick. Streams that differ only in their seed therefore begin with the same
+bytes: the seed is in the header.
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ def _build(
         fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name), *correction))
     spec = dict(facts["policy"])
     policy = POLICIES[spec.pop("kind")](**spec)
-    policy.shared = True  # it was checked when it was made, maybe for more streams than this one
+    policy.shared = True  # it was checked when it was made, possibly for more streams than this one
     detector = cls(
         model,
         fidelities,
@@ -270,7 +271,8 @@ def _build(
     saved, own = facts["columns"], int(detector._filter.state[layout.COLUMNS])
     if saved != own:
         other = own - model.columns
-        raise ValueError(f"the saved detector has {saved - other} statistics, {model!r} {model.columns}")
+        counts = f"{saved - other} statistics per hypothesis, but {model!r} has {model.columns}"
+        raise ValueError(f"the saved detector has {counts}")
     restore(detector, facts, arrays)
     return detector
 
@@ -336,7 +338,7 @@ def restore(detector: Any, facts: Mapping[str, Any], arrays: Mapping[str, Array]
         As `belief.serialization.unpack` returns them.
     """
     saved = read_saved(detector, facts, arrays)
-    detector.policy.restore(saved.learned)  # the last that can fail
+    detector.policy.restore(saved.learned)  # the last step that can fail
     detector.seed = int(saved.state[layout.SEED])
     detector._adopt(saved.state, saved.spent)
 

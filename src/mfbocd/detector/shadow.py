@@ -71,7 +71,7 @@ class ShadowGuard:
     declared : float
         The declared zeta of the low fidelity, in (0, 1].
     every : int
-        A pair is read at every so many ticks.
+        Ticks from one pair to the next.
     method : {"gaussian", "accuracy", "information", "tpr"}
         What a pair shows. ``"gaussian"``: high - low ~ N(0, noise_var (1 + 1 / zeta)) with independent errors. A bias
         of either, a high fidelity worse than `noise_var` and an outlier that is not normal contradict that as well.

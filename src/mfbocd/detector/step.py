@@ -1,4 +1,4 @@
-"""One tick: the reading that comes in, the record of it, and when it is an alarm."""
+"""One tick: checks of its reading, and its record; checks of the arguments `alarm` and `seed`."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def reading(model: Model, x: Any, missing: Missing, fidelity: Fidelity | None = 
 
 
 def checked_raw(model: Model, x: Any, missing: Missing, fidelity: Fidelity) -> Any:
-    """Return a reading as `reading` does, but not corrected: for those who pass it on to a detector, which corrects.
+    """Return a reading as `reading` does, but not corrected: the detector that it is passed on to corrects it.
 
     Parameters
     ----------

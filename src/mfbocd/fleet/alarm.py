@@ -1,4 +1,4 @@
-"""One alarm for a whole fleet: the evidence for a change in any of its streams, added up."""
+"""One alarm for a whole fleet, from the sum of the evidence for a change in each stream."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class Fleet(StreamSet):
         seed_of(self._like.seed + max(n, 1) - 1)
         self._rows = Rows(model, self._filter.state, n, self._like.seed)
         self._names = Names(n, names)
-        self._added = n  # streams there ever were: the next default name and seed
+        self._added = n  # number of streams ever added: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
         self._corrects = any(f.has_correction for f in self.fidelities)
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
@@ -361,7 +361,7 @@ class Fleet(StreamSet):
         report = np.empty((1, layout.FIELDS, m))
         self._run(rows, seen[None], zeta[None], report)
         if units.size:
-            # kernels report in the model's units; the report and the state are kept in those of the readings
+            # kernels use the model's units; the report, and these numbers of the state, are in those of the readings
             report[0, 0, units] = own.offset[scaled] + own.scale[scaled] * report[0, 0, units]
             own.states[scaled, layout.MEAN] = report[0, 0, units]
             own.states[scaled, layout.EVIDENCE] -= np.where(zeta[units] > 0.0, np.log(own.scale[scaled]), 0.0)
@@ -388,7 +388,7 @@ class Fleet(StreamSet):
             self._policy.record_cost(cost)
 
     def _run(self, rows: Choices, x: Array, zeta: Array, report: Array) -> None:
-        """Let the kernel, or the methods of the model, move the states: x and zeta (1, m), `report` is filled."""
+        """Advance the states by the kernel or the model's methods: x and zeta (1, m); `report` is filled."""
         own, setup = self._rows, self._filter.setup
         if not self._like.pruning.most:
             own.make_room(rows, len(x))

@@ -1,4 +1,4 @@
-"""What is given to a fleet, checked: an error names the stream, and nothing has changed yet."""
+"""Checks of the arguments of a fleet's methods; an error names the stream and leaves the fleet unchanged."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _index(fleet: StreamSet, fidelity: Any) -> int:
 
 
 def observed(fleet: StreamSet, rows: Choices, choice: Choices, raws: Sequence[Any]) -> Array:
-    """Return what the chosen fidelities read of the raw inputs, one per stream; NaN of a skip."""
+    """Return the readings of the raw inputs at the chosen fidelities, one per stream; NaN for a skip."""
     read, some = [], []
     for k, (j, raw) in enumerate(zip(choice.tolist(), raws, strict=True)):
         fidelity = fleet.fidelities[j]

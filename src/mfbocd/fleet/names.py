@@ -17,7 +17,7 @@ class Names:
     Parameters
     ----------
     n : int
-        How many streams there are.
+        Number of streams.
     names : iterable of str, optional
         Their names, all different.
     """
@@ -49,7 +49,7 @@ class Names:
         return self._list, self._index
 
     def copy(self) -> Names:
-        """Another, independent of this one."""
+        """Return an independent copy."""
         other = Names(self.n)
         if self._list is not None:
             other._set(list(self._list))

@@ -38,7 +38,7 @@ class Posteriors(OneThread):
     _names: Names
     _policy: Policy
     _shared: SharedBudget | None
-    """The budget that the streams share, where their policy is one."""
+    """The budget that the streams share, if their policy is a budget."""
 
     def __len__(self) -> int:
         return self._rows.n
@@ -150,7 +150,7 @@ class Posteriors(OneThread):
         return np.array([self._belief(row).p_changed(within) for row in self._names.rows(streams).tolist()])
 
     def _belief(self, row: int) -> Filter:
-        """The posterior of one stream, to be read: it shares the fleet's memory, and has the model's units."""
+        """The posterior of one stream, read-only: it shares the fleet's memory and is in the model's units."""
         belief = copy.copy(self._filter)
         belief.adopt(self._rows.states[row])
         return belief

@@ -1,4 +1,4 @@
-"""Memory of the streams of a fleet: one row each."""
+"""The memory of a fleet: one row per stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..belief.state import Array, state_of, table
 from ..inputs.arguments import room_for
 from ..models import Model
 
-_FIRST = 16  # rows that an empty fleet gets memory for when the first stream is added
+_FIRST = 16  # capacity of an empty fleet when its first stream is added
 
 
 class Selected(NamedTuple):
@@ -21,7 +21,7 @@ class Selected(NamedTuple):
 
     rows: NDArray[np.int64]
     at: NDArray[np.int64] | slice
-    """The same as an index of columns: a slice where it is all rows in order, which is several times faster."""
+    """The same as an index: a slice if these are all rows in order, which is several times faster."""
 
 
 class Rows:
@@ -37,7 +37,7 @@ class Rows:
     fresh : array
         The state of a stream before its first tick.
     n : int
-        How many streams there are.
+        Number of streams.
     seed : int
         Stream i has the seed ``seed + i``.
     """
@@ -53,9 +53,9 @@ class Rows:
         self.tick = np.zeros(n, dtype=np.int64)
         """Ticks of each stream so far; also in its state, which is far away in memory."""
         self.chosen = np.zeros(n, dtype=np.int64)
-        """Index of the fidelity that was chosen last,"""
+        """Index of the fidelity that was chosen last."""
         self.chosen_at = np.full(n, -1)
-        """and for which tick; -1 if none was."""
+        """Tick of that choice; -1 if there was none."""
         self.spent = np.zeros(self.n)
         self.offset = np.zeros(self.n)
         self.scale = np.ones(self.n)
@@ -66,23 +66,23 @@ class Rows:
 
     @property
     def capacity(self) -> int:
-        """Rows that there is memory for."""
+        """Number of rows that memory is allocated for."""
         return len(self.states)
 
     @property
     def cap(self) -> int:
-        """Hypotheses that every row has memory for."""
+        """Number of hypotheses that memory is allocated for, the same in every row."""
         return int(self.fresh[layout.CAP])
 
     def copy(self) -> Rows:
-        """Another, independent of this one."""
+        """Return an independent copy."""
         other = copy.copy(self)
         for name in self._COLUMNS:
             setattr(other, name, getattr(self, name).copy())
         return other
 
     def reserve(self) -> int | None:
-        """Have memory for one more row; returns the new capacity if it changed."""
+        """Make room for one more row; returns the new capacity if it changed."""
         if self.n < self.capacity:
             return None
         return self._resize(max(2 * self.capacity, _FIRST))
@@ -115,13 +115,13 @@ class Rows:
         return self._resize(half) if half >= max(2 * self.n, _FIRST) else None
 
     def fitted(self, state: Array) -> Array:
-        """Return a state with as much memory for hypotheses as every row has, which may grow first."""
+        """Return the state with the capacity of a row, after enlarging the rows if it needs more."""
         if state[layout.COUNT] >= self.cap:
             self._widen(int(state[layout.COUNT]) + 1)
         return state_of(self.model, state[: layout.HEAD], table(state), self.cap)
 
     def make_room(self, rows: NDArray[np.int64], ticks: int) -> None:
-        """Let every row have memory for so many more hypotheses of these rows, where no pruning bounds them."""
+        """Make room for `ticks` more hypotheses in these rows, if no pruning bounds their number."""
         if len(rows):
             needed = int(self.states[rows, layout.COUNT].max()) + ticks
             if needed > self.cap:

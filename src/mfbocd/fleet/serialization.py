@@ -25,7 +25,7 @@ _MOST = 4096  # writers and loaders that are kept, one for each offset and scale
 
 
 class RowSerializer:
-    """`Detector.to_bytes` and `from_bytes` for the streams of a fleet: what streams have in common is made once."""
+    """`Detector.to_bytes` and `from_bytes` for the streams of a fleet; computes once what they have in common."""
 
     def __init__(self) -> None:
         self._writers: dict[tuple[Any, ...], Serializer] = {}
@@ -57,7 +57,7 @@ class RowSerializer:
         return writer
 
     def load(self, fleet: StreamSet, data: bytes, units: tuple[float, float], model: Model) -> Detector:
-        """Return a saved detector; the fleet has the functions that bytes cannot carry."""
+        """Load a saved detector; its functions, which bytes cannot contain, are the fleet's."""
         loader = self._loaders.get(units)
         if loader is None:
             costs = {f.name: f.cost for f in fleet.fidelities if callable(f.cost)}
@@ -75,7 +75,7 @@ class RowSerializer:
 
 
 def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
-    """Refuse a detector that differs from the streams of a fleet, whose model is `model` in the detector's units."""
+    """Raise an error if a detector differs from the streams of a fleet; `model` is theirs in its units."""
     like = fleet._like
     pairs: dict[str, tuple[Any, Any]] = {
         "model": (_model(detector.model, model), _model(model, model)),
@@ -92,7 +92,7 @@ def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
         pairs["policy"] = (_spec(detector.policy), _spec(like.policy))
     for field, (given, wanted) in pairs.items():
         if given != wanted:
-            raise ValueError(f"the detector has another {field} than the fleet: {given!r}, not {wanted!r}")
+            raise ValueError(f"the detector's {field} must equal the fleet's, {wanted!r}, not {given!r}")
 
 
 def _plain(model: Model) -> bool:
@@ -104,7 +104,7 @@ def _plain(model: Model) -> bool:
 
 
 def _model(model: Model, wanted: Model) -> Any:
-    """What tells a model from another; of one that holds functions these cannot be compared, but the numbers can."""
+    """What two models are compared by: their arguments, or only the numbers of models with functions."""
     if model is wanted:
         return type(model).__name__
     if type(model) is type(wanted) and _plain(model) and _plain(wanted):
@@ -188,7 +188,7 @@ def _restored(
     if type(n) is not int or any(arrays[name].shape != (n,) for name in ("seed", "spent", "offset", "scale")):
         raise ValueError(f"the saved fleet is damaged: it cannot have {n!r} streams")
     policy = type(like.policy)(**like.policy.spec())
-    policy.shared = True  # checked when it was made, maybe for another number of streams
+    policy.shared = True  # checked when it was made, possibly for another number of streams
     make: Any = cls  # `Fleet`, whose arguments these are
     fleet: F = make(
         n,

@@ -30,9 +30,9 @@ class StreamSet(Posteriors):
     _like: Detector
     """A stream before its first tick, with the arguments of all."""
     _added: int
-    """Streams there ever were: the number in the next default name and seed."""
+    """Number of streams ever added: the next default name and seed follow from it."""
     _own: OwnPolicies | None
-    """The policy of each stream, where they share none."""
+    """The policy of each stream, if they do not share one."""
     _follows: bool
     """Whether the budget's number of streams is that of this fleet, not set by the caller."""
 
@@ -42,7 +42,7 @@ class StreamSet(Posteriors):
 
     @exclusive
     def __copy__(self) -> Self:
-        """Another fleet as this one is, sharing what no tick changes."""
+        """Return an independent copy, which shares what never changes."""
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
         other._rows, other._names, other._policy = self._rows.copy(), self._names.copy(), copy.copy(self._policy)
@@ -239,7 +239,7 @@ class StreamSet(Posteriors):
         return row
 
     def _take(self, row: int, detector: Detector) -> None:
-        """Let the detector that was put into a row continue from there; they share the memory of the state."""
+        """Make the detector that was put into a row continue from it; both then share the state's memory."""
         if self._own is not None:
             detector.policy.restore(self._own.state(row))
         detector._adopt(self._rows.states[row], float(self._rows.spent[row]))
