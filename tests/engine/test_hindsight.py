@@ -315,7 +315,7 @@ def test_hindsight_refusals() -> None:
     with pytest.raises(ValueError, match="before its first tick, not after 1 ticks"):
         hindsight(detector, [0.1])
     back = Hindsight(detector)
-    with pytest.raises(ValueError, match="step must be that of tick 0, not of tick 1"):
+    with pytest.raises(ValueError, match="step must be of tick 0, not of tick 1"):
         back.add(detector.update(0.0))
     assert back.segmentation() == []
     assert back.changepoints() == []

@@ -1,4 +1,4 @@
-"""ThresholdEstimate that turns a score into zeros and ones."""
+"""The threshold that turns a score into zeros and ones."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ class Detection:
         return found
 
     def explain(self) -> str:
-        """Say in words what the series was taken to be, and why.
+        """Explain in words which structure the series has, and why.
 
         Returns
         -------

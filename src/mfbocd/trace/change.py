@@ -21,7 +21,7 @@ class Change(NamedTuple):
     confidence : float
         P(a new regime began within the alarm's window), in [0, 1].
     before : Level, tuple of Level or None
-        Level of the readings since the change before, with a 95 % interval (`mfbocd.trace.regimes`). One for each
+        Level of the readings since the previous change, with a 95 % interval (`mfbocd.trace.regimes`). One for each
         number of a reading that has several, or for each category (their shares); None if nothing was read.
     after : Level, tuple of Level or None
         Level of the readings from `changed_at` up to the next change.
@@ -98,9 +98,9 @@ class Changepoint(NamedTuple):
     probability : float
         P(at least one regime begins between the halfway points to the neighbouring changes).
     before : Level, tuple of Level or None
-        Level of the readings since the change before, as in `Change`.
+        Level of the readings since the previous change, as in `Change`.
     after : Level, tuple of Level or None
-        Level of the readings up to the change after.
+        Level of the readings up to the next change.
     """
 
     at: int

@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 LIVE = 8192
 """Longest stream, in ticks, that is exact by default: it has one hypothesis per tick and drops none."""
 CELLS = LIVE * LIVE // 2
-"""Hypotheses summed over all ticks that a longer stream follows by default, at most 12 bytes each."""
+"""Number of hypotheses, summed over all ticks, that a longer stream follows by default; at most 12 bytes each."""
 FEWEST = 256
-"""Hypotheses that a stream of any length follows at least by default."""
+"""Smallest number of hypotheses followed by default, however long the stream is."""
 
 
 class Hindsight:
@@ -114,7 +114,7 @@ class Hindsight:
             If the step is not that of the next tick.
         """
         if step.tick != len(self):
-            raise ValueError(f"step must be that of tick {len(self)}, not of tick {step.tick}")
+            raise ValueError(f"step must be of tick {len(self)}, not of tick {step.tick}")
         self._readings.append((step.x, self._index[step.fidelity]))
         if step.x is None or step.fidelity is None:
             self._forward.add(self._missing, 0.0)

@@ -16,7 +16,7 @@ Support = Literal["binary", "share", "count", "number"]
 
 _FAR = 6.0  # robust standard deviations beyond which a reading is moved to that distance
 _MOST = 0.95  # largest autocorrelation that is taken into account
-_PRIOR = 4.0  # readings that the noise of the regime before counts as
+_PRIOR = 4.0  # weight of the noise of the previous regime, in readings
 _SLOPE = 3.0  # standard errors from which a slope counts, in models that have lines
 _LINE = 6  # fewest readings of a line
 
@@ -39,7 +39,7 @@ def fit_level(
     x, w, t : ndarray
         Readings, their weights, and ticks since the change, shape (n,); at least one.
     prior : Noise or None
-        Noise of the regime before.
+        Noise of the previous regime.
     line : bool
         Whether the regime may be a line.
     support : {"binary", "share", "count", "number"}

@@ -90,7 +90,7 @@ class Recorder:
         self.detector = detector
         self.level = probability("", "level", level)
         self.ticks = 0
-        self._steps: list[Step] = []  # the last ones; those before them are in `_parts`
+        self._steps: list[Step] = []  # the most recent ones; earlier ones are in `_parts`
         self._parts: list[Trace] = []
         self._now = -1  # the last tick
         self._gain: Gain = "joint"

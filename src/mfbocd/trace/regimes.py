@@ -27,7 +27,7 @@ Ticks = NDArray[np.int64]
 CONFIDENCE = 0.95
 """Probability of the intervals."""
 NEAREST = 2000
-"""Readings of a regime that its level is computed from: at most so many, those nearest to the change."""
+"""Largest number of readings of a regime that its level is computed from: those nearest to the change."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class LevelRule:
     Attributes
     ----------
     weights : tuple of float
-        Weight of a reading at each fidelity: zeta. If zeta only names a likelihood (`Model.ordered` is False), the
-        readings of the best fidelity count alone, since the others have a different mean; but see `rates`.
+        Weight of a reading at each fidelity: zeta. If zeta only names a likelihood (`Model.ordered` is False), only
+        the readings of the best fidelity count, because the others have a different mean; but see `rates`.
     line : bool
         Whether regimes may be lines. A slope that differs from 0 by 3 standard errors is then used, and the level is
         the value of the line at the tick of the change.
@@ -151,21 +151,22 @@ class Regimes:
 
         s2 = (k s0 + sum w (x - m)^2) / (k + n - 1),  k = min(4, degrees of s0)
 
-    where s0 is that of the regime before; so a regime that has just begun has a useful interval. The interval is
+    where s0 is the estimate of the previous regime, so that a regime that has just begun has a useful interval. The
+    interval is
 
         m +- t sqrt(s2 / (W f)),  f = (1 - r) / (1 + r)
 
     with Student's t for k + (n - 1) f degrees and r the lag-1 autocorrelation if it is positive, averaged with that
-    of the regime before in the same way. If all readings are 0 or 1 it is Wilson's interval for W f readings. For
+    of the previous regime in the same way. If all readings are 0 or 1 it is Wilson's interval for W f readings. For
     corrected labels (`LevelRule.rates`) it also covers Wilson's and lies within 0 and 1. For counts the lower end is
-    at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson
-    distribution. Where the readings follow a season that the model does not know, the interval is wide, since their
-    variation counts as noise.
+    at least 0, and the upper end of all zeros is -log(0.025) / (W f), that of the Poisson distribution. Where the
+    readings follow a season that the model does not know, the interval is wide, since their variation counts as
+    noise.
     """
 
     def __init__(self, rule: LevelRule, confidence: float = CONFIDENCE) -> None:
         self.rule, self.confidence = rule, confidence
-        self.noise: dict[int, Noise] = {}  # of each number of a reading, in the regime before
+        self.noise: dict[int, Noise] = {}  # of each number of a reading, in the previous regime
 
     def around(self, x: Array, weight: Array, support: Support, rows: tuple[int, int, int]) -> tuple[Levels, Levels]:
         """Return the levels before and after a change.
@@ -179,7 +180,7 @@ class Regimes:
         support : {"binary", "share", "count", "number"}
             What readings of the stream can be.
         rows : tuple of int
-            First row of the regime before, that of the change, and the one after the regime's last.
+            First row of the previous regime, row of the change, and the row after the last one of the new regime.
 
         Returns
         -------
@@ -199,7 +200,7 @@ class Regimes:
         x, weight, support
             As in `around`.
         rows : tuple of int
-            Row of the change, and the one after the regime's last.
+            Row of the change, and the row after the last one of the regime.
 
         Returns
         -------

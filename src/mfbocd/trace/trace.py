@@ -111,7 +111,7 @@ class Trace:
         If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
         where nothing was read. The tails have the shape of `x`.
     season : numpy.ndarray or None
-        What of each reading the automatic detector takes for its season, (T,); None if there is none.
+        The part of each reading that is season according to the automatic detector, (T,); None if there is none.
     level_rule : LevelRule or None
         How the levels of `changes` follow from the readings; None weights all readings equally.
 

@@ -98,7 +98,7 @@ class LevelTracker:
         return cls(names, detector.level_rule, reach, detector.without_seasons)
 
     def add(self, step: Step) -> None:
-        """Take the step of the next tick.
+        """Add the step of the next tick.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The automatic detector: it learns what a series is while it watches it."""
+"""The automatic detector: it learns the structure of a series while it follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In words: what the automatic detector takes a series to be and why, and what it cannot handle."""
+"""Explains the automatic detector in words: the structure it found, the reasons, and what it cannot handle."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Account(NamedTuple):
 
 
 def explanation(account: Account) -> list[str]:
-    """Return what a series is taken to be and why, one line per feature."""
+    """Return the structure of a series and the reasons, one line per feature."""
     structure, value = account.structure, constant(account.history.x)
     if value is not None:
         return [_count(account), f"All readings equal {value:g}."]

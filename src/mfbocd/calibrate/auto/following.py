@@ -20,9 +20,9 @@ from .season import Array
 from .selection import History, candidates, refreshed, replay
 from .structure import Flags, Structure
 
-_GROWTH = 1.25  # the structure is chosen again when there are so many times as many ticks
+_GROWTH = 1.25  # the structure is chosen again when the number of ticks has grown by this factor
 _LATER = 2.0  # the same, once the history is full
-_AGAIN = 4  # times that the structure is reconsidered before an alarm, until it is chosen again anyway
+_AGAIN = 4  # most times that the structure is reconsidered before an alarm, between two scheduled choices
 _HYPOTHESES = 64
 
 
@@ -41,7 +41,7 @@ class AutoFollower(AutoPosterior):
     _refresh: int
     """Tick at which the seasons are fitted again."""
     _reconsidered: int
-    """Times since the structure was last chosen at its tick."""
+    """How often the structure was reconsidered before an alarm since the last scheduled choice."""
     _last_alarm: int
     """Tick of the last alarm; -1 before the first."""
     _origin: int
@@ -169,7 +169,7 @@ class AutoFollower(AutoPosterior):
         return self._past()
 
     def _choose_again(self, rows: Rows, least: int, pending: int | None = None) -> None:
-        """Choose the structures from at least so many readings, and replay these in their detectors.
+        """Choose the structures from at least `least` readings, and replay these in their detectors.
 
         `pending` is the place of a change that is about to be reported. The last row becomes that of the new choice.
         """

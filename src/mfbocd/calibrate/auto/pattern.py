@@ -38,7 +38,7 @@ class Pattern:
 
     @classmethod
     def of(cls, x: Array, changes: int, origin: int) -> Self | None:
-        """Return the pattern of readings in which a structure found so many changes; None if these are few."""
+        """Return the pattern of readings in which a structure found these changes; None if there are too few."""
         if changes < _MANY or x.size >= CROWDED * changes or np.isfinite(x).sum() < _READINGS:
             return None
         pattern = cls(shape_detector(x), origin)

@@ -50,7 +50,7 @@ class AutoPosterior(OneThread, ABC):
 
     @property
     def structure(self) -> Structure | None:
-        """What the series is taken to be; None before the first 20 readings."""
+        """The most probable structure of the series; None before the first 20 readings."""
         return self._members[0].structure if self._members else None
 
     @property
@@ -113,7 +113,7 @@ class AutoPosterior(OneThread, ABC):
 
     @exclusive
     def explain(self) -> str:
-        """Say in words what the series is taken to be, and why.
+        """Explain in words which structure the series has, and why.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from .season import Array, Ticks
 from .structure import Flags, Structure
 
 _VOTE = 0.5  # share of the posterior probability of the structures that must report a change
-_LIVE = 200  # ticks that a structure's report of a change counts
+_LIVE = 200  # ticks for which a structure's report of a change counts
 _EARLIEST = 10  # an earlier change leaves too few readings before it
 
 

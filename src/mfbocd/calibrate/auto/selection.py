@@ -255,7 +255,7 @@ def losses(structure: Structure, history: History, make: MakeDetector) -> dict[s
     Parameters
     ----------
     structure : Structure
-        What the series is taken to be.
+        The structure of the series.
     history : History
         The readings.
     make : callable

@@ -1,4 +1,4 @@
-"""What a series is taken to be: its scale, season, noise and outliers, as one immutable description."""
+"""The structure of a series: its scale, season, noise and outliers, as one immutable description."""
 
 from __future__ import annotations
 

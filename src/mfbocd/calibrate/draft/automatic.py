@@ -1,4 +1,4 @@
-"""The configuration of one column: the structure that the automatic detector chooses, as far as a file can say it."""
+"""The configuration of one column: the structure that the automatic detector chooses, where a file can express it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Draft(NamedTuple):
 
     guess: Guess
     found: str
-    """What the series is taken to be, several lines."""
+    """The structure of the series in words, several lines."""
     left_out: str
-    """What of it a configuration cannot express; empty if nothing."""
+    """The parts that a configuration cannot express; empty if there are none."""
     hazard: float
     alarm: Alarm
 
