@@ -38,7 +38,7 @@ def probability(text: str) -> float:
 
 
 def input_options(command: Command, more_formats: tuple[str, ...] = ()) -> Command:
-    """Add the options of how a table is read; `open_input` takes them."""
+    """Add the options that decide how a table is read; `open_input` takes them."""
     options = (
         click.option(
             "--input-format",

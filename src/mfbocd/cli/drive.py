@@ -152,7 +152,7 @@ def _check_command(config: Config, command: tuple[str, ...], path: Path) -> None
 
 @contextmanager
 def _open_sensor(config: Config, command: tuple[str, ...], timeout: float, signals: Signals) -> Iterator[Sensor]:
-    """What answers requests: a sensor process, commands of single fidelities, or both."""
+    """Return an object that answers requests: a sensor process, commands of single fidelities, or both."""
     from .observers import Observers
     from .sensor import SensorProcess
 

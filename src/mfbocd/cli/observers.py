@@ -26,7 +26,7 @@ class Observers:
     signals : Signals
         What may interrupt the waiting.
     process : Sensor or None
-        What answers requests for the other fidelities; None if these are only skips, which read nothing.
+        The process that answers requests for the other fidelities; None if these are only skips, which read nothing.
     """
 
     def __init__(self, commands: Mapping[str, str], timeout: float, signals: Signals, process: Sensor | None) -> None:

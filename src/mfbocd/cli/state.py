@@ -26,7 +26,7 @@ def save(path: Path, detector: Detector, config: Config, tracker: LevelTracker |
     With the tracker, the levels of later changes are those of a run without interruption.
     """
     head = {"kind": _KIND, "version": _VERSION, "config": config.digest(), "ticks": detector.ticks}
-    head["settings"] = config.to_dict()  # for those who read the file without the configuration
+    head["settings"] = config.to_dict()  # for readers of the file who lack the configuration
     if tracker is not None:
         head["levels"] = tracker.to_dict()
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")

@@ -53,7 +53,7 @@ class Task(Protocol):
 
     @property
     def budget(self) -> float | None:
-        """The average cost per tick that is asked for."""
+        """The requested average cost per tick."""
         ...
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
@@ -61,7 +61,7 @@ class Task(Protocol):
         ...
 
     def describe(self) -> str:
-        """Return how the detector was set, for a report."""
+        """Return the configuration of the detector, for a report."""
         ...
 
     def remarks(self) -> list[str]:
@@ -142,11 +142,11 @@ class Automatic:
         self._explained = (-1, "")  # tick, and the explanation then
 
     def describe(self) -> str:
-        """Return what the series was taken to be."""
+        """Return the structure of the series in words."""
         return f"Without a configuration: {type(self.detector).__name__}\n{self._explain()}"
 
     def remarks(self) -> list[str]:
-        """Return what the series was taken to be, and warnings."""
+        """Return the structure of the series in words, and warnings."""
         return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
 
     def _explain(self) -> str:

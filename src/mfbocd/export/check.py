@@ -1,4 +1,4 @@
-"""What cannot be exported is refused by name."""
+"""Checks whether a detector can be exported; an error names the part that cannot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse(detector: Any, real: str) -> None:
     Parameters
     ----------
     detector : Any
-        What is to be exported.
+        The detector to export.
     real : {"float", "double"}
         The precision.
 

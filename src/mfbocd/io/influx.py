@@ -216,7 +216,7 @@ class Lines:
                 self.number += len(parts) - 1
 
     def _read(self, parts: list[bytes]) -> tuple[Point | None, str, str]:
-        """Return the point that begins with the first of `parts`; lines of which a string consists are added."""
+        """Return the point that begins with the first of `parts`; it may contain a string of several lines."""
         while True:
             try:
                 whole = b"".join(parts).decode("utf-8-sig" if self.number == 1 else "utf-8")
@@ -237,7 +237,7 @@ class Lines:
                 parts.append(more)
 
     def _next(self) -> bytes:
-        """Return the next line; of one that is too long, as much as shows that."""
+        """Return the next line; the end of one that is too long is dropped."""
         if self._ahead:
             return self._ahead.popleft()
         line = self.file.readline(MAX_LINE + 1)
@@ -303,7 +303,7 @@ def _written(key: str, value: Value) -> str:
             raise ValueError(f"field {key!r}: line protocol has no {value}")
         return float.__repr__(value)
     unsigned = isinstance(value, Unsigned)
-    if int(value) not in (range(2**64) if unsigned else _INT_RANGE):  # a subclass of int would be searched for
+    if int(value) not in (range(2**64) if unsigned else _INT_RANGE):  # without int() it takes long
         raise ValueError(f"field {key!r}: {value} is out of range")
     return f"{int(value)}{'u' if unsigned else 'i'}"
 

@@ -33,7 +33,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "seasonal": {"period": 12.0},
     "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},
 }
-"""Arguments without which a family cannot be made."""
+"""Arguments of the families that have no defaults for all of them."""
 
 
 class Uncompiled(Exception):  # noqa: N818 (it says what is the case)
@@ -102,7 +102,7 @@ def _typical(detector: Detector) -> Any:
 
 
 def structure(config: Mapping[str, Any]) -> str:
-    """What of a config decides which kernels it needs: all but the values of numbers and the names of fidelities.
+    """The parts of a config that decide which kernels it needs: not the values of numbers, not names of fidelities.
 
     >>> one = {"model": {"kind": "gaussian", "mean": 3}, "fidelity": [{"name": "gps", "zeta": 1, "cost": 7.5}]}
     >>> other = {"model": {"kind": "gaussian", "mean": 8}, "fidelity": [{"name": "imu", "zeta": 1, "cost": 2.5}]}
@@ -120,7 +120,7 @@ def _outline(value: Any) -> Any:
         return sorted({json.dumps(_outline(inner), sort_keys=True) for inner in value})
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
-    return int(value) if value in (0, 1) else "number"  # of which some models make less, or something else
+    return int(value) if value in (0, 1) else "number"  # 0 and 1 stay: some models treat them as special cases
 
 
 class Watch:
@@ -131,7 +131,7 @@ class Watch:
 
 
 class _Listener(event.Listener):
-    """Tells the thread that is about to compile a kernel; there is one for good, since numba's list has no lock."""
+    """Notifies the thread that is about to compile a kernel; never removed, since numba's list has no lock."""
 
     def __init__(self) -> None:
         self.of = threading.local()
@@ -146,7 +146,7 @@ class _Listener(event.Listener):
                 watch.before()
 
     def on_end(self, event: event.Event) -> None:
-        """Nothing is done then."""
+        """Do nothing."""
 
 
 _LISTENER = _Listener()
@@ -155,7 +155,7 @@ event.register("numba:compile", _LISTENER)  # type: ignore[no-untyped-call]
 
 @contextmanager
 def watched(*, refuse: bool = False, before: Callable[[], None] | None = None) -> Iterator[Watch]:
-    """Count the kernels this thread compiles, or refuse: then the first raises `Uncompiled` and takes no time.
+    """Count the kernels that this thread compiles; with `refuse` the first raises `Uncompiled` instead.
 
     `before` is called once, before the first of them.
     """

@@ -11,7 +11,7 @@ from . import toml
 
 Path = tuple[str | int, ...]
 MARK = "# Calibrated: "
-"""What a comment begins with that `edited` writes above a value; the next edit replaces it."""
+"""Beginning of the comments that `edited` writes above values; the next edit replaces such comments."""
 _BLANK = re.compile(r"[ \t]*")
 _SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -138,8 +138,8 @@ def edited(text: str, wanted: Mapping[Path, Any], notes: Mapping[Path, str]) -> 
     text : str
         The document.
     wanted : mapping
-        New values by path, such as ``("fidelity", 0, "zeta")``; None removes a key, and a mapping is a table of which
-        only what differs is changed.
+        New values by path, such as ``("fidelity", 0, "zeta")``; None removes a key; a mapping is a table, of which
+        only the keys that differ are changed.
     notes : mapping
         Reasons by path, written as comments above the values in place of those of an earlier edit.
 

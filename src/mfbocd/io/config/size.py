@@ -1,4 +1,4 @@
-"""What a stream of a config costs at most, from plain values: found before anything of that size is allocated."""
+"""Upper bounds of the memory and time of a stream, computed from plain values before anything is allocated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = 25
 
 
 class Cost(NamedTuple):
-    """What a stream needs at most."""
+    """Upper bounds for one stream."""
 
     state: float
     """Bytes of its state."""
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
 
 
 def depth(given: Any) -> int:
-    """How deep tables and lists are nested, without recursion; no further than just beyond `DEPTH`.
+    """How deep tables and lists are nested, counted without recursion and only to just beyond `DEPTH`.
 
     >>> depth({"model": {"alpha": [1, 2]}}), depth(3)
     (3, 0)
@@ -52,7 +52,7 @@ def depth(given: Any) -> int:
 
 
 def cost(config: Mapping[str, Any], largest: float) -> Cost:
-    """The most a stream of this config can need, if its state may have `largest` bytes where no pruning bounds it.
+    """Upper bounds for a stream of this config; a state that no pruning bounds may have `largest` bytes.
 
     Wrong values count as small: `Config.parse` reports what is wrong.
 

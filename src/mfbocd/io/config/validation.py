@@ -23,7 +23,7 @@ from .kinds import (
 from .parts import fidelities_of, parse_alarm, parse_data, parse_fidelity
 from .size import DEPTH, depth
 
-TOO_DEEP = f"a config must have at most {DEPTH} tables or lists inside one another"
+TOO_DEEP = f"a config must have at most {DEPTH} nested tables or lists"
 KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
 """Top-level keys of a configuration."""
 

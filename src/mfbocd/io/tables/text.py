@@ -69,7 +69,7 @@ class TextTable(Table):
 
     def _bytes(self, size: int = -1) -> bytes:
         """Return the next line, or as many bytes as there are, at most `size`."""
-        read = getattr(self._raw, "read1", self._raw.read)  # of a pipe, what there is
+        read = getattr(self._raw, "read1", self._raw.read)  # a pipe returns what has arrived
         try:
             return self._raw.readline() if size < 0 else bytes(read(size))
         except UnicodeError as error:
