@@ -81,8 +81,8 @@ if TYPE_CHECKING:
         """Expected reduction of the parameter's variance; the arrays are work space of `max_nodes()` numbers."""
 
 
-def sums(a: float, b: float, last: float, zeta: float, stop: float, deep: bool, x: Array, share: Array) -> Four:
-    """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `deep`.
+def sums(a: float, b: float, last: float, zeta: float, stop: float, with_kl: bool, x: Array, share: Array) -> Four:
+    """log of the tempered predictive's sum over 0 .. stop, E x, Var x, and E_x KL if `with_kl`.
 
     `x` and `share` are work arrays of `max_nodes()` numbers.
     """
@@ -102,18 +102,18 @@ def sums(a: float, b: float, last: float, zeta: float, stop: float, deep: bool, 
         d = x[j] - centre
         first += p * d
         second += p * d * d
-        if deep and p > 1e-18:
+        if with_kl and p > 1e-18:
             learned += p * divergence(a, b, x[j], last, zeta)
     return norm, centre + first, second - first * first, learned
 
 
-def all_sums(a: Array, b: Array, last: float, zeta: float, stop: float, deep: bool) -> Array:
+def all_sums(a: Array, b: Array, last: float, zeta: float, stop: float, with_kl: bool) -> Array:
     """`sums` of each element of two one-dimensional arrays, shape (4, K)."""
     out = np.empty((4, a.size))
     x = np.empty(max_nodes())
     share = np.empty(max_nodes())
     for i in range(a.size):
-        out[0, i], out[1, i], out[2, i], out[3, i] = sums(a[i], b[i], last, zeta, stop, deep, x, share)
+        out[0, i], out[1, i], out[2, i], out[3, i] = sums(a[i], b[i], last, zeta, stop, with_kl, x, share)
     return out
 
 
@@ -128,7 +128,7 @@ def all_values(a: Array, b: Array, x: float, last: float, zeta: float) -> Array:
     return out
 
 
-def outer_sum(a: float, b: float, last: float, zeta: float, start: float, up: bool, x: Array, share: Array) -> float:
+def tail_sum(a: float, b: float, last: float, zeta: float, start: float, up: bool, x: Array, share: Array) -> float:
     """log of the tempered predictive's sum over start .. last, or over 0 .. start if not `up`, however far out.
 
     Unlike the bell of `sums`, the summand may fall by any factor per count: a block of the quadrature spans at most
@@ -176,11 +176,11 @@ def all_tails(a: Array, b: Array, x: float, last: float, zeta: float) -> tuple[A
     for i in range(a.size):
         norm, centre, _, _ = sums(a[i], b[i], last, zeta, last, False, node, share)
         if x > centre:
-            upper[i] = min(outer_sum(a[i], b[i], last, zeta, x, True, node, share) - norm, 0.0)
-            lower[i] = log_complement(outer_sum(a[i], b[i], last, zeta, x + 1.0, True, node, share) - norm)
+            upper[i] = min(tail_sum(a[i], b[i], last, zeta, x, True, node, share) - norm, 0.0)
+            lower[i] = log_complement(tail_sum(a[i], b[i], last, zeta, x + 1.0, True, node, share) - norm)
         else:
-            lower[i] = min(outer_sum(a[i], b[i], last, zeta, x, False, node, share) - norm, 0.0)
-            upper[i] = log_complement(outer_sum(a[i], b[i], last, zeta, x - 1.0, False, node, share) - norm)
+            lower[i] = min(tail_sum(a[i], b[i], last, zeta, x, False, node, share) - norm, 0.0)
+            upper[i] = log_complement(tail_sum(a[i], b[i], last, zeta, x - 1.0, False, node, share) - norm)
     return lower, upper
 
 
@@ -359,5 +359,5 @@ def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
         all_sums=bind(all_sums, **formulas),
         all_values=bind(all_values, **formulas),
         mixture_information=mixed,
-        all_tails=bind(all_tails, **(formulas | {"outer_sum": bind(outer_sum, **formulas)})),
+        all_tails=bind(all_tails, **(formulas | {"tail_sum": bind(tail_sum, **formulas)})),
     )

@@ -143,7 +143,7 @@ def _panels(
 
 
 @kernel
-def _spread(edge: Array, n: int, x: Array, dx: Array) -> None:
+def _place_nodes(edge: Array, n: int, x: Array, dx: Array) -> None:
     """Nodes and weights of n panels."""
     for j in range(n):
         half = 0.5 * (edge[j + 1] - edge[j])
@@ -172,7 +172,7 @@ def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail
     n = panels * NODES
     x = np.empty(n)
     dx = np.empty(n)
-    _spread(edge, panels, x, dx)
+    _place_nodes(edge, panels, x, dx)
     mixed = np.zeros(n)
     total = 0.0
     for i in range(m):

@@ -28,7 +28,7 @@ _ROOT_2PI = math.sqrt(2.0 * math.pi)
 
 
 @scalar
-def _alike(pair: float, distance: float, difference: float) -> bool:
+def _mergeable(pair: float, distance: float, difference: float) -> bool:
     """Whether two components may be merged, by their squared distance and the difference of their variances.
 
     The error of merging is of third order in the distance and of second order in the difference, times
@@ -55,7 +55,7 @@ def merge(weight: Array, mean: Array, variance: Array) -> int:
             v = variance[m - 1]
             total = weight[m - 1] + w
             share = w / total
-            if _alike(weight[m - 1] * share, d * d * inverse, abs(variance[i] - v) * inverse):
+            if _mergeable(weight[m - 1] * share, d * d * inverse, abs(variance[i] - v) * inverse):
                 mean[m - 1] += share * d
                 variance[m - 1] = v + share * (variance[i] - v) + share * (1.0 - share) * d * d
                 weight[m - 1] = total
@@ -81,7 +81,7 @@ def _sort(key: Array, a: Array, b: Array, low: int, high: int) -> None:
 
 
 @kernel
-def _stretch(weight: Array, mean: Array, width: Array, old: int, new: int, left: float, right: float) -> float:
+def _integral(weight: Array, mean: Array, width: Array, old: int, new: int, left: float, right: float) -> float:
     """The integral of f(p) - f(g) from left to right: g has the first `old` components, p the first `new`."""
     narrowest = width[old]
     for i in range(old, new):
@@ -143,7 +143,7 @@ def mixture_entropy(weight: Array, mean: Array, variance: Array) -> float:
                 left = min(left, mean[j] - REACH * width[j])
                 right = max(right, mean[j] + REACH * width[j])
                 j += 1
-            total += _stretch(weight, mean, width, old, new, left, right)
+            total += _integral(weight, mean, width, old, new, left, right)
             i = j
         old = new
     return -total

@@ -30,13 +30,13 @@ class Workers:
         streams is undefined.
         """
         job = Job(kernel, arguments, streams, [])
-        for _ in range(self._staff(min(threads, -(-streams // BLOCK)) - 1)):
+        for _ in range(self._start_threads(min(threads, -(-streams // BLOCK)) - 1)):
             self._jobs.put(job)
         job.work()
         if job.errors:
             raise job.errors[0]
 
-    def _staff(self, wanted: int) -> int:
+    def _start_threads(self, wanted: int) -> int:
         """Return how many other threads there are, at most `wanted`: dead ones are replaced, as after a fork."""
         if wanted <= 0:
             return 0

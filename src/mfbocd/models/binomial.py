@@ -294,8 +294,8 @@ class Binomial(Model):
     def _log_norm(self, stats: Array, zeta: float) -> Array | float:
         return self._sums(stats, zeta)[0] if self.kind == "normalized" and zeta < 1.0 else 0.0
 
-    def _sums(self, stats: Array, zeta: float, stop: float = math.inf, deep: bool = False) -> Array:
-        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), float(self.trials), zeta, stop, deep)
+    def _sums(self, stats: Array, zeta: float, stop: float = math.inf, with_kl: bool = False) -> Array:
+        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), float(self.trials), zeta, stop, with_kl)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return the mean and variance of Beta(a, b)."""
@@ -349,7 +349,7 @@ class Binomial(Model):
         """
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
+        return self._sums(stats, zeta, with_kl=True)[3].reshape(np.shape(stats[0]))
 
     def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return log(1 + zeta trials / (a + b)) / 2, exact for a normal reading with nearly these moments."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import Array, Model
 from .cost import CostBound
-from .sampling import POINTS, Owners, chi_square, heavy, normal, owners, sampled_information, uniform
+from .sampling import POINTS, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
 
 _NEGLIGIBLE = 1e-3
 FAR = 1e140  # standard deviations; squares of readings further off would overflow
@@ -69,12 +69,12 @@ class Elliptical(Model):
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
-        owner = owners(w)
-        return sampled_information(w, log_densities(w, self.components(kept, zeta), owner), owner)
+        source = sources(w)
+        return sampled_information(w, log_densities(w, self.components(kept, zeta), source), source)
 
 
-def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 0) -> Array:
-    """Return the log density under each hypothesis of points drawn from their owners, shape (points, K), up to a
+def log_densities(weight: Array, parts: Components, source: Sources, first: int = 0) -> Array:
+    """Return the log density under each hypothesis of points drawn from their hypothesis, shape (points, K), up to a
     constant.
 
     The points are drawn in coordinates derived from the mixture, so that the gain is the same in any units. `first`
@@ -83,8 +83,10 @@ def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 
     centre, shape = _canonical(weight, parts.centre, parts.shape)
     d = centre.shape[1]
     root = np.linalg.cholesky(shape)
-    z = normal(owner.size, first + d)[:, first:]
-    x = centre[owner] + np.matmul(root[owner], z[:, :, None])[:, :, 0] * _stretch(parts.degrees, owner, first + d)
+    z = normal(source.size, first + d)[:, first:]
+    x = centre[source] + np.matmul(root[source], z[:, :, None])[:, :, 0] * _t_factors(
+        parts.degrees, source, first + d
+    )
     inverse = np.linalg.inv(root)
     scaled = np.matmul(inverse, (x - centre[:, None, :]).transpose(0, 2, 1))  # (K, d, points)
     square = np.einsum("kdn,kdn->nk", scaled, scaled)
@@ -96,12 +98,12 @@ def log_densities(weight: Array, parts: Components, owner: Owners, first: int = 
     return logs + front - 0.5 * (df + d) * np.log1p(square / df)
 
 
-def _stretch(degrees: Array, owner: Owners, column: int) -> Array:
+def _t_factors(degrees: Array, source: Sources, column: int) -> Array:
     """Return the factors that turn normal points into Student's t, shape (points, 1)."""
-    df = degrees[owner]
+    df = degrees[source]
     if np.isinf(df).all():
-        return np.ones((owner.size, 1))
-    return np.sqrt(df / chi_square(uniform(owner.size, column + 1)[:, column], df))[:, None]
+        return np.ones((source.size, 1))
+    return np.sqrt(df / chi_square(uniform(source.size, column + 1)[:, column], df))[:, None]
 
 
 def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array]:

@@ -242,7 +242,7 @@ class ExponentialFamily(Model):
         step = 1e-3 * zeta
 
         def a(s: float) -> Array:
-            return self._a2(self._moved(rows, x, s)).reshape(x.shape)
+            return self._a2(self._updated(rows, x, s)).reshape(x.shape)
 
         slope = (8.0 * (a(zeta + step) - a(zeta - step)) - a(zeta + 2.0 * step) + a(zeta - 2.0 * step)) / (
             12.0 * step
@@ -256,7 +256,7 @@ class ExponentialFamily(Model):
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         x, mass = self._cells(rows, zeta)
-        after = self.parameter(self._moved(rows, x, zeta))[1].reshape(x.shape)
+        after = self.parameter(self._updated(rows, x, zeta))[1].reshape(x.shape)
         expected = np.where(mass > 0.0, mass * after, 0.0).sum(axis=1)
         return (self.parameter(rows)[1] - expected).reshape(stats.shape[1:])
 
@@ -269,10 +269,10 @@ class ExponentialFamily(Model):
         k = rows.shape[1]
         grid = np.broadcast_to(x, (k, x.shape[-1]))
         flat = np.ascontiguousarray(grid).ravel()
-        value = zeta * np.asarray(self.log_h1(flat), dtype=float) + self._a2(self._moved(rows, grid, zeta))
+        value = zeta * np.asarray(self.log_h1(flat), dtype=float) + self._a2(self._updated(rows, grid, zeta))
         return np.asarray(value.reshape(k, -1) - self._a2(rows)[:, None])
 
-    def _moved(self, rows: Array, x: Array, s: float) -> Array:
+    def _updated(self, rows: Array, x: Array, s: float) -> Array:
         """Statistics after each x of the (K, N) grid is read at fidelity s, shape (columns, K N)."""
         flat = np.ascontiguousarray(x).ravel()
         return np.repeat(rows, x.shape[1], axis=1) + s * np.vstack([self._u(flat), np.ones(flat.size)])

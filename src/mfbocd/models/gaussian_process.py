@@ -218,12 +218,12 @@ class GaussianProcess(Lagged):
         place, doubt = np.ascontiguousarray(lags)
         return _features(self._rates, place, doubt)
 
-    def _blur(self, lags: Array) -> Array:
+    def _lag_variance(self, lags: Array) -> Array:
         return _lost(self._rates, self._power, np.ascontiguousarray(lags[1]))
 
     def _expected_lag(self, rows: Array) -> Array:
-        centre, spread, shape, scale = self._forecast(rows, self._coming(rows)[0])
-        var = 1.0 / self._worth(rows, 1.0) + spread
+        centre, spread, shape, scale = self._forecast(rows, self._next_regressors(rows)[0])
+        var = 1.0 / self._weight(rows, 1.0) + spread
         if self.noise_var is None:
             var = var * ratio(scale, shape - 1.0)
         return np.stack([np.clip(centre, -FAR, FAR), np.minimum(var, FAR)])

@@ -38,13 +38,13 @@ class Lagged(Regression):
     def _regressors(self, lags: Array) -> Array:
         """Return the regressors (p, K) for lags of shape (numbers of a lag, order, K)."""
 
-    def _blur(self, lags: Array) -> Array | float:
+    def _lag_variance(self, lags: Array) -> Array | float:
         """Return the variance due to uncertain lags, in units of the noise variance, shape (K,)."""
         return 0.0
 
     def _expected_lag(self, rows: Array) -> Array:
         """Return what replaces the coming reading if it is not read, shape (numbers of a lag, K)."""
-        u, _ = self._coming(rows)
+        u, _ = self._next_regressors(rows)
         return np.clip(self._forecast(rows, u)[0], -FAR, FAR)[None]
 
     def _lags(self, rows: Array) -> Array:
@@ -64,7 +64,7 @@ class Lagged(Regression):
         y = np.empty(ticks)
         lags = np.repeat(self._unknown, self.order).reshape(-1, self.order, 1)
         for t in range(ticks):
-            width = sd * np.sqrt(1.0 + self._blur(lags))
+            width = sd * np.sqrt(1.0 + self._lag_variance(lags))
             y[t] = here = (beta @ self._regressors(lags) + width * rng.normal()).item()
             _push(lags, np.array([[here], *[[0.0]] * (len(self._unknown) - 1)]))
         return self.mean + self._unit * y
@@ -77,13 +77,13 @@ class Lagged(Regression):
             out[-2 * self._memory :] = np.tile(lags, 2)
         return out
 
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
+    def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         return self._regressors(self._lags(rows)), np.full(rows.shape[1], self.mean)
 
-    def _worth(self, rows: Array, zeta: float) -> Array | float:
-        return zeta / (1.0 + zeta * self._blur(self._lags(rows)))
+    def _weight(self, rows: Array, zeta: float) -> Array | float:
+        return zeta / (1.0 + zeta * self._lag_variance(self._lags(rows)))
 
-    def _moved(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any) -> None:
         k = rows.shape[1]
         here = np.zeros((len(self._unknown), k))
         if x is None:

@@ -127,14 +127,14 @@ class LinearRegression(Regression):
             u = np.concatenate([np.ones((1, k)), u])
         return u, self._mean @ u
 
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
+    def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         return self._line(rows[self._rows + 1 :], rows.shape[1])
 
     def _at(self, rows: Array, x: Any) -> tuple[Array, Array]:
         u, offset = self._line(np.asarray(x, dtype=float)[1:, None], rows.shape[1])
         return u, self._standard(float(x[0]), offset)
 
-    def _moved(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any) -> None:
         if x is not None:
             rows[self._rows + 1 :] = np.asarray(x)[1:, None]
 

@@ -95,7 +95,7 @@ class MultivariateGaussian(Elliptical):
         """Move the mean of each coordinate zeta / (precision + zeta) of the way to the reading."""
         mean = stats[1:]
         step = zeta / (self._precisions(stats) + zeta)
-        return np.concatenate([stats[:1] + zeta, mean + step * (self._moved(x, stats) - mean)])
+        return np.concatenate([stats[:1] + zeta, mean + step * (self._standardized(x, stats) - mean)])
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
         """Return log N(x | mu, noise_var / zeta + var_theta)."""
@@ -103,7 +103,7 @@ class MultivariateGaussian(Elliptical):
             return np.zeros(stats.shape[1:])
         precision = self._precisions(stats)
         k = zeta * precision / (precision + zeta)
-        away = self._moved(x, stats) - stats[1:]
+        away = self._standardized(x, stats) - stats[1:]
         return np.asarray(0.5 * (np.log(k) - _LOG_2PI - k * away * away).sum(axis=0) - self._log_unit)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
@@ -163,7 +163,7 @@ class MultivariateGaussian(Elliptical):
     def _precisions(self, stats: Array) -> Array:
         return _column(self._precision, stats) + stats[0]
 
-    def _moved(self, x: Array, stats: Array) -> Array:
+    def _standardized(self, x: Array, stats: Array) -> Array:
         return _column(self._into @ standard(x, self.mean, self._sd), stats)
 
 

@@ -315,8 +315,8 @@ class Poisson(Model):
     def _log_norm(self, stats: Array, zeta: float) -> Array | float:
         return self._sums(stats, zeta)[0] if self.kind == "normalized" and zeta < 1.0 else 0.0
 
-    def _sums(self, stats: Array, zeta: float, stop: float = _END, deep: bool = False) -> Array:
-        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), _END, zeta, stop, deep)
+    def _sums(self, stats: Array, zeta: float, stop: float = _END, with_kl: bool = False) -> Array:
+        return _COUNTS.all_sums(np.ravel(stats[0]), np.ravel(stats[1]), _END, zeta, stop, with_kl)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
         """Return the mean a / b and the variance a / b^2 of the rate theta."""
@@ -371,7 +371,7 @@ class Poisson(Model):
         """
         if zeta == 0.0:
             return np.zeros_like(stats[0])
-        return self._sums(stats, zeta, deep=True)[3].reshape(np.shape(stats[0]))
+        return self._sums(stats, zeta, with_kl=True)[3].reshape(np.shape(stats[0]))
 
     def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return log(1 + zeta / b) / 2, exact for a normal reading with these moments and this zeta."""

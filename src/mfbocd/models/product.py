@@ -14,7 +14,7 @@ from .base import Array, Model
 from .composed import Composed, parts_of, stacked
 from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
-from .sampling import POINTS, heavy, owners, sampled_information, summed_information, uniform
+from .sampling import POINTS, heavy, sampled_information, sources, summed_information, uniform
 from .table import Table, table_of
 
 _CELLS = 8192  # readings summed one by one; more are sampled
@@ -165,17 +165,17 @@ class Product(Composed):
             for table in tables[1:]:
                 logs = (logs[:, None, :] + table[None, :, :]).reshape(-1, w.size)
             return summed_information(w, logs)
-        owner = owners(w)
-        logs = np.zeros((owner.size, w.size))
+        source = sources(w)
+        logs = np.zeros((source.size, w.size))
         column = 0
         for table in tables:
-            logs += table[_drawn(table, uniform(owner.size, column + 1)[:, column], owner)]
+            logs += table[_drawn(table, uniform(source.size, column + 1)[:, column], source)]
             column += 1
         for part, rows in own:
             if isinstance(part, Elliptical):
-                logs += log_densities(w, part.components(rows, zeta), owner, column)
+                logs += log_densities(w, part.components(rows, zeta), source, column)
                 column += part.dimension + 1
-        return sampled_information(w, logs, owner)
+        return sampled_information(w, logs, source)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return the sum over the families, which are independent given the regime."""
@@ -209,11 +209,11 @@ def _own(part: Model, x: Array) -> Any:
     return float(x[0]) if part.dimension == 1 else x
 
 
-def _drawn(table: Table, u: Array, owner: NDArray[np.int64]) -> NDArray[np.int64]:
+def _drawn(table: Table, u: Array, source: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the row of the table at each point's quantile, under the hypothesis that the point is drawn from."""
     below = np.cumsum(np.exp(table), axis=0)
-    out = np.empty(owner.size, dtype=np.int64)
-    for k in np.unique(owner).tolist():
-        at = owner == k
+    out = np.empty(source.size, dtype=np.int64)
+    for k in np.unique(source).tolist():
+        at = source == k
         out[at] = np.searchsorted(below[:, k], u[at] * below[-1, k])
     return np.minimum(out, len(table) - 1)

@@ -77,7 +77,7 @@ class Regression(Model):
 
     The next reading is N(u . m, s2 q) if s2 is known. Otherwise, normalized over x, it is Student's t about u . m
     with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading whose
-    regressors are uncertain has a smaller weight than zeta (`_worth`) everywhere except in shape and df.
+    regressors are uncertain has a smaller weight than zeta (`_weight`) everywhere except in shape and df.
 
     Statistics of a hypothesis, relative to the prior means and in units of the prior noise: the Cholesky factor of
     [P, P m; m P, m P m + 2 scale], packed row by row, which a reading changes by rotations only; the sum of zeta; and
@@ -136,10 +136,10 @@ class Regression(Model):
         return rng.normal(size=self._size) * np.sqrt(s2 / self._count), math.sqrt(s2)
 
     @abstractmethod
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
+    def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         """Return the regressors (p, K) of the coming tick and the prior mean of its reading (K,)."""
 
-    def _worth(self, rows: Array, zeta: float) -> Array | float:
+    def _weight(self, rows: Array, zeta: float) -> Array | float:
         """Return the weight of a reading at zeta: 1 over its variance about the line, in units of 1 / s2."""
         return zeta
 
@@ -149,10 +149,10 @@ class Regression(Model):
 
     def _at(self, rows: Array, x: Any) -> tuple[Array, Array]:
         """Return the regressors (p, K) of the reading x, and the standardized reading (K,)."""
-        u, offset = self._coming(rows)
+        u, offset = self._next_regressors(rows)
         return u, self._standard(x, offset)
 
-    def _moved(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any) -> None:
         """Advance, in place, what a subclass adds to the statistics; x is None if nothing was read."""
 
     def prior(self) -> Array:
@@ -170,7 +170,7 @@ class Regression(Model):
     def skip(self, stats: Array) -> Array:
         """Advance what depends on time; nothing else changes."""
         rows = np.array(stats.reshape(self.columns, -1))
-        self._moved(rows, None)
+        self._advance_extra(rows, None)
         return rows.reshape(stats.shape)
 
     def update(self, stats: Array, x: Any, zeta: float) -> Array:
@@ -180,8 +180,8 @@ class Regression(Model):
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
         factor = rows[: self._rows].copy()
-        rank_one_update(factor, np.sqrt(self._worth(rows, zeta)) * np.concatenate([u, y[None]]))
-        self._moved(rows, x)
+        rank_one_update(factor, np.sqrt(self._weight(rows, zeta)) * np.concatenate([u, y[None]]))
+        self._advance_extra(rows, x)
         rows[: self._rows] = factor
         rows[self._rows] += zeta
         return rows.reshape(stats.shape)
@@ -204,7 +204,7 @@ class Regression(Model):
     def _log_density(self, rows: Array, x: Any, zeta: float) -> Array:
         u, y = self._at(rows, x)
         centre, spread, shape, scale = self._forecast(rows, u)
-        q = 1.0 / self._worth(rows, zeta) + spread
+        q = 1.0 / self._weight(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
         if self.noise_var is None:
             rise = half_gamma_ratios(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
@@ -224,7 +224,7 @@ class Regression(Model):
         mean = np.einsum("kji,jk->ik", inner, z)
         var = np.einsum("kji,kji->ik", inner, inner)
         if self.noise_var is None:
-            _, _, shape, scale = self._forecast(rows, self._coming(rows)[0])
+            _, _, shape, scale = self._forecast(rows, self._next_regressors(rows)[0])
             var = var * ratio(scale, shape - 1.0)
         units = self._units[:, None]
         ends = (self._size, *stats.shape[1:])
@@ -232,12 +232,12 @@ class Regression(Model):
 
     def _expected(self, rows: Array, zeta: float) -> tuple[Array, Array]:
         """Return the mean and variance of the coming reading, each (K,)."""
-        u, offset = self._coming(rows)
+        u, offset = self._next_regressors(rows)
         centre, spread, shape, scale = self._forecast(rows, u)
         mean = offset + self._unit * centre
         if zeta == 0.0:
             return mean, np.full_like(mean, np.inf)
-        var = self._unit**2 * (1.0 / self._worth(rows, zeta) + spread)
+        var = self._unit**2 * (1.0 / self._weight(rows, zeta) + spread)
         if self.noise_var is None:
             var = 2.0 * var * ratio(scale, 2.0 * shape + zeta - 3.0)
         return mean, var
@@ -247,15 +247,15 @@ class Regression(Model):
         mean, var = self._expected(stats.reshape(self.columns, -1), zeta)
         return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
 
-    def _apart(self, rows: Array, x: Any, zeta: float) -> tuple[Array, Array, Array, Array]:
+    def _residual(self, rows: Array, x: Any, zeta: float) -> tuple[Array, Array, Array, Array]:
         """Return x - u . m and q at the regressors of the reading x, and shape and scale, standardized."""
         u, y = self._at(rows, x)
         centre, spread, shape, scale = self._forecast(rows, u)
-        return y - centre, 1.0 / self._worth(rows, zeta) + spread, shape, scale
+        return y - centre, 1.0 / self._weight(rows, zeta) + spread, shape, scale
 
     def _below(self, rows: Array, x: Any, zeta: float) -> Array:
         """Return P(reading <= x) at the regressors of the reading x, shape (K,)."""
-        d, q, shape, scale = self._apart(rows, x, zeta)
+        d, q, shape, scale = self._residual(rows, x, zeta)
         if self.noise_var is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
@@ -274,7 +274,7 @@ class Regression(Model):
 
     def _tails(self, rows: Array, x: Any, zeta: float) -> tuple[Array, Array]:
         """Return log P(reading <= x) and log P(reading >= x), shape (K,) each."""
-        d, q, shape, scale = self._apart(rows, x, zeta)
+        d, q, shape, scale = self._residual(rows, x, zeta)
         if self.noise_var is not None:
             return normal_tails(d / np.sqrt(q))
         return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + zeta - 1.0)
@@ -283,11 +283,11 @@ class Regression(Model):
         """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
-        u, offset = self._coming(stats)
+        u, offset = self._next_regressors(stats)
         centre, spread, shape, scale = self._forecast(stats, u)
         # relative to a regime that begins now: large offsets would lose digits
         centre = centre + (offset - offset[-1]) / self._unit
-        q = 1.0 / self._worth(stats, zeta) + spread
+        q = 1.0 / self._weight(stats, zeta) + spread
         if self.noise_var is not None:
             return float(information(np.array(weight), centre, q))
         df = 2.0 * shape + zeta - 1.0
@@ -300,8 +300,8 @@ class Regression(Model):
         function; see `GaussianUnknown`.
         """
         rows = stats.reshape(self.columns, -1)
-        _, spread, shape, _ = self._forecast(rows, self._coming(rows)[0])
-        gain = 0.5 * np.log1p(self._worth(rows, zeta) * spread)
+        _, spread, shape, _ = self._forecast(rows, self._next_regressors(rows)[0])
+        gain = 0.5 * np.log1p(self._weight(rows, zeta) * spread)
         if self.noise_var is None:
             gain = gain + covariance_gain(2.0 * shape, zeta, 1)
         return np.asarray(gain).reshape(stats.shape[1:])
@@ -312,9 +312,9 @@ class Regression(Model):
         With s = u . P^-1 u it is s - s / (1 + zeta s). It depends neither on x nor on the units of the regressors.
         """
         rows = stats.reshape(self.columns, -1)
-        _, spread, _, _ = self._forecast(rows, self._coming(rows)[0])
-        worth = self._worth(rows, zeta)
-        return np.asarray(worth * spread**2 / (1.0 + worth * spread)).reshape(stats.shape[1:])
+        _, spread, _, _ = self._forecast(rows, self._next_regressors(rows)[0])
+        weight = self._weight(rows, zeta)
+        return np.asarray(weight * spread**2 / (1.0 + weight * spread)).reshape(stats.shape[1:])
 
 
 def ratio(top: Array, bottom: Array) -> Array:

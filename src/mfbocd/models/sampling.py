@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from .base import Array
 
-Owners = NDArray[np.int64]
+Sources = NDArray[np.int64]
 
 POINTS = 1024
 LIGHT = 1e-6  # hypotheses below this weight are dropped: a hundred of them carry at most 1.4e-3 nats
@@ -88,12 +88,12 @@ def heavy(weight: Array, stats: Array) -> tuple[Array, Array]:
     return weight[kept] / weight[kept].sum(), stats[:, kept]
 
 
-def owners(weight: Array, points: int = POINTS) -> Owners:
+def sources(weight: Array, points: int = POINTS) -> Sources:
     """Return the hypothesis that each point is drawn from, an even number of points each; the last is a change now.
 
     Examples
     --------
-    >>> np.bincount(owners(np.array([0.81, 0.18, 0.01]), 20)).tolist()
+    >>> np.bincount(sources(np.array([0.81, 0.18, 0.01]), 20)).tolist()
     [10, 4, 6]
     """
     share = 0.5 * weight + 0.5 * np.sqrt(weight) / np.sqrt(weight).sum()
@@ -104,12 +104,12 @@ def owners(weight: Array, points: int = POINTS) -> Owners:
     return np.repeat(np.arange(weight.size), 2 * pairs)
 
 
-def sampled_information(weight: Array, logs: Array, owner: Owners) -> float:
+def sampled_information(weight: Array, logs: Array, source: Sources) -> float:
     """Return I(r; x) from the log density of each sampled point under each hypothesis, shape (points, K).
 
     A point has weight p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have produced it.
     """
-    drawn = np.bincount(owner, minlength=weight.size).astype(np.float64)
+    drawn = np.bincount(source, minlength=weight.size).astype(np.float64)
     share, mixed, density = _shares(weight, logs)
     mass = mixed / (density @ drawn)
     return max(float(mass @ share / mass.sum()), 0.0)

@@ -139,10 +139,10 @@ class Seasonal(Regression):
             line, offset = np.stack([np.ones_like(age), age]), self.level + self.slope * age
         return np.concatenate([line, waves])[: self._size], offset
 
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
+    def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         return self._curve(rows[-1])
 
-    def _moved(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any) -> None:
         rows[-1] += 1.0
 
 

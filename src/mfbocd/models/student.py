@@ -116,9 +116,9 @@ class StudentT(Lattice):
         return np.asarray(self._front + 0.5 * math.log(zeta) - power * np.log1p(zeta * z * z / self.degrees))
 
     def _log_likelihood(self, x: float, zeta: float) -> Array:
-        return self._log_density(self._apart(x), zeta) - math.log(self._unit)
+        return self._log_density(self._distance(x), zeta) - math.log(self._unit)
 
-    def _apart(self, x: float) -> Array:
+    def _distance(self, x: float) -> Array:
         """Return the distance of x from each level, standardized."""
         return min(max((x - self.mean) / self._unit, -_FAR), _FAR) - self._z
 
@@ -128,14 +128,14 @@ class StudentT(Lattice):
         return self.theta, np.full(self.theta.size, var)
 
     def _below(self, x: float, zeta: float) -> Array:
-        z = self._apart(x)
+        z = self._distance(x)
         t = zeta * z * z / self.degrees
         half = np.full(z.size, 0.5)
         tail = 0.5 * beta_cdfs(self.degrees * half, half, 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(z > 0.0, 1.0 - tail, tail)
 
     def _log_tails(self, x: float, zeta: float) -> tuple[Array, Array]:
-        z = self._apart(x)
+        z = self._distance(x)
         return student_tails(z, zeta * z * z / self.degrees, np.full(z.size, self.degrees))
 
     def _make_nodes(self, zeta: float) -> Nodes:

@@ -93,9 +93,9 @@ class Trend(Regression):
         """Return the arguments, without those of the prior that is not used."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}
 
-    def _coming(self, rows: Array) -> tuple[Array, Array]:
+    def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         age = rows[-1]
         return np.stack([np.ones_like(age), age]), self.level + self.slope * age
 
-    def _moved(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any) -> None:
         rows[-1] += 1.0

@@ -135,13 +135,13 @@ class VectorAutoregressive(Elliptical):
     def _standard(self, x: Array) -> Array:
         return np.clip(self._into @ standard(x, self.mean, self._sd), -FAR, FAR)
 
-    def _coming(self, rows: Array) -> Array:
+    def _next_regressors(self, rows: Array) -> Array:
         """The regressors of the coming tick, (1 + p d, K)."""
         return np.concatenate([np.ones((1, rows.shape[1])), rows[self._rows + 1 : self._rows + 1 + self._lags]])
 
     def _solved(self, rows: Array, y: Array) -> tuple[Array, Array]:
         """u . P^-1 u, (K,); and the scale's factor inverted times y - B^T u, (d, K)."""
-        vector = np.concatenate([self._coming(rows), np.broadcast_to(y[:, None], (y.size, rows.shape[1]))])
+        vector = np.concatenate([self._next_regressors(rows), np.broadcast_to(y[:, None], (y.size, rows.shape[1]))])
         solve_squared(np.ascontiguousarray(rows[: self._rows]), vector)  # leaves L^-1 vector
         return np.asarray((vector[: self._size] ** 2).sum(axis=0)), vector[self._size :]
 
@@ -152,7 +152,7 @@ class VectorAutoregressive(Elliptical):
         root = root[:, self._size :, self._size :]
         return -np.einsum("kij,jk->ik", root, ahead), root, spread
 
-    def _moved(self, rows: Array, y: Array, read: bool) -> None:
+    def _append_lag(self, rows: Array, y: Array, read: bool) -> None:
         """Let y, (d, K), be the newest lag."""
         d = self.dimension
         for first, newest in ((self._rows + 1, y), (self._rows + 1 + self._lags, y if read else np.zeros_like(y))):
@@ -165,7 +165,7 @@ class VectorAutoregressive(Elliptical):
         if self._lags == 0:
             return stats
         rows = np.array(stats.reshape(self.columns, -1))
-        self._moved(rows, np.clip(self._forecast(rows)[0], -FAR, FAR), read=False)
+        self._append_lag(rows, np.clip(self._forecast(rows)[0], -FAR, FAR), read=False)
         return rows.reshape(stats.shape)
 
     def update(self, stats: Array, x: Array, zeta: float) -> Array:
@@ -175,11 +175,11 @@ class VectorAutoregressive(Elliptical):
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
         factor = rows[: self._rows].copy()
-        rank_one_update(factor, np.sqrt(zeta) * np.concatenate([self._coming(rows), y]))
+        rank_one_update(factor, np.sqrt(zeta) * np.concatenate([self._next_regressors(rows), y]))
         rows[: self._rows] = factor
         rows[self._rows] += zeta
         if self._lags:
-            self._moved(rows, y, read=True)
+            self._append_lag(rows, y, read=True)
         return rows.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:

@@ -66,7 +66,7 @@ def cautions(account: Account) -> list[str]:
         return [*found, "The series is constant: the size of its noise is unknown, so any other value is a change."]
     if account.structure.kind == "binary":
         return found
-    if wanders(account.structure):
+    if is_random_walk(account.structure):
         found.append("The series moves like a random walk: only jumps are reported.")
     recent = [at for _, at in account.changes if at >= account.history.tick[0]]
     if len(recent) >= 3 and _CROWDED * len(recent) > x.size:
@@ -74,7 +74,7 @@ def cautions(account: Account) -> list[str]:
             f"{len(recent)} changes in {x.size:,} ticks: the series probably has a structure that no model here "
             "describes, such as an irregular oscillation."
         )
-    return found + _leftover(account)
+    return found + _residual_warnings(account)
 
 
 def constant(x: Array) -> float | None:
@@ -83,12 +83,12 @@ def constant(x: Array) -> float | None:
     return float(present[0]) if present.size and present.min() == present.max() else None
 
 
-def wanders(structure: Structure) -> bool:
+def is_random_walk(structure: Structure) -> bool:
     """Tell whether the noise looks like a random walk."""
     return structure.ar == AUTOCORRELATIONS[-1] or sum(structure.ar) >= 0.98
 
 
-def _leftover(account: Account) -> list[str]:
+def _residual_warnings(account: Account) -> list[str]:
     """Return warnings about residuals that are not white: differences of readings and one-tick forecasts."""
     _, trace = replay(account.structure, account.history, account.make)
     rest = (account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:]

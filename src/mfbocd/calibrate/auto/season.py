@@ -80,7 +80,7 @@ class Season(NamedTuple):
 
 def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:
     """Fit harmonics to readings less their moving average over one period; None if there are too few."""
-    parts = _swings(y, tick, period)
+    parts = _detrended(y, tick, period)
     if parts is None:
         return None
     tick, rest = parts
@@ -114,14 +114,14 @@ def fit_pieces(y: Array, tick: Ticks, period: float, *, exact: bool = False) -> 
     """
     if period > _LONGEST or period < 4.0:
         return None
-    parts = _swings(y, tick, period)
+    parts = _detrended(y, tick, period)
     if parts is None:
         return None
     tick, rest = parts
     noise = local_noise(rest)
     if not noise > 0.0:
         return None
-    period = period if exact else _sharpest(rest, tick, period)
+    period = period if exact else _nearby_period(rest, tick, period)
     count, mean = _folded(rest, tick, period)
     jumps = np.abs(mean - np.roll(mean, 1))
     first = int(np.argmax(jumps))  # a piece begins there
@@ -132,7 +132,7 @@ def fit_pieces(y: Array, tick: Ticks, period: float, *, exact: bool = False) -> 
     return Season(period, pieces=tuple(sorted((float(s), float(v), float(b)) for s, v, b in pieces)))
 
 
-def _swings(y: Array, tick: Ticks, period: float) -> tuple[Ticks, Array] | None:
+def _detrended(y: Array, tick: Ticks, period: float) -> tuple[Ticks, Array] | None:
     """Return readings less their moving average over one period, and their ticks; None if there are too few.
 
     The moving average follows changes of level and slope, and the season itself averages to 0 over a period.
@@ -157,7 +157,7 @@ def _folded(y: Array, tick: Ticks, period: float) -> tuple[Array, Array]:
     return count, mean
 
 
-def _sharpest(y: Array, tick: Ticks, period: float) -> float:
+def _nearby_period(y: Array, tick: Ticks, period: float) -> float:
     """Return the period within a tick of the given one at which readings of equal phase differ least."""
     cycles = y.size / period
     if cycles < _CYCLES:  # hardly any phase is seen twice
