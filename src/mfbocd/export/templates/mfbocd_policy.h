@@ -27,12 +27,12 @@ static inline int mfbocd_largest_net(const mfbocd_real *gain, mfbocd_real price,
 
 #if MFBOCD_POLICY == MFBOCD_BUDGET
 /* The price is learned so that the average cost per tick meets MFBOCD_TARGET. The controller counts in units: one
- * unit is what the budget leaves per tick above the cheapest fidelity. After each tick
+ * unit is the budget per tick minus the cost of the cheapest fidelity. After each tick
  *
  *     excess = (spent - target) / unit,  debt += excess,  log price += rate excess + rate^2 / 8 debt
  *
- * No reading is bought that would exceed the limit of the debt. With as much saved, the next one is bought at any
- * price. */
+ * A reading that would exceed the limit of the debt is not bought. With savings of that size, the next reading is
+ * bought at any price. */
 
 /* The largest debt that a reading may leave, in units: lower for a young stream. */
 static inline mfbocd_real mfbocd_debt_limit(const mfbocd_t *d)
