@@ -323,7 +323,7 @@ class _Search:
         return _refine(white, self.age, frequency, harmonics, 0.97 * self.lowest)
 
     def _harmonics(self, white: Array, frequency: float, least: int) -> int:
-        """Return the number of harmonics, at least so many, by the Bayesian information criterion."""
+        """Return the number of harmonics, at least `least`, by the Bayesian information criterion."""
         whole = float(white @ white)
         most = min(HARMONICS, max(int(self.highest / frequency), least))
         waves = _Waves(frequency, most, self.age)

@@ -112,7 +112,7 @@ def learn_zeta(detector: Detector, name: str, zeta: float) -> None:
 def learn_cost(detector: Detector, name: str, actual: float) -> None:
     """Move the cost that a policy expects of a fidelity towards what a reading actually cost.
 
-    A cost that is a function stays as it is. So does one with which the budget could not be met: it must pay for the
+    A cost that is a function does not change. Neither does a cost with which the budget could no longer pay for the
     cheapest fidelity.
     """
     fidelity = detector._by_name[name]

@@ -82,7 +82,7 @@ class Names:
         return str(first)
 
     def check_new(self, name: Any) -> str:
-        """Return the name if it can be that of one more stream, else raise an error."""
+        """Return the name of a new stream, or raise an error if it cannot be used."""
         if self.find(_checked(name)) is not None:
             raise ValueError(f"the fleet already has a stream {name!r}")
         return str(name)

@@ -243,4 +243,4 @@ def _restore_states(fleet: StreamSet, arrays: dict[str, Array], like: Detector) 
         streams.set(row, state, int(head[layout.SEED]), float(arrays["spent"][row]), units)
         start = end
     if start != arrays["live"].size:
-        raise ValueError("the saved fleet is damaged: its hypotheses are not those of its streams")
+        raise ValueError("the saved fleet is damaged: its hypotheses do not fit its streams")

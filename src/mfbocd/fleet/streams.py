@@ -34,7 +34,7 @@ class StreamSet(Posteriors):
     _own: OwnPolicies | None
     """The policy of each stream, if they do not share one."""
     _follows: bool
-    """Whether the budget's number of streams is that of this fleet, not set by the caller."""
+    """Whether the budget's number of streams follows this fleet; otherwise the caller sets it."""
 
     def _renew(self) -> None:
         super()._renew()

@@ -276,7 +276,7 @@ def _zone_name(zone: tzinfo | None) -> str:
 
 
 def _texts(labels: Sequence[Any]) -> dict[str, Any] | None:
-    """Read text; objects of other types, such as pandas' periods, as the text they show."""
+    """Read text; objects of other types, such as pandas' periods, are read as the text they print."""
     texts = [str(label).strip() for label in labels]
     try:
         return _in_one_zone([datetime.fromisoformat(text) for text in texts])
@@ -306,7 +306,7 @@ def _match(text: str) -> dict[str, str | None] | None:
 
 
 def _order(parts: Sequence[dict[str, str | None]]) -> tuple[bool, str]:
-    """Decide whether dates such as 03/01/2025 begin with the month, from all of them; and what is doubtful."""
+    """Decide from all dates such as 03/01/2025 whether they begin with the month; also return any warning."""
     if "a" not in parts[0]:
         return False, ""
     pairs = {(int(part["a"] or 0), int(part["b"] or 0)) for part in parts if "a" in part}

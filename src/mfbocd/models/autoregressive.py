@@ -89,7 +89,7 @@ class Autoregressive(Lagged):
         return type(self)(**(self.spec() | {"mean": offset + scale * self.mean} | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """Return the arguments, without those of the prior that is not used."""
+        """Return the arguments; those of an unused prior are left out."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}
 
     def _regressors(self, lags: Array) -> Array:

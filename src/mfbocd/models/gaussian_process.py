@@ -210,7 +210,7 @@ class GaussianProcess(Lagged):
         return type(self)(**(self.spec() | place | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """Return the arguments, without those of the prior that is not used."""
+        """Return the arguments; those of an unused prior are left out."""
         prior = {"order": self.order, "mean": self.mean, "length": self.length, "count": self.count.tolist()}
         return {**prior, **self._noise(), "reach": self.reach}
 

@@ -98,7 +98,7 @@ class LinearRegression(Regression):
         return cls._cost_bound(covariates + bool(arguments.get("intercept", True)), covariates, "covariates")
 
     def spec(self) -> dict[str, Any]:
-        """Return the arguments, without those of the prior that is not used."""
+        """Return the arguments; those of an unused prior are left out."""
         prior = {"covariates": self.covariates, "mean": self._mean.tolist(), "count": self._counts()}
         return {**prior, **self._noise(), "intercept": self.intercept}
 

@@ -234,7 +234,7 @@ class Outliers(Model):
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Twice that of the family, whose predictive a tick needs twice; gains are sums over a grid."""
+        """Twice the bound of the family, because a tick needs its predictive twice; gains are sums over a grid."""
         own = cost_bound_of(arguments["model"])
         return CostBound(own.columns + 1, 2 * own.tick + 5000, own.gain + 300 * own.tick + 200_000, "model")
 

@@ -124,7 +124,7 @@ class Seasonal(Regression):
         return type(self)(**(self.spec() | line | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """Return the arguments, without those of the prior that is not used and without a slope if there is none."""
+        """Return the arguments; those of an unused prior, and of an absent slope, are left out."""
         slope = {} if self.slope is None else {"slope": self.slope}
         season = {"period": self.period, "harmonics": self.harmonics, "level": self.level}
         return {**season, **slope, "count": self._counts(), **self._noise()}

@@ -90,7 +90,7 @@ class Trend(Regression):
         return type(self)(**(self.spec() | line | self._rescaled_noise(scale)))
 
     def spec(self) -> dict[str, Any]:
-        """Return the arguments, without those of the prior that is not used."""
+        """Return the arguments; those of an unused prior are left out."""
         return {"level": self.level, "slope": self.slope, "count": self._counts(), **self._noise()}
 
     def _next_regressors(self, rows: Array) -> tuple[Array, Array]:

@@ -29,7 +29,7 @@ class Budget(Policy):
     Parameters
     ----------
     per_tick : float, optional
-        Wanted average cost per tick; for a fleet, that of all its streams together. It must lie between the costs of
+        Wanted average cost per tick; for a fleet, of all its streams together. It must lie between the costs of
         the cheapest and the most expensive fidelity (times the number of streams) where these are numbers.
     share : float, optional
         The budget as a position between the cheapest fidelity's cost (0) and the most expensive one's (1), in (0, 1].
@@ -223,7 +223,7 @@ class Budget(Policy):
         return self.debt <= -self.ticks
 
     def _credit(self, cheapest: float, extra: float) -> float:
-        """Return what the debt allows the coming tick to cost: up to its limit, or one reading without debt."""
+        """Return the cost that the debt allows for the coming tick; without a debt, that of one reading at least."""
         if self._controller.setting.only_cheapest:
             return cheapest
         room = self._target + (self._controller.debt_limit(self.ticks) - self.debt) * self._unit
@@ -238,7 +238,7 @@ class Budget(Policy):
         return largest_net(gains, self.costs, self.price)
 
     def _left(self) -> float:
-        """Return what the coming tick may cost so that neither this window nor a later one exceeds the cap."""
+        """Return the largest cost of the coming tick that keeps this window and all later ones within the cap."""
         if self.cap is None:
             return math.inf
         amount, ticks = self.cap

@@ -29,9 +29,9 @@ class Setting(NamedTuple):
     began: float = 0.0
     """The first log price, from which the log price moves by at most `price.REACH`."""
     only_cheapest: bool = False
-    """Whether the budget is that of the cheapest fidelity."""
+    """Whether the budget pays for the cheapest fidelity only."""
     only_best: bool = False
-    """Whether the budget is that of the most expensive fidelity."""
+    """Whether the budget pays for the most expensive fidelity at every tick."""
 
 
 class Controller:

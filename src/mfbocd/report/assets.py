@@ -171,7 +171,7 @@ def packed(text: str) -> str:
 def packed_script() -> str:
     """Return plotly's script, compressed: 2 MB instead of 5.
 
-    The Python package has only the complete script, and there is none with a part of it that could be installed.
+    The Python package contains only the complete script; no smaller build of it can be installed.
 
     Returns
     -------

@@ -288,7 +288,7 @@ class AutoDetector(AutoFollower):
         return x if self.structure is None else self.structure.without_seasons(x, tick)
 
     def _season(self, x: Array, first: int) -> Array | None:
-        """Return what of the readings is season; None if no season was found."""
+        """Return the seasonal part of the readings; None if no season was found."""
         if self.structure is None or not self.structure.seasons:
             return None
         return x - self.without_seasons(x, np.arange(first, first + x.size))

@@ -17,8 +17,8 @@ _MOST = 50  # equal readings in a row that are taken for one reading that is rep
 def repeats_itself(x: Array) -> bool:
     """Tell whether equal neighbours are one reading that is repeated.
 
-    They are if the readings that differ from the one before hardly ever have a value of an earlier one: then the
-    readings are not rounded.
+    They are if a reading that differs from the one before hardly ever equals an earlier one: then readings are not
+    rounded, and equal neighbours are no coincidence.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ Transform = Literal["none", "log", "sqrt"]
 
 _SHIFT = 0.6  # added before a square root, so that the variance of small counts is nearly constant
 _SMALL = 1e-100  # readings below it, or above its inverse, are measured in a unit of their own size
-_SLOPE_TICKS = 100.0  # a line typically changes by the spread of the levels within so many ticks
+_SLOPE_TICKS = 100.0  # ticks within which a line typically changes by the spread of the levels
 
 
 @dataclass(frozen=True)
