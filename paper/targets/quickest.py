@@ -120,7 +120,8 @@ def result(
         "2E-CUSUM follows the description in its abstract; the text of the paper was not available.",
         *(f"`{name}`: {SETTINGS[name]().about}." for name in here if name in SETTINGS),
     ]
-    sections = [("Findings", pages.findings(cells))]
+    sections = [("Ours, random choice and what is possible", pages.summary_table(cells))]
+    sections.append(("Findings", pages.findings(cells)))
     numbered = [name for name in SHOWN if name in here]
     sections += [(f"{SHOWN[name]}: delay against spend", pages.main_table(cells, name)) for name in numbered]
     sections.append(("Where ours is slower", pages.losses(cells)))

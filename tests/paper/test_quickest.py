@@ -385,19 +385,22 @@ def test_a_rule_that_misses_its_spend_is_not_compared() -> None:
     assert "10.5 (1.0) at 30%" in page.main_table([ours, other], MAIN)
 
 
-def test_the_headline_compares_ours_for_each_prior() -> None:
-    """The sentences of the first setting and of the second, with ratios of the clear streams and of all."""
-    knows = "CUSUM, both levels known"
-    first = [cell(OURS, [20.0, 30.0]), cell("random", [50.0, 50.0]), cell(knows, [20.0, 20.0])]
+def test_the_summary_compares_ours_for_each_prior() -> None:
+    """The headline of the first setting, and the ratios of both: of the clear streams and of all."""
+    knows, best = "CUSUM, both levels known", "optimal rule, both levels known"
+    first = [
+        cell(OURS, [20.0, 30.0]),
+        cell("random", [50.0, 50.0]),
+        cell(knows, [20.0, 20.0]),
+        cell(best, [20.0, 18.0]),
+    ]
     text = page.headline(first)
-    assert "Prior N(0, 1), 5% spend: 25 ticks, 0.50 times random choice and 1.25 times the CUSUM" in text
-    assert "over all streams 0.50 times random choice." in text
-    assert "N(0, 9)" not in text
+    assert text == f"`{OURS}` finds a change of one standard deviation after 25 ticks at 5% spend (random choice 50)."
+    assert "| Prior N(0, 1), 5% spend | 25.0 (10.0) | 0.50 | 0.38 | 0.50 | 1.25 |" in page.summary_table(first)
+    assert "N(0, 9)" not in page.summary_table(first)
     second = [replace(c, setting=WIDE, clear=[True, False]) for c in first]
-    text = page.headline([*first, *second])
-    assert "Prior N(0, 9), 5% spend: 20 ticks, 0.40 times random choice and 1.00 times the CUSUM" in text
-    assert "over all streams 0.50 times random choice." in text
-    assert page.headline([]) == "This run does not have the rules of the summary."
+    assert "| Prior N(0, 9), 5% spend | 20.0 | 0.40 | 0.40 | 0.50 | 1.00 |" in page.summary_table([*first, *second])
+    assert page.headline([]) == page.summary_table([]) == "This run does not have the rules of the summary."
 
 
 def test_only_streams_clear_for_both_are_compared() -> None:
@@ -414,7 +417,8 @@ def test_a_quick_run_has_every_part(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     options = Options(tmp_path, trials=4, quick=True, jobs=1, progress=False, given={"family": (MAIN, "duty")})
     result = quickest.run(options)
     titles = [title for title, _ in result.sections]
-    assert titles[:3] == ["Findings", "Prior N(0, 1): delay against spend", "Where ours is slower"]
+    assert titles[:2] == ["Ours, random choice and what is possible", "Findings"]
+    assert titles[2:4] == ["Prior N(0, 1): delay against spend", "Where ours is slower"]
     assert "Read or skip" in titles
     assert result.figures[0].stem == "quickest"
     # a quick run has fewer rules and settings, so some heads and sentences are shorter than on the page
