@@ -102,6 +102,14 @@ def test_text_is_one_line_whatever_a_client_sends(output: io.StringIO) -> None:
     assert second.endswith("WARNING mfbocd.service: no request")
 
 
+def test_the_path_of_a_request_adds_no_line_to_the_log(tmp_path: Path, output: io.StringIO) -> None:
+    logs.configure("text", "warning", access=True, output=output)
+    with serving(tmp_path / "a.db") as client:
+        assert client.get("/streams/a%0AERROR%20forged%1B%5B31m").status_code == 422
+    (line,) = output.getvalue().splitlines()
+    assert line.endswith(r"stream=a\nERROR forged\x1b[31m]")
+
+
 def test_warnings_are_logged() -> None:
     """In another process, because pytest collects those of this one."""
     program = (
