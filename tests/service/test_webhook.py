@@ -122,6 +122,23 @@ def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monke
     store.close()
 
 
+def test_a_damaged_alarm_does_not_hold_up_others(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "a.db"))
+    rows = [("a", "{"), ("b", "null"), ("c", STEP)]
+    with store.transaction() as cursor:
+        for stream, step in rows:
+            cursor.execute(
+                "INSERT INTO outbox VALUES (?, 0, ?, 'A', NULL, ?, 0, 0, NULL)", (stream, time.time(), step)
+            )
+    store.close()
+    with receiving() as receiver:
+        webhook = Webhook(receiver.url, "alertmanager-webhook")
+        with serving(tmp_path / "a.db", webhook=webhook) as client:
+            until(lambda: bool(receiver.requests), lambda: client.get("/healthz").text)
+            until(lambda: scraped(client)["mfbocd_webhook_pending"] == 2, lambda: scraped(client))
+            until(lambda: "damaged" in client.get("/healthz").json()["webhook"], lambda: client.get("/healthz").text)
+
+
 def test_a_failed_request_is_repeated_later_and_when_the_endpoint_asks_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,10 @@ class Notifier(threading.Thread):
 
     def _send(self, entries: Sequence[Entry]) -> tuple[str, str, float]:
         """The result (`delivered`, `failed` or `refused`), the problem, and the time that the endpoint asks for."""
-        body, headers = self.webhook.request(entries, time.time())
+        try:
+            body, headers = self.webhook.request(entries, time.time())
+        except (ValueError, TypeError, LookupError) as error:  # a damaged row must not hold up other alarms
+            return "refused", f"an alarm in the store is damaged: {type(error).__name__}: {error}"[:300], 0.0
         try:
             response = self._client.post(self.webhook.url, content=body, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
