@@ -127,7 +127,7 @@ def session(
             # Workers on this machine must find mfbocd where this process does; Spark would take any python3.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             check_python()
-            partitions = partitions or _threads(master)
+            partitions = _threads(master) if partitions is None else partitions
     if partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", whole("", "partitions", partitions, 1))
     for key, value in settings.items():
