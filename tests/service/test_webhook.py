@@ -104,6 +104,16 @@ def test_health_says_that_alarms_are_not_delivered(tmp_path: Path) -> None:
         assert "cannot be reached" in answer.json()["webhook"]
 
 
+def test_alarms_are_counted_while_the_endpoint_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "BACKOFF", (3600.0, 3600.0))
+    with serving(tmp_path / "a.db", webhook=Webhook(f"http://127.0.0.1:{free_port()}")) as client:
+        for number, stream in enumerate("ab", 1):
+            client.post("/streams", json={"id": stream, "config": CONFIG})
+            advance(client, stream)
+            until(lambda n=number: scraped(client)["mfbocd_webhook_pending"] == n, lambda: scraped(client))
+        assert scraped(client)['mfbocd_webhook_deliveries_total{result="failed"}'] == 1
+
+
 def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifier, "BACKOFF", (60.0, 60.0))
     db = str(tmp_path / "a.db")
