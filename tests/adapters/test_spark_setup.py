@@ -51,6 +51,10 @@ def test_another_python_for_the_workers_has_a_clear_message(tmp_path: Path, monk
     message = rf"python9', which is Python 2.7, but this is Python {mine}: Spark's workers need the same version"
     with pytest.raises(RuntimeError, match=message):
         java.session("never", "local[2]")
+    other.write_text(f"#!/bin/sh\necho {mine}\nexec {sys.executable} -c 'import nothing_of_this_name'\n")
+    message = r"python9', which cannot import .*ModuleNotFoundError: No module named 'nothing_of_this_name'\): unset"
+    with pytest.raises(RuntimeError, match=message):
+        java.session("never", "local[2]")
     other.write_text(f"#!/bin/sh\necho {mine}\n")
     java.check_python()
 
