@@ -18,7 +18,7 @@ from mfbocd import Detector
 from mfbocd.adapters.spark import record, stream_seed
 from mfbocd.adapters.spark.frame import OWN, values
 from mfbocd.adapters.spark.rows import InputRow
-from mfbocd.adapters.spark.stream import Follower
+from mfbocd.adapters.spark.stream import Follower, _layout
 from mfbocd.adapters.spark.worker import _WORKERS, Job, Worker
 
 from .spark_streams import CONFIG, POLICIES, config_of, job_of, rows_of, streams
@@ -141,7 +141,7 @@ def test_the_rows_of_a_bucket_are_returned_as_arrays_of_bounded_length(monkeypat
     worker = Worker(job)
     monkeypatch.setitem(_WORKERS, job.token, worker)
     follower = Follower(job, StructType().add("key", LongType()), 1, None, None)
-    follower._records, follower._written = Kept(), Kept()
+    follower._records = Kept()
     tables = streams(25, 90, seed=6)
     row = Row("key", "time", "raw_0", "raw_1", "rejected", "bucket")
     given = [row(key, at, *table[at], None, 0) for at in range(90) for key, table in tables.items()]
@@ -153,3 +153,8 @@ def test_the_rows_of_a_bucket_are_returned_as_arrays_of_bounded_length(monkeypat
     assert found == [values(one) for rows, _ in wanted.values() for one in rows]
     assert follower._records == {(key,): (saved,) for key, (_, saved) in wanted.items()}
     assert list(follower.handleInputRows((0,), iter(given[-1000:]), None)) == []  # all were applied before
+
+
+def test_every_number_of_buckets_has_other_types() -> None:
+    types = {tuple(part.split(" ", 1)[1] for part in _layout(n).split("), ")) for n in range(1, 20_001)}
+    assert len(types) == 20_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,10 @@ def test_another_python_for_the_workers_has_a_clear_message(tmp_path: Path, monk
     message = rf"python9', which is Python 2.7, but this is Python {mine}: Spark's workers need the same version"
     with pytest.raises(RuntimeError, match=message):
         java.session("never", "local[2]")
+    other.write_text(f"#!/bin/sh\necho {mine}\nexec {sys.executable} -c 'import nothing_of_this_name'\n")
+    message = r"python9', which cannot import .*ModuleNotFoundError: No module named 'nothing_of_this_name'\): unset"
+    with pytest.raises(RuntimeError, match=message):
+        java.session("never", "local[2]")
     other.write_text(f"#!/bin/sh\necho {mine}\n")
     java.check_python()
 
@@ -59,6 +64,12 @@ def test_another_python_for_the_workers_has_a_clear_message(tmp_path: Path, monk
 )
 def test_a_local_session_has_one_partition_per_core(master: str, count: int) -> None:
     assert java._threads(master) == count
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 1.5])
+def test_a_number_of_partitions_that_is_none_is_refused(partitions: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="partitions"):
+        java.session("never", "local[2]", partitions=partitions)
 
 
 def test_an_old_pandas_has_a_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:

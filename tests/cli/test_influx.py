@@ -83,6 +83,20 @@ def test_bad_lines_stop_or_are_skipped(tmp_path: Path) -> None:
     assert "Skipped 2 bad lines or fields; the first: line 2: " in done.stderr
 
 
+def test_no_result_replaces_that_of_another_field(tmp_path: Path) -> None:
+    """An alarm of `a` has the field `a_before_mean`, which every reading of `a_before` has."""
+    given = "".join(f"m a={x},a_before=1\n" for x in X.round(3).tolist())
+    done = mfbocd("detect", "-", "--format", "influx", cwd=tmp_path, stdin=given)
+    assert done.returncode == 1
+    assert "the line has a field 'a_before_mean' already; select other fields" in done.stderr
+    done = mfbocd("detect", "-", "--format", "influx", "--on-bad", "skip", cwd=tmp_path, stdin=given)
+    assert done.returncode == 0
+    plain = [line for line in done.stdout.splitlines() if "_tick" not in line]
+    assert len(plain) == 1
+    assert plain[0] in given.splitlines()
+    assert "Skipped 1 bad lines or fields" in done.stderr
+
+
 def test_memory_is_bounded_by_the_number_of_series(tmp_path: Path) -> None:
     given = "".join(f"m,id={i % 4} a=1\n" for i in (0, 1, 0, 2, 0, 1))
     done = mfbocd("detect", "-", "--format", "influx", "--max-series", "2", cwd=tmp_path, stdin=given)

@@ -8,6 +8,7 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 from mfbocd.service import logs
 from mfbocd.service.auth import add_token
 from mfbocd.service.records import StreamRow
+from mfbocd.service.store import sqlite
 from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, free_port, serving, until
@@ -91,6 +93,34 @@ def test_an_internal_error_has_the_id_of_its_request(
     assert "RuntimeError: a bug" in mine["exception"]
 
 
+def test_a_store_that_cannot_be_written_is_logged_once(
+    tmp_path: Path, output: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure("json", "info", access=False, output=output)
+
+    def messages() -> list[str]:
+        return [one["message"] for one in records(output) if one["logger"] == "mfbocd.service"]
+
+    store = SqliteStore(tmp_path / "a.db")
+    with serving(lambda: store) as client:
+        assert store._writer is not None
+        store._writer.execute("PRAGMA query_only = ON")
+        for _ in range(3):
+            assert client.post("/streams", json={"id": "a", "config": CONFIG}).status_code == 503
+        health = client.get("/healthz").json()["error"]
+        assert health == "the store is not available: attempt to write a readonly database"
+        store._writer.execute("PRAGMA query_only = OFF")
+        until(lambda: client.get("/healthz").status_code == 200, lambda: client.get("/healthz").text)
+        refused, recovered = messages()
+        assert refused == "the store could not be written: attempt to write a readonly database"
+        assert recovered == "the store can be written again"
+        monkeypatch.setattr(sqlite, "MIN_FREE_BYTES", 2**63)
+        until(lambda: client.get("/healthz").status_code == 503, lambda: client.get("/healthz").text)
+        time.sleep(2.5)  # the disk is looked at again
+        (full,) = messages()[2:]
+        assert full.startswith("the disk is full: ")
+
+
 def test_text_is_one_line_whatever_a_client_sends(output: io.StringIO) -> None:
     logs.configure("text", "warning", access=True, output=output)
     token = logs.CONTEXT.set(logs.RequestContext("7", "a"))
@@ -100,6 +130,14 @@ def test_text_is_one_line_whatever_a_client_sends(output: io.StringIO) -> None:
     first, second = output.getvalue().splitlines()
     assert first.endswith(r"Z WARNING mfbocd.service: path /x\nERROR forged\x1b[31m [request_id=7 stream=a]")
     assert second.endswith("WARNING mfbocd.service: no request")
+
+
+def test_the_path_of_a_request_adds_no_line_to_the_log(tmp_path: Path, output: io.StringIO) -> None:
+    logs.configure("text", "warning", access=True, output=output)
+    with serving(tmp_path / "a.db") as client:
+        assert client.get("/streams/a%0AERROR%20forged%1B%5B31m").status_code == 422
+    (line,) = output.getvalue().splitlines()
+    assert line.endswith(r"stream=a\nERROR forged\x1b[31m]")
 
 
 def test_warnings_are_logged() -> None:

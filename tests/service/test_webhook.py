@@ -104,6 +104,16 @@ def test_health_says_that_alarms_are_not_delivered(tmp_path: Path) -> None:
         assert "cannot be reached" in answer.json()["webhook"]
 
 
+def test_alarms_are_counted_while_the_endpoint_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "BACKOFF", (3600.0, 3600.0))
+    with serving(tmp_path / "a.db", webhook=Webhook(f"http://127.0.0.1:{free_port()}")) as client:
+        for number, stream in enumerate("ab", 1):
+            client.post("/streams", json={"id": stream, "config": CONFIG})
+            advance(client, stream)
+            until(lambda n=number: scraped(client)["mfbocd_webhook_pending"] == n, lambda: scraped(client))
+        assert scraped(client)['mfbocd_webhook_deliveries_total{result="failed"}'] == 1
+
+
 def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notifier, "BACKOFF", (60.0, 60.0))
     db = str(tmp_path / "a.db")
@@ -120,6 +130,23 @@ def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monke
     (left,) = outbox.claim(store, 9, time.time() + 61, 0)
     assert (left.stream, left.attempts) == ("a", 1)
     store.close()
+
+
+def test_a_damaged_alarm_does_not_hold_up_others(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "a.db"))
+    rows = [("a", "{"), ("b", "null"), ("c", STEP)]
+    with store.transaction() as cursor:
+        for stream, step in rows:
+            cursor.execute(
+                "INSERT INTO outbox VALUES (?, 0, ?, 'A', NULL, ?, 0, 0, NULL)", (stream, time.time(), step)
+            )
+    store.close()
+    with receiving() as receiver:
+        webhook = Webhook(receiver.url, "alertmanager-webhook")
+        with serving(tmp_path / "a.db", webhook=webhook) as client:
+            until(lambda: bool(receiver.requests), lambda: client.get("/healthz").text)
+            until(lambda: scraped(client)["mfbocd_webhook_pending"] == 2, lambda: scraped(client))
+            until(lambda: "damaged" in client.get("/healthz").json()["webhook"], lambda: client.get("/healthz").text)
 
 
 def test_a_failed_request_is_repeated_later_and_when_the_endpoint_asks_for_it(

@@ -144,7 +144,7 @@ class Streams:
         self.points += 1
         influx = self._outputs.format == "influx"
         found: dict[str, Value] = {}
-        alarm = False
+        alarm, twice = False, ""
         for name, cells in self._readings(point).items():
             series = self._of(point.series, name)
             cells[_TIME] = point.time
@@ -158,16 +158,18 @@ class Streams:
                 self.changes += step["alarm"]
                 if not self._fidelities:  # there is nothing to choose
                     del step["fidelity"], step["cost"]
-                found |= result_fields(step, series.prefix)
+                for field, value in result_fields(step, series.prefix).items():
+                    twice = field if field in found else twice
+                    found[field] = value
             series.lines.clear()
         if influx and (alarm or not self._outputs.alarms):
-            self._file.write(point.extended(self._new(found, point, lines)) + "\n")
+            self._file.write(point.extended(self._new(found, twice, point, lines)) + "\n")
         self._file.flush()
 
-    def _new(self, found: dict[str, Value], point: Point, lines: Lines) -> dict[str, Value]:
-        """Return the results; nothing if the line has a field of that name, which must not be lost."""
-        taken = next((name for name in found if name in point.fields), None)
-        if taken is None:
+    def _new(self, found: dict[str, Value], twice: str, point: Point, lines: Lines) -> dict[str, Value]:
+        """Return the results; nothing if one has the name of a field of the line or of another result."""
+        taken = next((name for name in found if name in point.fields), twice)
+        if not taken:
             return found
         error = f"line {lines.number}: the line has a field {taken!r} already; select other fields with --column"
         if lines.skipped is None:

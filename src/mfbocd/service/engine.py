@@ -105,8 +105,7 @@ class Engine:
         self.store, self.max_state = store, max_state
         self.cache = StreamCache(store, cache_size, is_ready)
         self.steps = self.repeats = self.refusals = self.commits = 0
-        self.write_error = ""
-        """Why the last transaction failed; empty if it did not."""
+        self._write_error = ""
         self._current = Transaction()
         self._in_flight: deque[Transaction] = deque()
         """Transactions that were handed over and are not finished, oldest first."""
@@ -134,6 +133,19 @@ class Engine:
                 raise
             return [[error for _ in job] for job in jobs]
         return [[one if isinstance(one, RequestError) else json.loads(one) for one in job] for job in results]
+
+    @property
+    def write_error(self) -> str:
+        """Why the last transaction failed; empty if it did not. The first failure in a row is logged, and the end."""
+        return self._write_error
+
+    @write_error.setter
+    def write_error(self, error: str) -> None:
+        if error and not self._write_error:
+            log.warning("the store could not be written: %s", error)
+        elif self._write_error and not error:
+            log.info("the store can be written again")
+        self._write_error = error
 
     def probe(self) -> None:
         """Test whether the store can be written again."""
@@ -200,7 +212,7 @@ class Engine:
         Later changes were computed from the failed ones, so they are discarded as well.
         """
         if isinstance(error, UnavailableError):
-            self.write_error = error.error
+            self.write_error = error.reason
         for one in (*self._in_flight, self._current):
             self.cache.evict(one.streams, one.groups)
         self._in_flight.clear()

@@ -39,10 +39,17 @@ class MissingDatabaseError(ValueError):
 
 
 class UnavailableError(RequestError):
-    """The store cannot be read or written at present; nothing was changed."""
+    """The store cannot be read or written at present; nothing was changed.
 
-    def __init__(self, error: str) -> None:
-        super().__init__(503, f"the store is not available: {error}")
+    Parameters
+    ----------
+    reason : str
+        Why.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(503, f"the store is not available: {reason}")
+        self.reason = reason
 
 
 class DamagedError(RequestError):

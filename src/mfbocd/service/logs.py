@@ -91,9 +91,17 @@ class TextFormatter(_Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The line, with the request and the stream."""
-        record.message = "".join(c if c.isprintable() else repr(c)[1:-1] for c in record.message)
-        known = [f"{name}={value}" for name, value in self.fields(record).items() if name in ("request_id", "stream")]
+        record.message = _printable(record.message)
+        known = [
+            f"{name}={_printable(str(value))}"
+            for name, value in self.fields(record).items()
+            if name in ("request_id", "stream")
+        ]
         return super().formatMessage(record) + (f" [{' '.join(known)}]" if known else "")
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def configure(format: str, level: str, *, access: bool, output: IO[str] | None = None) -> None:

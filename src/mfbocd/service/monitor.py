@@ -45,7 +45,7 @@ class StoreMonitor(threading.Thread):
                 self._check()
             except Exception as failure:
                 known = isinstance(failure, UnavailableError)
-                error = failure.error if known else f"{type(failure).__name__}: {failure}"  # type: ignore[attr-defined]
+                error = failure.reason if known else f"{type(failure).__name__}: {failure}"  # type: ignore[attr-defined]
                 if not self._error:
                     log.warning("the store could not be read: %s", error)
                 self._error = error
@@ -55,7 +55,10 @@ class StoreMonitor(threading.Thread):
 
     def _check(self) -> None:
         self._tokens = {token.hash: token for token in self.store.tokens()}
-        self._space_problem = self.store.space_problem()
+        problem = self.store.space_problem()
+        if problem and not self._space_problem:
+            log.warning("%s", problem)
+        self._space_problem = problem
         self.free_bytes = self.store.free_bytes()
         self._error, self._last_success = "", time.monotonic()
 

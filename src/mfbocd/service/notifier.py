@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import httpx
 
@@ -97,11 +98,18 @@ class Notifier(threading.Thread):
             if wait == 0.0:
                 continue
             if self._failures:
-                self._stopping.wait(wait)  # new alarms do not make the endpoint work
+                self._wait_after_failure(wait)
             else:
                 self._wake.wait(wait)
             self._wake.clear()
         self._client.close()
+
+    def _wait_after_failure(self, seconds: float) -> None:
+        """Wait until stopped, at most so long. New alarms do not make the endpoint work, but they are counted."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0.0 and not self._stopping.wait(min(left, POLL)):
+            with suppress(RequestError):  # the next attempt reports it
+                self._backlog = outbox.backlog(self.store)
 
     def _clean(self) -> None:
         if time.monotonic() < self._next_cleaning:
@@ -152,7 +160,10 @@ class Notifier(threading.Thread):
 
     def _send(self, entries: Sequence[Entry]) -> tuple[str, str, float]:
         """The result (`delivered`, `failed` or `refused`), the problem, and the time that the endpoint asks for."""
-        body, headers = self.webhook.request(entries, time.time())
+        try:
+            body, headers = self.webhook.request(entries, time.time())
+        except (ValueError, TypeError, LookupError) as error:  # a damaged row must not hold up other alarms
+            return "refused", f"an alarm in the store is damaged: {type(error).__name__}: {error}"[:300], 0.0
         try:
             response = self._client.post(self.webhook.url, content=body, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

@@ -292,7 +292,7 @@ class Writer:
             future.set_result(found)
         except BaseException as error:
             if isinstance(error, UnavailableError):
-                self.engine.write_error = error.error
+                self.engine.write_error = error.reason
             future.set_exception(error)
 
     def _execute(self, jobs: list[Job]) -> None:

@@ -70,7 +70,8 @@ def check_python() -> None:
     Raises
     ------
     RuntimeError
-        If it does not exist, or is another version of Python than this one, which Spark does not support.
+        If it does not exist, is another version of Python than this one, which Spark does not support, or cannot
+        import mfbocd, pandas and pyarrow.
     """
     python = os.environ.get("PYSPARK_PYTHON", sys.executable)
     if python == sys.executable:
@@ -79,13 +80,19 @@ def check_python() -> None:
     hint = f"unset it, or set it to {sys.executable}"
     if shutil.which(python) is None:
         raise RuntimeError(f"PYSPARK_PYTHON is {python!r}, which is no program: {hint}")
-    command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    program = "import sys; print('%d.%d' % sys.version_info[:2]); import pyarrow, pandas, mfbocd"
+    command = [python, "-c", program]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     if found.stdout.strip() != mine:
         which = f"Python {found.stdout.strip()}" if found.stdout.strip() else "no Python"
         raise RuntimeError(
             f"PYSPARK_PYTHON is {python!r}, which is {which}, but this is Python {mine}: Spark's workers need the "
             f"same version. {hint.capitalize()}"
+        )
+    if found.returncode:
+        error = found.stderr.strip().rpartition("\n")[2]
+        raise RuntimeError(
+            f"PYSPARK_PYTHON is {python!r}, which cannot import what Spark's workers need ({error}): {hint}"
         )
 
 
@@ -127,7 +134,7 @@ def session(
             # Workers on this machine must find mfbocd where this process does; Spark would take any python3.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             check_python()
-            partitions = partitions or _threads(master)
+            partitions = _threads(master) if partitions is None else partitions
     if partitions is not None:
         builder = builder.config("spark.sql.shuffle.partitions", whole("", "partitions", partitions, 1))
     for key, value in settings.items():
