@@ -8,7 +8,6 @@ import logging
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +18,8 @@ import pytest
 
 from mfbocd.service import logs
 from mfbocd.service.auth import add_token
-from mfbocd.service.records import StreamRow
+from mfbocd.service.errors import UnavailableError
+from mfbocd.service.records import StreamRow, Token
 from mfbocd.service.store import sqlite
 from mfbocd.service.store.sqlite import SqliteStore
 
@@ -101,7 +101,15 @@ def test_a_store_that_cannot_be_written_is_logged_once(
     def messages() -> list[str]:
         return [one["message"] for one in records(output) if one["logger"] == "mfbocd.service"]
 
-    store = SqliteStore(tmp_path / "a.db")
+    store, looks = SqliteStore(tmp_path / "a.db"), 0
+    space_problem = store.space_problem
+
+    def counted() -> str:
+        nonlocal looks
+        looks += 1
+        return space_problem()
+
+    monkeypatch.setattr(store, "space_problem", counted)
     with serving(lambda: store) as client:
         assert store._writer is not None
         store._writer.execute("PRAGMA query_only = ON")
@@ -116,9 +124,37 @@ def test_a_store_that_cannot_be_written_is_logged_once(
         assert recovered == "the store can be written again"
         monkeypatch.setattr(sqlite, "MIN_FREE_BYTES", 2**63)
         until(lambda: client.get("/healthz").status_code == 503, lambda: client.get("/healthz").text)
-        time.sleep(2.5)  # the disk is looked at again
-        (full,) = messages()[2:]
+        before = looks
+        until(lambda: looks > before + 2, lambda: "the disk is not looked at again")
+        monkeypatch.undo()
+        until(lambda: client.get("/healthz").status_code == 200, lambda: client.get("/healthz").text)
+        full, over = messages()[2:]
         assert full.startswith("the disk is full: ")
+        assert over == "the disk has space again"
+
+
+def test_a_store_that_cannot_be_read_is_logged_once(
+    tmp_path: Path, output: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.configure("json", "info", access=False, output=output)
+
+    def messages() -> list[str]:
+        return [one["message"] for one in records(output) if one["logger"] == "mfbocd.service"]
+
+    store, reads = SqliteStore(tmp_path / "a.db"), 0
+
+    def fail() -> list[Token]:
+        nonlocal reads
+        reads += 1
+        raise UnavailableError("no answer")
+
+    with serving(lambda: store) as client:
+        with monkeypatch.context() as broken:
+            broken.setattr(store, "tokens", fail)
+            until(lambda: reads > 2, lambda: "the store is not read again")
+            assert client.get("/healthz").status_code == 503
+        until(lambda: client.get("/healthz").status_code == 200, lambda: client.get("/healthz").text)
+        assert messages() == ["the store could not be read: no answer", "the store can be read again"]
 
 
 def test_text_is_one_line_whatever_a_client_sends(output: io.StringIO) -> None:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 ANYBODY = {
     *(("GET", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
-    *(("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/livez")),
+    *((method, path) for method in ("GET", "HEAD") for path in ("/healthz", "/readyz", "/livez")),
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
@@ -60,7 +60,15 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[httpx.Cl
 
 def test_every_route_has_a_role() -> None:
     """A new route must be put into one of the tables above."""
-    assert ROUTES | {("GET", "/readyz")} == ANYBODY | READER | WRITER
+    assert ROUTES == ANYBODY | READER | WRITER
+
+
+def test_a_probe_may_ask_for_the_head_alone(guarded: Any) -> None:
+    client, _ = guarded
+    for path in ("/healthz", "/readyz", "/livez"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-type"] == client.get(path).headers["content-type"]
 
 
 def asked(client: httpx.Client, method: str, path: str, headers: dict[str, str]) -> int:

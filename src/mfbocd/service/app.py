@@ -37,6 +37,7 @@ FIRST_CHECK = 5.0
 router = APIRouter()
 
 
+@router.head("/healthz", include_in_schema=False)  # some uptime monitors send HEAD
 @router.get("/healthz", responses={503: ERROR_RESPONSES[503]})
 async def health(request: Request) -> Response:
     """Whether the store can be used, and the state of components such as the MQTT bridge."""
@@ -48,6 +49,7 @@ async def health(request: Request) -> Response:
     return respond({"status": status, "version": __version__, **components})
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", responses={503: ERROR_RESPONSES[503]})
 async def ready(request: Request) -> Response:
     """Whether requests should be sent here: kernels are loaded, the store has answered, and it is not stopping."""
@@ -56,6 +58,7 @@ async def ready(request: Request) -> Response:
     return respond({"status": "ready"})
 
 
+@router.head("/livez", include_in_schema=False)
 @router.get("/livez", responses={503: ERROR_RESPONSES[503]})
 async def live(request: Request) -> Response:
     """Whether the process works, whatever the store does. If not, only a restart helps."""

@@ -58,8 +58,12 @@ class StoreMonitor(threading.Thread):
         problem = self.store.space_problem()
         if problem and not self._space_problem:
             log.warning("%s", problem)
+        if self._space_problem and not problem:
+            log.info("the disk has space again")
         self._space_problem = problem
         self.free_bytes = self.store.free_bytes()
+        if self._error:
+            log.info("the store can be read again")
         self._error, self._last_success = "", time.monotonic()
 
     def token(self, digest: str) -> Token | None:
