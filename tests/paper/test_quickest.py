@@ -192,17 +192,25 @@ def test_no_rule_is_quicker_than_one_that_reads_above_a_level(charge: float) -> 
     odds = (np.exp(log_odds) + hazard) / (1.0 - hazard)
     p = odds / (1.0 + odds)
 
-    def after(zeta: float) -> tuple[Array, Array]:
-        """Log odds after a reading and their probabilities, (441, 42)."""
-        moved = [np.log(odds)[:, None] + s * zeta / 2.0 + math.sqrt(zeta) * node for s in (-1.0, 1.0)]
-        return np.hstack(moved), np.hstack([(1.0 - p)[:, None] * share, p[:, None] * share])
+    def transition(zeta: float) -> Array:
+        """Row i: the weights of the grid in the expected value after a reading in state i, interpolated linearly."""
+        matrix, rows = np.zeros((log_odds.size, log_odds.size)), np.arange(log_odds.size)
+        for s, belief in ((-1.0, 1.0 - p), (1.0, p)):
+            for z, weight in zip(node, share, strict=True):
+                place = (np.log(odds) + s * zeta / 2.0 + math.sqrt(zeta) * z - log_odds[0]) / (
+                    log_odds[1] - log_odds[0]
+                )
+                left = np.clip(np.floor(place).astype(int), 0, log_odds.size - 2)
+                part = np.clip(place - left, 0.0, 1.0)
+                matrix[rows, left] += belief * weight * (1.0 - part)
+                matrix[rows, left + 1] += belief * weight * part
+        return matrix
 
-    cheap, best = after(0.1), after(1.0)
+    cheap, best = transition(0.1), transition(1.0)
     stop = 400.0 * (1.0 - 1.0 / (1.0 + np.exp(-log_odds)))
     value, change = np.zeros(log_odds.size), math.inf
     while change > 1e-6:
-        low, high = (p + (np.interp(at, log_odds, value) * weight).sum(axis=1) for at, weight in (cheap, best))
-        high += charge * (1.0 - p)
+        low, high = p + cheap @ value, p + best @ value + charge * (1.0 - p)
         new = np.minimum(np.minimum(low, high), stop)
         value, change = new, float(np.abs(new - value).max())
     going = stop > np.minimum(low, high)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
+import http.client
 import json
 import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -79,16 +80,30 @@ def make(client: httpx.Client) -> None:
     client.post("/groups", json={"id": "a", "config": CONFIG})
 
 
+class Sender:
+    """Sends requests as they are given over one connection, several times faster than httpx."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.connection = http.client.HTTPConnection(client.base_url.host, client.base_url.port, timeout=PATIENCE)
+        self.statuses: Counter[int] = Counter()
+        self.close = self.connection.close
+
+    def send(self, method: str, url: str, headers: dict[str, str] | None = None, body: str | None = None) -> None:
+        given = (headers or {}) | ({} if body is None else {"content-type": "application/json"})
+        self.connection.request(method.upper(), url, body and body.encode(), given)
+        answer = self.connection.getresponse()
+        if answer.getheader("content-type", "").startswith("text/event-stream"):
+            self.connection.close()  # this response has no end; the next request opens a connection
+        else:
+            answer.read()
+        assert answer.status < 500, (method, url[:200], given, (body or "")[:500])
+        self.statuses[answer.status] += 1
+
+
 def test_one_odd_value_is_refused(tmp_path: Path) -> None:
-    bodies, statuses = set(), set()
-    with serving(tmp_path / "mfbocd.db") as client:
-
-        def send(method: str, url: str, headers: dict[str, str] | None = None, body: str | None = None) -> None:
-            given = (headers or {}) | ({} if body is None else {"content-type": "application/json"})
-            with client.stream(method, url, headers=given, content=body) as answer:  # /events has no end
-                assert answer.status_code < 500, (method, url[:200], given, (body or "")[:500])
-                statuses.add(answer.status_code)
-
+    bodies = set()
+    with serving(tmp_path / "mfbocd.db") as client, closing(Sender(client)) as sender:
+        send = sender.send
         for path, methods in client.get("/openapi.json").json()["paths"].items():
             for method, operation in methods.items():
                 make(client)
@@ -109,15 +124,14 @@ def test_one_odd_value_is_refused(tmp_path: Path) -> None:
                     for value in VALUES:
                         send(method, here, body=json.dumps(body).replace("null", value))
         assert bodies == set(BODIES)
-        assert {200, 404, 409, 422} <= statuses
+        assert {200, 404, 409, 422} <= set(sender.statuses)
         make(client)
         assert client.post("/streams/a/choose").status_code == 200
 
 
 def test_several_odd_values_are_refused(tmp_path: Path) -> None:
     random = Random(1)
-    statuses: Counter[int] = Counter()
-    with serving(tmp_path / "mfbocd.db") as client:
+    with serving(tmp_path / "mfbocd.db") as client, closing(Sender(client)) as sender:
         paths = client.get("/openapi.json").json()["paths"]
         operations = [(path, method, one) for path, methods in paths.items() for method, one in methods.items()]
         for number in range(REQUESTS):
@@ -136,17 +150,14 @@ def test_several_odd_values_are_refused(tmp_path: Path) -> None:
                 elif parameter["in"] == "header" and random.random() < 0.5:
                     headers[name] = word
             if "requestBody" in operation:
-                headers["content-type"] = "application/json"
                 odd: Any = BODIES[path]
                 for _ in range(random.randint(0, 3)):
                     odd = random.choice(list(spoilt(odd)))
                 body = re.sub("null", lambda _: random.choice(VALUES), json.dumps(odd))
             url = "?".join([url, *(["&".join(query)] if query else [])])
-            with client.stream(method, url, headers=headers, content=body) as answer:  # /events has no end
-                statuses[answer.status_code] += 1
-                assert answer.status_code < 500, (method, url[:200], headers, (body or "")[:500])
-        assert statuses.total() == REQUESTS
-        assert {200, 404, 409, 422} <= set(statuses)
+            sender.send(method, url, headers, body)
+        assert sender.statuses.total() == REQUESTS
+        assert {200, 404, 409, 422} <= set(sender.statuses)
         make(client)
         assert client.post("/streams/a/choose").status_code == 200
 
