@@ -18,7 +18,7 @@ from mfbocd import Detector
 from mfbocd.adapters import spark as on_spark
 from mfbocd.adapters.spark import java
 
-from .spark_streams import CONFIG, SCHEMA, messages, streams, write
+from .spark_streams import CONFIG, INTERPRETED, JVM_OPTIONS, SCHEMA, messages, streams, write
 
 TABLES = streams(4, 12, seed=8)
 GROUP = dataclasses.replace(CONFIG, policy={"kind": "budget", "per_tick": 4 * 8.0})
@@ -27,8 +27,11 @@ GROUP = dataclasses.replace(CONFIG, policy={"kind": "budget", "per_tick": 4 * 8.
 def main(folder: Path) -> None:
     """Run three micro-batches of four ticks."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_SUBMIT_OPTS"] = JVM_OPTIONS
     builder = SparkSession.builder.remote("local[2]").config(java.PROVIDER, java.ROCKSDB)
-    spark: Any = builder.config("spark.sql.shuffle.partitions", 1).config("spark.ui.enabled", "false").getOrCreate()
+    for key, value in {"spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false", **INTERPRETED}.items():
+        builder = builder.config(key, value)
+    spark: Any = builder.getOrCreate()
     for i in range(3):
         write(folder / "in", i, messages(TABLES, range(4 * i, 4 * i + 4)))
     group = on_spark.GroupBudget(folder / "prices", GROUP, streams=4)

@@ -24,6 +24,10 @@ CONFIG = Config.parse(
         "policy": {"kind": "budget", "per_tick": 8},
     }
 )
+JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For `SPARK_SUBMIT_OPTS`: without the compilers that cost a JVM of a minute more than they save."""
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Configuration of a session that compiles no query, for the same reason."""
 SCHEMA = "stream STRING, at LONG, imu DOUBLE, gps DOUBLE"
 
 Tables = dict[str, list[list[float]]]

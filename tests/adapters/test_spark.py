@@ -28,7 +28,19 @@ from mfbocd.adapters.spark import java
 from mfbocd.io.config import Config
 from mfbocd.policy import SharedBudget
 
-from .spark_streams import CONFIG, FIELDS, SCHEMA, alone, expected, messages, results, streams, write
+from .spark_streams import (
+    CONFIG,
+    FIELDS,
+    INTERPRETED,
+    JVM_OPTIONS,
+    SCHEMA,
+    alone,
+    expected,
+    messages,
+    results,
+    streams,
+    write,
+)
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,9 +48,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """One session for all tests, without the compilers that cost a JVM of a minute more than they save."""
+    """One session for all tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        patch.setenv("SPARK_SUBMIT_OPTS", JVM_OPTIONS)
         session = on_spark.session(
             "tests",
             "local[2]",
@@ -47,8 +59,7 @@ def spark() -> Iterator[Any]:
             spark__ui__showConsoleProgress=False,
             spark__sql__session__timeZone="UTC",
             spark__sql__adaptive__enabled=False,
-            spark__sql__codegen__wholeStage=False,
-            spark__sql__codegen__factoryMode="NO_CODEGEN",
+            **{key.replace(".", "__"): value for key, value in INTERPRETED.items()},
         )
         session.sparkContext.setLogLevel("OFF")
         yield session
