@@ -3,7 +3,7 @@
 Peers are used through their quickest public call. Neither `changepoint` nor `fast-bocpd` nor `bocd` has a Gaussian
 with known variance: beside ours, their Gaussian is the nearest they offer, with unknown variance, which is more work
 a hypothesis (a Student-t predictive). "Unknown" compares that very model, with the same prior; the Bernoulli is the
-same everywhere. "numpy" is the same recursion as ours, vectorised over hypotheses with preallocated arrays.
+same everywhere. "numpy" is the same recursion as ours, vectorized over hypotheses with preallocated arrays.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ def normal_gamma(readings: Readings) -> tuple[float, float, float, float]:
 
 
 def unknown_paper_marginal(readings: Readings) -> float:
-    """The ratio of two Normal-inverse-gamma normalisers."""
+    """The ratio of two Normal-inverse-gamma normalizers."""
     _, count, shape, scale = normal_gamma(readings)
     total = sum(zeta for _, zeta in readings)
     prior = special.gammaln(FORM) - FORM * math.log(SCALE) - 0.5 * math.log(STRENGTH)

@@ -38,9 +38,9 @@ PROTOCOL = (
     "engines see the same streams.",
     "As published, T = 200: the same with T = 200 and hazard 1/50, as in the Gaussian ablation. L1 is a sum over "
     "ticks, and the printed one of low fidelity only is far below that of 500 ticks.",
-    "Library: the predictive is normalised over x for each run length, the gain is exact, the predicted mean uses "
+    "Library: the predictive is normalized over x for each run length, the gain is exact, the predicted mean uses "
     "the weights after the reading.",
-    "As published: the predictive at zeta < 1 is not normalised; the gain is `mi_xr` of its two values, as in the "
+    "As published: the predictive at zeta < 1 is not normalized; the gain is `mi_xr` of its two values, as in the "
     "published code (the paper gives two forms, which differ once the values do not sum to one); the predicted mean "
     "combines updated statistics with the weights from before the reading.",
 )
@@ -48,7 +48,7 @@ PROTOCOL = (
 DIFFER = """
 At zeta = 1/2 the two values of the paper's predictive sum to more than one, and the excess is larger for some run
 lengths than for others, so it leaks into the run-length posterior whenever a cheap reading is taken. The library
-normalises it. The weights of the published predicted mean are one reading late. The low-fidelity label is 1 half as
+normalizes it. The weights of the published predicted mean are one reading late. The low-fidelity label is 1 half as
 often as it should be, which no weighting of the likelihood can repair: every cheap reading pulls the mean down, in
 both engines.
 """

@@ -238,7 +238,7 @@ def claims(runs: Runs) -> str:
             f"- MF-BOCD has a better predictive mean than low fidelity alone: {outcome(lower['MSE'])} "
             f"({s[RATE].mse:.3g} against {s[LOW].mse:.3g}); a better run-length posterior: {outcome(lower['L1'])} "
             f"({s[RATE].l1:.3g} against {s[LOW].l1:.3g}).",
-            f"- MF-BOCD has a better predictive mean than the randomised version: {outcome(better['MSE'])} "
+            f"- MF-BOCD has a better predictive mean than the randomized version: {outcome(better['MSE'])} "
             f"({fair['MSE']}); a better run-length posterior: {outcome(better['L1'])} ({fair['L1']}). The paper does "
             f"not say with how many random runs it compares ({KEY}).",
         ]
@@ -260,7 +260,7 @@ def engines_differ(runs: Mapping[Engine, Runs]) -> str:
     """What the published code does differently, and what it changes here."""
     a, b = runs["library"].scores[RATE], runs["as published"].scores[RATE]
     return (
-        "The published code's Bernoulli predictive at zeta below 1 is not normalised (its two values sum to more "
+        "The published code's Bernoulli predictive at zeta below 1 is not normalized (its two values sum to more "
         "than one), and its predictive mean combines the statistics after a reading with the run-length weights from "
         f"before it. On this stream the paper's rule has, with the library, MSE {a.mse:.3g} and L1 {a.l1:.3g} at "
         f"{a.low:.0%} low fidelity, and as published MSE {b.mse:.3g} and L1 {b.l1:.3g} at {b.low:.0%}. Rows of both "

@@ -33,7 +33,7 @@ ONE_WINDOW = (
 ENGINES = (
     "The paper's own code combines the updated means with the run-length weights from before the reading, pairs them "
     "one run length apart, starts from a weight of e, not 1, and uses a predictive whose two values do not sum to "
-    "one at zeta < 1, which leaks into the run-length posterior and the gain. The library normalises it and uses the "
+    "one at zeta < 1, which leaks into the run-length posterior and the gain. The library normalizes it and uses the "
     "weights after the reading. LF reads at zeta = 1 and has the same L1 in both. The weight of high fidelity is "
     "tuned in each. Budget is part of the library only."
 )

@@ -76,7 +76,7 @@ def policies(options: Options) -> Result:
         "Equal spend: random choice reads low fidelity with the average share that the rule used on the same "
         f"streams; its error on a stream is the mean of {RANDOM_RUNS} runs.",
         "Rate, gain as published: argmax of weight * gain / cost with the gain of the paper's code (50 fixed nodes "
-        "for the Gaussian, `mi_xr` of the unnormalised predictive for the Bernoulli), everything else as in the "
+        "for the Gaussian, `mi_xr` of the unnormalized predictive for the Bernoulli), everything else as in the "
         "library. This isolates the gain: data, filter, predicted mean and L1 are correct.",
         "Rate, exact gain: the same rule with the library's gain about the run length.",
         f"Both weights are tuned to each level on {min(TUNING, trials)} held-out streams with other seeds.",

@@ -71,7 +71,7 @@ class Score:
 
 
 def model(engine: Engine) -> Bernoulli:
-    """Beta(1, 1) prior; as published, the predictive is not normalised."""
+    """Beta(1, 1) prior; as published, the predictive is not normalized."""
     return Bernoulli(PRIOR, PRIOR, predictive="paper" if engine == "as published" else "normalized")
 
 

@@ -33,7 +33,7 @@ def autoencoder():
 
 @pytest.fixture
 def segmenter():
-    """A quantised DeepLab: 513 x 513 x 3 bytes in, one class per pixel out."""
+    """A quantized DeepLab: 513 x 513 x 3 bytes in, one class per pixel out."""
     return found("deeplabv3_mnv2_dm05_pascal_quant.tflite")
 
 
@@ -86,7 +86,7 @@ def test_a_dynamic_batch_is_resized(autoencoder):
     assert network.answer(windows[0]).shape == (1, 640)  # and back
 
 
-def test_a_quantised_network_takes_bytes_and_floats(segmenter):
+def test_a_quantized_network_takes_bytes_and_floats(segmenter):
     network = TfliteObserver(segmenter, after=lambda classes: (classes == 7).mean())
     (port,) = network.inputs
     assert (port.scale, port.zero, port.dtype) == (0.0078125, 128, np.uint8)
@@ -98,7 +98,7 @@ def test_a_quantised_network_takes_bytes_and_floats(segmenter):
         network(image.astype(np.int64))
 
 
-def test_quantising_round_trip():
+def test_quantizing_round_trip():
     port = Port("x", (1, 300), np.dtype(np.int8), scale=0.1, zero=-20)
     real = np.linspace(-20.0, 20.0, 300)
     whole = port.encode(real)

@@ -170,7 +170,7 @@ def test_the_zone_is_on_the_axis() -> None:
     assert timeline.descriptions([1]) == ["1740817260 (2025-03-01 08:21:00 UTC)"]
 
 
-def test_a_column_of_times_is_recognised_by_its_values() -> None:
+def test_a_column_of_times_is_recognized_by_its_values() -> None:
     def found(name: str, cells: list[str]) -> str | None:
         rows = Chunk("line", [2, 3, 4], {"v": ["5", "6", "5"], name: cells})
         return classify_columns([rows], ["v", name]).time

@@ -38,7 +38,7 @@ def known_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.nda
 
 
 def unknown_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
-    """The model is DEFINED by its normalised predictives: their sum, each from the normal equations."""
+    """The model is DEFINED by its normalized predictives: their sum, each from the normal equations."""
     total = 0.0
     for t in range(y.size):
         mean, covariance, shape, scale = posterior(u[:t], y[:t], zeta[:t], count)
@@ -132,7 +132,7 @@ ABOUT = 0.8
 
 
 def _lagged(readings: Readings, before: Readings, noise_var: float | None):  # type: ignore[no-untyped-def]
-    """Regressors, readings and zetas of a segment and the regressors of the tick after it, standardised."""
+    """Regressors, readings and zetas of a segment and the regressors of the tick after it, standardized."""
     past = [0.0, 0.0] + [(x - ABOUT) / unit(noise_var) if zeta > 0 else 0.0 for x, zeta in before]
     rows: list[list[float]] = []
     values: list[float] = []
@@ -195,7 +195,7 @@ class Process:
         return out
 
     def ahead(self) -> tuple[float, float, float, float]:
-        """Mean of the next reading, variance of a + f there over s2, shape and scale, standardised."""
+        """Mean of the next reading, variance of a + f there over s2, shape and scale, standardized."""
         across = _covariance(self.place, self.places)[0]
         solved = np.linalg.solve(self.covariance(), np.stack([self.y, across], axis=1))
         var = 1 / FIRM + 1 / LOOSE - across @ solved[:, 1]
@@ -217,7 +217,7 @@ class Process:
 def process_marginal(readings: Readings, before: Readings, noise_var: float | None, order: int) -> float:
     segment, total = Process(order, before, noise_var), 0.0
     for x, zeta in readings:
-        if zeta > 0 and noise_var is None:  # DEFINED by its normalised predictives
+        if zeta > 0 and noise_var is None:  # DEFINED by its normalized predictives
             mean, var, shape, scale = segment.ahead()
             df = 2 * shape + zeta - 1
             width = math.sqrt(2 * scale * (1 / zeta + var) / df) * unit(noise_var)
@@ -295,7 +295,7 @@ def _coefficients(u: np.ndarray, y: np.ndarray, zeta: np.ndarray):  # type: igno
 
 
 def vectors_marginal(readings: Readings, before: Readings = ()) -> float:
-    """The model is DEFINED by its normalised predictives: their sum, each from the normal equations."""
+    """The model is DEFINED by its normalized predictives: their sum, each from the normal equations."""
     u, y, zeta, _ = _vectors(readings, before)
     total = 0.0
     for t in range(zeta.size):

@@ -27,7 +27,7 @@ def test_the_fit_recovers_the_true_parameters(stream: np.ndarray) -> None:
     assert float(found.hazard.table[0]) == pytest.approx(0.02, rel=0.6)
     true = mf.Detector(mf.Gaussian(5, 16, 0.25), hazard=0.02, alarm=None)
     mf.run(true, stream)
-    assert found.log_evidence > true.log_evidence  # more probable than under the truth: that is what was maximised
+    assert found.log_evidence > true.log_evidence  # more probable than under the truth: that is what was maximized
     assert found.log_evidence > found.began + 100
     assert found.detector().model is found.model
 

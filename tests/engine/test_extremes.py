@@ -1,4 +1,4 @@
-"""Readings far from every hypothesis, streams that never change, a million ticks: finite, normalised, never NaN."""
+"""Readings far from every hypothesis, streams that never change, a million ticks: finite, normalized, never NaN."""
 
 from __future__ import annotations
 

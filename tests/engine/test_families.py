@@ -419,7 +419,7 @@ def compare(one: Any, other: Any, readings: list[tuple[float, float]], tolerance
     np.testing.assert_allclose(a.run_length.weight, b.run_length.weight, atol=tolerance)
     assert a.log_evidence == pytest.approx(b.log_evidence, rel=tolerance, abs=tolerance)
     assert a.mean == pytest.approx(b.mean, rel=tolerance)
-    paper = isinstance(other, mf.Bernoulli) and other.kind == "paper"  # its gains use unnormalised values
+    paper = isinstance(other, mf.Bernoulli) and other.kind == "paper"  # its gains use unnormalized values
     for gain in () if paper else ("run_length", "joint"):
         np.testing.assert_allclose(
             expected_gains(a._filter, np.array([0.3, 1.0]), gain),

@@ -394,12 +394,12 @@ def by_name(name: str) -> Case:
     ("closed", "family"),
     [
         ("gaussian", "family-gaussian"),
-        ("gaussian", "family-gaussian-paper"),  # for a continuous x it is normalised before integration
+        ("gaussian", "family-gaussian-paper"),  # for a continuous x it is normalized before integration
         ("bernoulli", "family-bernoulli"),
         ("bernoulli-paper", "family-bernoulli-paper"),
     ],
 )
-def test_a_family_from_its_normaliser_has_the_gains_of_the_closed_model(closed: str, family: str) -> None:
+def test_a_family_from_its_normalizer_has_the_gains_of_the_closed_model(closed: str, family: str) -> None:
     for seed, ticks in ((4, 0), (5, 3), (6, 12)):
         detectors = [a_state(by_name(name), seed, ticks) for name in (closed, family)]
         if (
@@ -411,7 +411,7 @@ def test_a_family_from_its_normaliser_has_the_gains_of_the_closed_model(closed: 
             expected = [detectors[0].model.run_length_gain(weight, stats, z) for z in LEVELS.tolist()]
             np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
             continue
-        # the published Bernoulli gain uses unnormalised values, the family's uses probabilities
+        # the published Bernoulli gain uses unnormalized values, the family's uses probabilities
         for gain in () if closed == "bernoulli-paper" else ("run_length", "joint"):
             expected, got = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
             np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6 if "gaussian" in closed else 1e-9)

@@ -333,7 +333,7 @@ def test_some_rows_of_a_matrix_are_advanced_and_the_others_are_not(case: Case) -
 
 @pytest.mark.parametrize("n", [7, 9, 12])
 def test_a_tick_does_not_depend_on_where_in_memory_its_arrays_lie(n: int) -> None:
-    """LLVM vectorises a loop with stores only if its arrays are far enough apart; no bit may depend on that."""
+    """LLVM vectorizes a loop with stores only if its arrays are far enough apart; no bit may depend on that."""
     model = mf.Categorical([1.0, 2.0, 0.5, 1.0])
     filtering = Filter(model, Hazard(0.1), Pruning.of(None))
     rng = np.random.default_rng(n)

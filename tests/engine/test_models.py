@@ -58,7 +58,7 @@ def test_zeta_zero_changes_nothing_but_time(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda c: c.name)
-def test_statistics_vectorise(case: Case) -> None:
+def test_statistics_vectorize(case: Case) -> None:
     model, one, _ = some_stats(case, seed=1)
     _, two, _ = some_stats(case, seed=2)
     both = np.stack([one, two], axis=1)
@@ -146,7 +146,7 @@ def test_a_positive_family_is_integrated_right() -> None:
 
 
 def test_a_bounded_family_is_integrated_right() -> None:
-    """A continuous Bernoulli-like family on (0, 1) with a flat conjugate prior has a known normaliser."""
+    """A continuous Bernoulli-like family on (0, 1) with a flat conjugate prior has a known normalizer."""
     family = mf.ExponentialFamily(
         a2=lambda chi, nu: 0.5 * chi**2 / nu - 0.5 * np.log(nu),
         u=lambda x: x,

@@ -113,7 +113,7 @@ def test_the_gain_of_a_mixed_product_equals_integration(zeta: float) -> None:
     bernoulli = rise / rise.sum(axis=0)
 
     def integrand(x: float) -> float:
-        density = zeta * (nu + zeta) / chi * (1 + zeta * x / chi) ** -(nu + 1 + zeta)  # Lomax, normalised
+        density = zeta * (nu + zeta) / chi * (1 + zeta * x / chi) ** -(nu + 1 + zeta)  # Lomax, normalized
         both = bernoulli * density
         mixed = both @ weight
         return float((special.xlogy(both, both) @ weight - special.xlogy(mixed, mixed)).sum())

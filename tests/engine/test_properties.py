@@ -74,7 +74,7 @@ def test_a_reading_at_zeta_zero_has_no_effect(case: Case, data: st.DataObject) -
 @pytest.mark.parametrize("case", [case for case in ALL if case.additive], ids=lambda c: c.name)
 @given(seed=st.integers(0, 10_000), split=st.floats(0.01, 0.99))
 def test_two_part_readings_equal_one_whole(case: Case, seed: int, split: float) -> None:
-    """x at .3 and x at .7 add up to x at 1: in the statistics, and (unnormalised) in the likelihood."""
+    """x at .3 and x at .7 add up to x at 1: in the statistics, and (unnormalized) in the likelihood."""
     x = case.draw(np.random.default_rng(seed))
     model = case.model()
     part = model.update(model.prior(), x, split)

@@ -26,7 +26,7 @@ DRAWN = [case for case in ALL if drawable(case)]
 @pytest.mark.parametrize("case", DRAWN, ids=lambda c: c.name)
 @pytest.mark.slow
 def test_samples_follow_the_predictive(case: Case) -> None:
-    """P(x_2 <= the drawn value | x_1) is uniform if both are drawn from the model; discrete x is randomised."""
+    """P(x_2 <= the drawn value | x_1) is uniform if both are drawn from the model; discrete x is randomized."""
     model = case.model()
     rng = np.random.default_rng(7)
     slow = type(model).sample is mf.Model.sample

@@ -139,7 +139,7 @@ def test_two_categories_are_the_bernoulli(predictive) -> None:  # type: ignore[n
     np.testing.assert_allclose(*(d.run_length.weight for d in detectors), atol=1e-13)
     for gain, factor in (("run_length", 1), ("joint", 1), ("variance", 2)):
         if predictive == "paper" and gain != "variance":
-            continue  # the Bernoulli's use unnormalised values, as published
+            continue  # the Bernoulli's use unnormalized values, as published
         one, other = (expected_gains(d._filter, LEVELS, gain) for d in detectors)
         np.testing.assert_allclose(other, factor * one, rtol=1e-9, atol=1e-13)
 

@@ -60,21 +60,21 @@ def wishart_posterior(readings: Vectors, place=PLACE, count=COUNT, degrees=DEGRE
     return (count * place + total * centre) / (count + total), count + total, degrees + total, scale + scatter + apart
 
 
-def _log_normaliser(count: float, degrees: float, scale: np.ndarray) -> float:
+def _log_normalizer(count: float, degrees: float, scale: np.ndarray) -> float:
     d = len(scale)
     front = 0.5 * d * math.log(2 * math.pi / count) + 0.5 * degrees * d * math.log(2)
     return float(front + special.multigammaln(0.5 * degrees, d) - 0.5 * degrees * np.linalg.slogdet(scale)[1])
 
 
 def wishart_paper_marginal(readings: Vectors, place=PLACE, count=COUNT, degrees=DEGREES, scale=SCALE) -> float:  # type: ignore[no-untyped-def]
-    """int prod N(x | theta, C)^zeta over the prior: a ratio of normalisers."""
+    """int prod N(x | theta, C)^zeta over the prior: a ratio of normalizers."""
     after = wishart_posterior(readings, place, count, degrees, scale)[1:]
     tempered = -0.5 * len(place) * math.log(2 * math.pi) * sum(zeta for _, zeta in readings)
-    return tempered + _log_normaliser(*after) - _log_normaliser(count, degrees, scale)
+    return tempered + _log_normalizer(*after) - _log_normalizer(count, degrees, scale)
 
 
 def wishart_student(readings: Vectors, zeta: float, *prior: Any) -> Any:
-    """The normalised predictive after a segment."""
+    """The normalized predictive after a segment."""
     place, count, degrees, scale = wishart_posterior(readings, *prior)
     df = degrees + zeta - len(place)
     return stats.multivariate_t(place, scale * (count + zeta) / (zeta * count * df), df=df)

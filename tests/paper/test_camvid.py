@@ -45,7 +45,7 @@ def test_the_shipped_stream_is_the_datasets_own():
     assert all(name.startswith("Seq05VD") for name in scene.frame)
 
 
-def naive(x, zeta, hazard, normalised):
+def naive(x, zeta, hazard, normalized):
     """Filtered posterior and predicted means of a Beta(1, 1) Bernoulli, one hypothesis after the other."""
     ticks = len(x)
     filtered, mean, stale = np.zeros((ticks, ticks)), np.zeros(ticks), np.zeros(ticks)
@@ -57,7 +57,7 @@ def naive(x, zeta, hazard, normalised):
             a = 1.0 + sum(zeta[i] * x[i] for i in past)
             b = 1.0 + sum(zeta[i] * (1.0 - x[i]) for i in past)
             p = [math.exp(betaln(a + zeta[t] * k, b + zeta[t] * (1 - k)) - betaln(a, b)) for k in (0, 1)]
-            joint.append(before[length] * p[int(x[t])] / (sum(p) if normalised else 1.0))
+            joint.append(before[length] * p[int(x[t])] / (sum(p) if normalized else 1.0))
         filtered[t, : t + 1] = np.array(joint) / sum(joint)
         after = [hazard, *((1.0 - hazard) * filtered[t, : t + 1])]
         means = []
@@ -84,7 +84,7 @@ def test_the_scores_are_those_of_a_naive_filter(engine):
     h = scene.hazard
     matrices, means = [], []
     for readings, worth in ((x, zeta), (scene.table[:, 1], np.ones(40))):
-        filtered, mean, stale = naive(readings, worth, h, normalised=engine == "library")
+        filtered, mean, stale = naive(readings, worth, h, normalized=engine == "library")
         whole_matrix = np.zeros((41, 41))  # the paper's: the run length of the next point
         whole_matrix[0, 0] = 1.0
         whole_matrix[1:, 0] = h

@@ -1,6 +1,6 @@
 """Cholesky factors of many hypotheses at once: packed row by row, hypotheses along the last axis.
 
-Every inner loop runs over the hypotheses, which are contiguous in memory, so that it vectorises.
+Every inner loop runs over the hypotheses, which are contiguous in memory, so that it vectorizes.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ COMPILED = not config.DISABLE_JIT  # type: ignore[attr-defined]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Sums may be reordered so that they vectorise. NaN never enters a kernel: readings are checked before it.
+# Sums may be reordered so that they vectorize. NaN never enters a kernel: readings are checked before it.
 _REORDERED = {"reassoc", "contract", "nsz", "arcp", "nnan"}
 
 
@@ -78,7 +78,7 @@ def _compile(function: F, fastmath: set[str], sources: int = 0) -> F:
 def kernel(function: F) -> F:
     """Compile a loop over hypotheses: cached on disk, without the GIL, sums may be reordered.
 
-    Kernels are inlined into one another. Otherwise each caller would carry its own copy of a kernel, optimised again
+    Kernels are inlined into one another. Otherwise each caller would carry its own copy of a kernel, optimized again
     and rounding differently, and which copy a process calls would depend on what it compiled and what it found in the
     cache: the first process would not get the same bits as later ones.
     """
@@ -102,7 +102,7 @@ def bind(template: F, **kernels: Callable[..., Any]) -> F:
 
 
 def scalar(function: F) -> F:
-    """Compile a function to be inlined into kernels, which then vectorise: order kept, multiply-adds fused."""
+    """Compile a function to be inlined into kernels, which then vectorize: order kept, multiply-adds fused."""
     return _compile(function, {"contract"})
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         """The term of the log predictive that is the same for all hypotheses."""
 
     def grid_constant(x: float, last: float, zeta: float) -> float:
-        """`constant` in a form that vectorises."""
+        """`constant` in a form that vectorizes."""
 
     def full_value(a: float, b: float, x: float, last: float, zeta: float) -> float:
         """`value` + `constant`, accurate also where a and x are large and their terms cancel."""

@@ -32,7 +32,7 @@ def coefficients(zeta: float) -> Coefficients:
 
 @scalar
 def rising_ten(z: float) -> float:
-    """The rising factorial z (z + 1) ... (z + 9), in pairs from both ends; a loop here would not vectorise."""
+    """The rising factorial z (z + 1) ... (z + 9), in pairs from both ends; a loop here would not vectorize."""
     t = z * (z + 9.0)
     return t * (t + 8.0) * (t + 14.0) * (t + 18.0) * (t + 20.0)
 

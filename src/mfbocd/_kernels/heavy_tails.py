@@ -180,7 +180,7 @@ def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail
         # a reach ends at the end of a panel; `min` is for a reach that rounding puts beyond the last
         low = np.searchsorted(edge[:panels], left[i]) * NODES
         many = min(np.searchsorted(edge[: panels + 1], right[i]), panels) * NODES - low
-        # pointers: an index that might be negative would prevent vectorisation
+        # pointers: an index that might be negative would prevent vectorization
         at = pointer(x, low)
         share = pointer(dx, low)
         density = pointer(mixed, low)

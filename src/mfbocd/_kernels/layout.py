@@ -13,7 +13,7 @@ from __future__ import annotations
 # --- state -------------------------------------------------------------------------------------------------
 COUNT = 0  # number of hypotheses
 TICK = 1  # index of the last tick, -1 before the first
-TOTAL = 2  # sum of the weight column: weights are kept unnormalised until the next tick
+TOTAL = 2  # sum of the weight column: weights are kept unnormalized until the next tick
 EVIDENCE = 3  # log p(x_1..x_t)
 CAP = 4  # capacity of a column
 LIMIT = 5  # prune once COUNT exceeds this
@@ -57,7 +57,7 @@ ORIGIN = 14  # the model's units: (x - ORIGIN) / UNIT
 UNIT = 15
 FIRST = 16
 
-LANES = 32  # stride of a vectorised, unrolled loop; columns are padded to it, since leftover rows are 5x slower
+LANES = 32  # stride of a vectorized, unrolled loop; columns are padded to it, since leftover rows are 5x slower
 TINY = 1e-200  # smaller weights are set to 0: subnormals are slow and negligible
 
 # --- gains ---------------------------------------------------------------------------------------------------

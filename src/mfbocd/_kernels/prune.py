@@ -17,7 +17,7 @@ _SALT = 1  # makes these draws independent of a policy's at the same tick
 def keep_heaviest(weight: Pointer, n: int, k: int) -> None:
     """Set all but the k largest of n weights to zero; among equal weights the youngest stay."""
     # Bisect for a cut with k weights above it. Non-negative floats order like their bits, and counting
-    # vectorises: some fifteen passes are faster than one selection that branches on every weight.
+    # vectorizes: some fifteen passes are faster than one selection that branches on every weight.
     low = -1  # more than k lie above it
     high = 0x7FF0000000000000  # at most k do
     above = 0

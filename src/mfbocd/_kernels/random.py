@@ -10,7 +10,7 @@ from .compile import kernel, scalar
 
 @scalar
 def uniform(seed: int, tick: int, salt: int) -> float:
-    """A number in [0, 1) from three integers (splitmix64's finaliser, applied after each)."""
+    """A number in [0, 1) from three integers (splitmix64's finalizer, applied after each)."""
     z = np.uint64(0x9E3779B97F4A7C15)
     for part in (np.uint64(seed), np.uint64(tick), np.uint64(salt)):
         z = (z ^ part) + np.uint64(0x9E3779B97F4A7C15)

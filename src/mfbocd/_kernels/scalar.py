@@ -1,4 +1,4 @@
-"""Elementary functions that the compiler can vectorise.
+"""Elementary functions that the compiler can vectorize.
 
 numba calls the C library's ``exp`` and ``log`` for one value at a time. These polynomials are inlined into the loop
 over hypotheses and run four or eight at once. Relative error below 1e-15 (``tests/engine/test_scalar.py``).

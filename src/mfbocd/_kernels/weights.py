@@ -49,7 +49,7 @@ def column(state: Pointer, which: int) -> Pointer:
 
 @kernel
 def padded_count(state: Pointer) -> int:
-    """The number of hypotheses rounded up to a multiple of LANES, so that loops over it are fully vectorised."""
+    """The number of hypotheses rounded up to a multiple of LANES, so that loops over it are fully vectorized."""
     return (int(state[COUNT]) + LANES - 1) // LANES * LANES
 
 
@@ -57,7 +57,7 @@ def padded_count(state: Pointer) -> int:
 def scratch(n: int) -> Array:
     """An array of n numbers, at least LANES numbers away from any other array in memory.
 
-    A loop that stores to one array while it sums another is vectorised only if they are that far apart. With smaller
+    A loop that stores to one array while it sums another is vectorized only if they are that far apart. With smaller
     arrays the order of the sum, and so its last bit, would depend on their addresses.
     """
     return np.empty(max(n, LANES))[:n]

@@ -19,7 +19,7 @@ After = Callable[[Any], Any]
 class Port:
     """An input or output of a network.
 
-    A quantised port holds integers q that represent scale * (q - zero).
+    A quantized port holds integers q that represent scale * (q - zero).
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Port:
     dtype : np.dtype[Any]
         Its data type.
     scale : float
-        Scale of quantised values; 0 if they are not quantised.
+        Scale of quantized values; 0 if they are not quantized.
     zero : int
-        Zero point of quantised values.
+        Zero point of quantized values.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Port:
     def encode(self, value: ArrayLike) -> Tensor:
         """Convert a value to what the network takes.
 
-        Floats are quantised for a quantised port. Other values are cast if only precision is lost; integers of the
+        Floats are quantized for a quantized port. Other values are cast if only precision is lost; integers of the
         port's own type are taken unchanged. One leading axis of size 1, the batch, may be left out.
 
         Parameters
@@ -82,7 +82,7 @@ class Port:
         return np.ascontiguousarray(array, dtype=self.dtype)
 
     def decode(self, array: Tensor) -> Tensor:
-        """Convert a tensor of the network to its real values: dequantised if it is quantised.
+        """Convert a tensor of the network to its real values: dequantized if it is quantized.
 
         Parameters
         ----------

@@ -15,8 +15,8 @@ from .network import After, Before, Network, Port, Tensor
 class TfliteObserver(Network):
     """A TFLite interpreter as `Fidelity.observe`: raw -> `before` -> interpreter -> `after` -> a number.
 
-    A quantised model takes floats, which are quantised by the input's scale and zero point, or its own integers
-    unchanged; its outputs are dequantised before `after`. An interpreter holds the tensors of one evaluation, so it
+    A quantized model takes floats, which are quantized by the input's scale and zero point, or its own integers
+    unchanged; its outputs are dequantized before `after`. An interpreter holds the tensors of one evaluation, so it
     must not be shared between threads.
 
     The reading of an autoencoder is its reconstruction error, which needs the input too::
@@ -40,7 +40,7 @@ class TfliteObserver(Network):
     Raises
     ------
     ValueError
-        If the number of threads is not valid, or an input is quantised by channel.
+        If the number of threads is not valid, or an input is quantized by channel.
     FileNotFoundError
         If there is no such file.
     ImportError
@@ -83,7 +83,7 @@ class TfliteObserver(Network):
         super().__init__([_port(d) for d in entries], [_port(d) for d in exits], before, after)
 
     def evaluate(self, feeds: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Run the interpreter; outputs are dequantised."""
+        """Run the interpreter; outputs are dequantized."""
         if any(array.shape != self._shapes[name] for name, array in feeds.items()):
             for name, array in feeds.items():
                 self.interpreter.resize_tensor_input(self._at[name], array.shape, strict=True)
@@ -99,7 +99,7 @@ def _port(detail: dict[str, Any]) -> Port:
     parameters = detail["quantization_parameters"]
     scales, zeros = parameters["scales"], parameters["zero_points"]
     if len(scales) > 1:
-        raise ValueError(f"{detail['name']!r} is quantised by channel, which is not supported for inputs and outputs")
+        raise ValueError(f"{detail['name']!r} is quantized by channel, which is not supported for inputs and outputs")
     shape = tuple(None if s < 0 else int(s) for s in detail["shape_signature"])
     scale, zero = (float(scales[0]), int(zeros[0])) if len(scales) else (0.0, 0)
     return Port(detail["name"], shape, np.dtype(detail["dtype"]), scale, zero)

@@ -274,8 +274,8 @@ def onnx_operations(
 ) -> int:
     """Count the multiply-adds of one evaluation of an ONNX model (extra ``onnx``); flops are about twice that.
 
-    Convolutions (grouped, depthwise, transposed, quantised), matrix products and recurrent layers are counted.
-    Activations, biases, pooling and normalisation are left out, as is usual. Shapes come from ONNX's own inference.
+    Convolutions (grouped, depthwise, transposed, quantized), matrix products and recurrent layers are counted.
+    Activations, biases, pooling and normalization are left out, as is usual. Shapes come from ONNX's own inference.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Prior and hazard that maximise the evidence of the data (empirical Bayes)."""
+"""Prior and hazard that maximize the evidence of the data (empirical Bayes)."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def chi_square(p: float, df: float) -> float:
 
 
 def beta_cdf(a: float, b: float, x: float) -> float:
-    """Return P(Beta(a, b) <= x), the regularised incomplete beta function I_x(a, b).
+    """Return P(Beta(a, b) <= x), the regularized incomplete beta function I_x(a, b).
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def beta_cdf(a: float, b: float, x: float) -> float:
 
 
 def gamma_cdf(a: float, x: float) -> float:
-    """Return P(Gamma(a, 1) <= x), the regularised lower incomplete gamma function P(a, x).
+    """Return P(Gamma(a, 1) <= x), the regularized lower incomplete gamma function P(a, x).
 
     Parameters
     ----------

@@ -173,7 +173,7 @@ def _gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
 
 @scalar
 def _parameter_gain(a: float, b: float, zeta: float, p1: float, q1: float, q0: float) -> float:
-    """E_x KL, from P(x = 1) and the two unnormalised predictives."""
+    """E_x KL, from P(x = 1) and the two unnormalized predictives."""
     shared = digamma(a + b + zeta)
     kl1 = zeta * (digamma(a + zeta) - shared) - log(q1)
     kl0 = zeta * (digamma(b + zeta) - shared) - log(q0)

@@ -141,7 +141,7 @@ class ExponentialFamily(Model):
             if less > more * (1.0 + _FALL):
                 raise ValueError(
                     f"ExponentialFamily cannot have fidelities of zeta = {low:g} and {high:g}: tempered and "
-                    f"normalised, a reading at {low:g} would say more about the parameter ({less:.3g} nats) than one "
+                    f"normalized, a reading at {low:g} would say more about the parameter ({less:.3g} nats) than one "
                     f"at {high:g} ({more:.3g}), as in every scale family. Use one fidelity, or Exponential or Gamma, "
                     "whose readings have a weight, or Grid with a likelihood for each fidelity"
                 )
@@ -265,7 +265,7 @@ class ExponentialFamily(Model):
         return self.support.nearest(x)
 
     def _log_tempered(self, rows: Array, x: Array, zeta: float) -> Array:
-        """The unnormalised log predictive at N values (or N a hypothesis: shape (K, N)), shape (K, N)."""
+        """The unnormalized log predictive at N values (or N a hypothesis: shape (K, N)), shape (K, N)."""
         k = rows.shape[1]
         grid = np.broadcast_to(x, (k, x.shape[-1]))
         flat = np.ascontiguousarray(grid).ravel()
@@ -284,5 +284,5 @@ class ExponentialFamily(Model):
         return x, mass / mass.sum(axis=1, keepdims=True)
 
     def _integrals(self, rows: Array, zeta: float) -> tuple[Array, Array, Array]:
-        """log of the normaliser, mean and variance of the next x, each of shape (K,)."""
+        """log of the normalizer, mean and variance of the next x, each of shape (K,)."""
         return self.support.moments(lambda x: self._log_tempered(rows, x, zeta), rows.shape[1])

@@ -39,7 +39,7 @@ def _evidence(logs: Array, added: Array) -> Array:
 
 @kernel
 def _reweigh(logs: Array, added: Array) -> None:
-    """logs + added, normalised, in place."""
+    """logs + added, normalized, in place."""
     total = _evidence(logs, added)
     for g in range(logs.shape[0]):
         row, more = logs[g], added[g]

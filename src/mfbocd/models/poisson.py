@@ -67,7 +67,7 @@ def _constant(x: float, last: float, zeta: float) -> float:
 
 @scalar
 def _grid_constant(x: float, last: float, zeta: float) -> float:
-    """`_constant` at real x, vectorised."""
+    """`_constant` at real x, vectorized."""
     return -zeta * log_gamma_ratio(1.0, x)
 
 

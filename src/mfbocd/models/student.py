@@ -111,7 +111,7 @@ class StudentT(Lattice):
         return x
 
     def _log_density(self, z: Array, zeta: float) -> Array:
-        """At z from the level, standardised; of the standardised reading."""
+        """At z from the level, standardized; of the standardized reading."""
         power = 0.5 * (self.degrees + 1.0)
         return np.asarray(self._front + 0.5 * math.log(zeta) - power * np.log1p(zeta * z * z / self.degrees))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .base import Array
 
 LogDensity = Callable[[Array], Array]
-"""Values of x, shape (N,) or (K, N), to an unnormalised log density of shape (K, N)."""
+"""Values of x, shape (N,) or (K, N), to an unnormalized log density of shape (K, N)."""
 
 
 class Support(ABC):

@@ -168,7 +168,7 @@ class Hindsight:
     def segmentation(self) -> list[int]:
         """Return the changes of the most probable history (max-product).
 
-        With a learned hazard, the history is maximised jointly with the candidate hazards.
+        With a learned hazard, the history is maximized jointly with the candidate hazards.
 
         Returns
         -------

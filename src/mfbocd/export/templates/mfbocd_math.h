@@ -85,7 +85,7 @@ static inline void mfbocd_add_within(mfbocd_sum_t *sum, mfbocd_real term, mfbocd
     }
 }
 
-/* A number in [0, 1) from three integers: splitmix64's finaliser, applied after each. It has no state, so a
+/* A number in [0, 1) from three integers: splitmix64's finalizer, applied after each. It has no state, so a
  * replay draws the same numbers. */
 static inline mfbocd_real mfbocd_uniform(uint64_t seed, uint64_t tick, uint64_t salt)
 {
