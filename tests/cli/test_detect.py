@@ -363,6 +363,20 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
     assert "standard input has no column 'full', only 'a', 'b'" in done.stderr
 
 
+@pytest.mark.parametrize(("header", "name"), [('"level\n(mm)"', "level (mm)"), ("n" * 300, "n" * 200)])
+def test_a_column_with_any_name_is_analyzed(header: str, name: str, folder: Path) -> None:
+    """A spreadsheet breaks the lines of long headers; a name has one line and at most 200 characters."""
+    (folder / "wide.csv").write_text(f"{header}\n" + (folder / "one.txt").read_text())
+    automatic = steps(mfbocd("detect", "wide.csv", cwd=folder))
+    family = steps(mfbocd("detect", "wide.csv", "--model", "gaussian", cwd=folder))
+    assert mfbocd("init", "--from", "wide.csv", "--out", "wide.toml", cwd=folder).returncode == 0
+    configured = steps(mfbocd("detect", "wide.csv", "-c", "wide.toml", cwd=folder))
+    for found in automatic, family, configured:
+        assert {step["fidelity"] for step in found} == {name}
+        assert len(found) == 400
+    assert mf.detect(folder / "wide.csv").detector.fidelities[0].name == name
+
+
 def test_usage_errors_exit_2(folder: Path) -> None:
     (folder / "bad.toml").write_text('[model]\nkind = "gaussian"\nnois = 1\n')
     (folder / "wide.csv").write_text(

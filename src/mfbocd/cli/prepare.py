@@ -220,6 +220,7 @@ def _estimate(
     """Configure a detector of one family per column, with a prior estimated from the first readings."""
     from ..calibrate.draft import classify_columns, guess_family
     from ..io.config import Config
+    from ..policy.fidelity import name_from
 
     if table.live:
         status(f"Waiting for {LOOK} readings to estimate the prior; without --model, no reading waits.", quiet=quiet)
@@ -232,7 +233,10 @@ def _estimate(
     configs = []
     for name in names:
         guess = guess_family(kind, classify_columns(head, [name]).readings[name][:LOOK])
-        given: dict[str, Any] = {"model": guess.spec, "fidelity": [{"name": name, "zeta": 1.0, "cost": 1.0}]}
+        given: dict[str, Any] = {
+            "model": guess.spec,
+            "fidelity": [{"name": name_from(name), "column": name, "zeta": 1.0, "cost": 1.0}],
+        }
         if stamps is not None:
             given["data"] = {"time": stamps}
         if hazard is not None:

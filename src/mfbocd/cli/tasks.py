@@ -15,6 +15,7 @@ from ..detector.step import Step
 from ..io.config import Config, Data
 from ..io.tables import Chunk, TableError
 from ..policy import Budget, Fidelity
+from ..policy.fidelity import name_from
 from .output import advice
 
 if TYPE_CHECKING:
@@ -135,9 +136,9 @@ class Automatic:
         period: float | None = None,
         surprise: bool = False,
     ) -> None:
-        self.column, self.data = column, Data(time=time or "")
+        self.column, self.name, self.data = column, name_from(column), Data(time=time or "")
         self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period, surprise=surprise)
-        self.detector.fidelities = (Fidelity(column, 1.0, 1.0),)  # plots and reports name the column
+        self.detector.fidelities = (Fidelity(self.name, 1.0, 1.0),)  # plots and reports name the column
         self.reach = self.detector.history
         self._explained = (-1, "")  # tick, and the explanation then
 
@@ -184,8 +185,8 @@ class Automatic:
     def _steps(self, x: Sequence[float]) -> list[Step]:
         if len(x) == 1:  # several times faster than `run`
             step = self.detector.update(x[0])
-            return [step if step.x is None else step._replace(fidelity=self.column)]
-        return steps_of(self.detector.run(x), self.column)
+            return [step if step.x is None else step._replace(fidelity=self.name)]
+        return steps_of(self.detector.run(x), self.name)
 
 
 def steps_of(trace: Trace, fidelity: str) -> list[Step]:

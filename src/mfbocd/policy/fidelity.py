@@ -158,6 +158,11 @@ FULL = Fidelity("full", zeta=1.0, cost=1.0)
 """The one fidelity of ordinary BOCD."""
 
 
+def name_from(text: object, default: str = "full") -> str:
+    """Return a valid name from any text, such as a column's header of several lines."""
+    return CONTROL.sub(" ", str(text)).strip()[:LONGEST] or default
+
+
 def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity, ...]:
     """Return the fidelities as a tuple with unique names; None is the one fidelity of ordinary BOCD."""
     if fidelities is None:

@@ -19,7 +19,7 @@ from ..io.config import model_kinds
 from ..io.config.kinds import snake
 from ..io.tables import Format
 from ..models import Model
-from ..policy.fidelity import Fidelity
+from ..policy.fidelity import Fidelity, name_from
 from ..trace.change import changes_html
 from ..trace.levels import describe_change, levels_to_json
 from ..trace.recorder import Recorder
@@ -245,7 +245,7 @@ class Detection:
         return self.trace
 
     def _headline(self) -> str:
-        of = f" of {self.name}" if self.name else ""
+        of = f" of {name_from(self.name)}" if self.name else ""
         return f"{count_text(len(self.changes), 'change')} in {count_text(len(self.trace), 'reading')}{of}"
 
     def _label(self, tick: int) -> Any:
@@ -323,7 +323,7 @@ def detect(
     series = read_series(data, column, time, format)
     if series.x.size == 0:
         raise ValueError("data must contain at least one reading, not none")
-    name = series.name or "full"
+    name = name_from(series.name or "")
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
         automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..detector.detector import Detector
 from ..io.config import Config
-from ..policy.fidelity import CONTROL, LONGEST
+from ..policy.fidelity import CONTROL, LONGEST, name_from
 from .budgets import budget_of
 from .errors import RequestError, not_found
 from .fleets import StreamFleet
@@ -85,7 +85,7 @@ def stream_line(name: str, settings: Mapping[str, Any], detector: Detector) -> s
     now = round(time.time(), 3)
     row = StreamRow(
         id=re.sub(r"[^A-Za-z0-9_.-]", "-", name)[:64] or "stream",
-        name=CONTROL.sub("-", name)[:LONGEST] or "stream",
+        name=name_from(name, "stream"),
         config=json_text(config.to_dict()),
         observers="{}",
         budget=budget_of(detector),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...io.config import Config
+from ...policy.fidelity import name_from
 from ..checks import CalibrationError
 from ..correction import LEAST, CorrectionEstimate, estimate_correction
 from ..noise import noise_of, varies
@@ -117,7 +118,7 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
     notes = dict(_GENERAL)
     for i, name in enumerate(order):
         cost = float(f"{HIGHEST_COST ** (i / (len(order) - 1)):.2g}") if len(order) > 1 else 1.0
-        rows.append({"name": name, "zeta": zetas[name][0], "cost": cost})
+        rows.append({"name": name_from(name), "column": name, "zeta": zetas[name][0], "cost": cost})
         if name in wrong:
             error = {"offset": wrong[name].offset, "scale": wrong[name].scale}
             rows[-1] |= {"offset": error["offset"]} if error["scale"] == 1.0 else error
