@@ -364,7 +364,7 @@ def test_a_single_fidelity_finds_its_column(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("header", "name"), [('"level\n(mm)"', "level (mm)"), ("n" * 300, "n" * 200)])
-def test_a_column_with_any_name_is_analyzed(header: str, name: str, folder: Path) -> None:
+def test_a_column_with_any_name_is_analysed(header: str, name: str, folder: Path) -> None:
     """A spreadsheet breaks the lines of long headers; a name has one line and at most 200 characters."""
     (folder / "wide.csv").write_text(f"{header}\n" + (folder / "one.txt").read_text())
     automatic = steps(mfbocd("detect", "wide.csv", cwd=folder))

@@ -166,6 +166,12 @@ def test_settings(plain: Detection) -> None:
     assert plain.detector.hazard == mf.AutoDetector().hazard
 
 
+@pytest.mark.parametrize(("given", "name"), [(" level ", " level "), ("a\nb", "a b"), (0, "0"), ("", "full")])
+def test_the_fidelity_has_the_name_of_the_column(given: Any, name: str) -> None:
+    result = mf.detect(pd.Series(np.zeros(10), name=given), model="gaussian")
+    assert result.detector.fidelities[0].name == name
+
+
 def test_a_period_is_given_in_ticks_or_by_name() -> None:
     hours = pd.date_range("2024-05-01", periods=72, freq="h")
     x = 3.0 * np.sin(2.0 * np.pi * np.arange(72) / 24.0) + np.random.default_rng(0).normal(0.0, 0.3, 72)

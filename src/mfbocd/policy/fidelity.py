@@ -158,9 +158,9 @@ FULL = Fidelity("full", zeta=1.0, cost=1.0)
 """The one fidelity of ordinary BOCD."""
 
 
-def name_from(text: object, default: str = "full") -> str:
-    """Return a valid name from any text, such as a column's header of several lines."""
-    return CONTROL.sub(" ", str(text)).strip()[:LONGEST] or default
+def name_from(text: str, default: str = "full") -> str:
+    """Return a valid name from any text, such as a header of several lines; a valid name stays as it is."""
+    return CONTROL.sub(" ", text)[:LONGEST] or default
 
 
 def checked(fidelities: Iterable[Fidelity] | Fidelity | None) -> tuple[Fidelity, ...]:

@@ -323,7 +323,7 @@ def detect(
     series = read_series(data, column, time, format)
     if series.x.size == 0:
         raise ValueError("data must contain at least one reading, not none")
-    name = name_from(series.name or "")
+    name = name_from(series.name)
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
         automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)
