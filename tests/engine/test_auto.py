@@ -347,6 +347,18 @@ def test_few_readings() -> None:
     assert detector.warnings() == ["Only 25 readings: the estimates are rough and a season cannot be found."]
 
 
+def test_a_certain_change_has_a_probability_of_at_most_1() -> None:
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.normal(0, 1, 150), rng.normal(9, 1, 150)])
+    assert AutoDetector().run(x).p_change.max() <= 1.0
+    detector = AutoDetector()
+    found = []
+    for value in x.tolist():
+        detector.update(value)
+        found.append(detector.p_changed(100))
+    assert 0.999 < max(found) <= 1.0
+
+
 @pytest.mark.parametrize("make", [np.asarray, list, tuple, pd.Series, pl.Series])
 def test_inputs(make: Any) -> None:
     plain = AutoDetector().run(stepped().round().astype(int).astype(float))

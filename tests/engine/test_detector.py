@@ -181,6 +181,17 @@ def test_before_the_first_tick_it_reports_the_prior() -> None:
         detector.regime()
 
 
+def test_a_certain_change_has_a_probability_of_at_most_1() -> None:
+    """The weights in the window and all weights are summed in different orders."""
+    rng = np.random.default_rng(3)
+    detector = mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01)
+    found = []
+    for x in [*rng.normal(0, 1, 150), *rng.normal(9, 1, 150)]:
+        detector.update(x)
+        found += [detector.p_changed(within) for within in (1, 50, 100, 151)]
+    assert 0.999 < max(found) <= 1.0
+
+
 def test_predictive_moments_and_interval_are_those_of_the_mixture() -> None:
     detector = make(hazard=0.2, prune=None)
     for x in (0.3, 0.1, 4.0, 4.2):

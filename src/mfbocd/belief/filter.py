@@ -222,7 +222,8 @@ class Filter:
         whole("", "within", within, 1)
         weight, birth = table(self.state)[:2]
         recent = birth > max(self.state[layout.TICK] - within, 0.0)
-        return float(weight[recent].sum() / weight.sum()) if weight.size else 0.0
+        # at most 1: the two sums are rounded differently
+        return min(float(weight[recent].sum() / weight.sum()), 1.0) if weight.size else 0.0
 
     def start(self, level: float) -> Start:
         """Return when the current regime began.

@@ -86,7 +86,7 @@ class AutoPosterior(OneThread, ABC):
         float
             The probability; 0 before the first 20 readings.
         """
-        return sum(member.weight * member.detector.p_changed(within) for member in self._members)
+        return min(sum(member.weight * member.detector.p_changed(within) for member in self._members), 1.0)
 
     @exclusive
     def interval(self, level: float = 0.9) -> tuple[float, float]:
