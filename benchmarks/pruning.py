@@ -1,7 +1,7 @@
 """What pruning costs in accuracy and saves in time: ``python -m benchmarks.pruning``.
 
 Each pruning runs beside the exact filter on the same streams. L1 is the mean over ticks of sum_l |P - P_exact|
-(at most 2); the errors of the mean (in units of the noise's standard deviation) and of P(change within 50) are root
+(at most 2); the errors of the mean (in units of the noise's standard deviation) and of P(change within 200) are root
 mean squares.
 
 The second part counts changes. Every stream has one, and its readings may lie far from the prior: a regime that
