@@ -118,7 +118,7 @@ def test_saved_at_any_tick(make: Callable[..., BaseDetector]) -> None:
     for x in SERIES:
         loaded = type(detector).from_bytes(detector.to_bytes())
         step = detector.update(float(x))
-        assert loaded.update(float(x)) == pytest.approx(step, nan_ok=True) or repr(loaded) == repr(detector)
+        assert repr(loaded.update(float(x))) == repr(step)  # as text, because NaN is not equal to itself
         assert loaded.to_bytes() == detector.to_bytes()
 
 
@@ -143,16 +143,11 @@ def test_run_equals_update(make: Callable[..., BaseDetector]) -> None:
     steps = [one.update(x) for x in series.tolist()]
     trace = mf.run(many, series)
     assert one.to_bytes() == many.to_bytes()
-    for name in ("tick", "fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm"):
-        wanted = [getattr(step, name) for step in steps]
-        if name == "tick":
-            found = list(range(trace.first, trace.first + len(trace)))
-        elif name == "fidelity":
-            found = [trace.fidelities[j] for j in trace.choice]
-        else:
-            found = getattr(trace, name).tolist()
-        wanted = [math.nan if value is None else value for value in wanted]
-        assert found == pytest.approx(wanted, rel=1e-12, nan_ok=True), name
+    assert trace.first == 0
+    assert [trace.fidelities[j] for j in trace.choice] == [step.fidelity for step in steps]
+    for name in ("x", "cost", "mean", "run_length", "p_change", "alarm"):
+        wanted = [math.nan if getattr(step, name) is None else getattr(step, name) for step in steps]
+        assert getattr(trace, name).tolist() == pytest.approx(wanted, rel=1e-12, nan_ok=True), name
     recorder = Recorder(recorded)
     for x in series.tolist():
         recorder.before_tick()
@@ -180,7 +175,7 @@ def test_missing_readings(make: Callable[..., BaseDetector]) -> None:
 def test_budget_of_several_fidelities(make: Callable[..., BaseDetector]) -> None:
     detector = make(CHEAP, GOOD)
     assert isinstance(detector.policy, mf.Budget)
-    noise = np.random.default_rng(8).normal(size=(1500, 2)) * [2.0, 1.0]
+    noise = np.random.default_rng(8).normal(size=(3000, 2)) * [2.0, 1.0]
     trace = mf.run(detector, noise)
     assert set(trace.choice.tolist()) == {0, 1}
     assert trace.spent / len(trace) == pytest.approx(detector.policy.target, rel=0.02)
@@ -204,7 +199,7 @@ def test_block_is_weighed_by_the_zeta_of_its_readings() -> None:
 
 
 def test_step_observes() -> None:
-    double = mf.Fidelity("double", observe=lambda raw: 2 * raw)
+    double = mf.Fidelity("double", 1.0, 1.0, observe=lambda raw: 2 * raw)
     for detector in (plain(double), blocks(double), mf.AutoDetector(fidelity=double)):
         assert detector.step(1.5).x == 3.0
         assert detector.step(2.5).fidelity == "double"

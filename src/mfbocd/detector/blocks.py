@@ -109,6 +109,7 @@ class BlockDetector(BaseDetector):
         zetas = [fidelity.zeta for fidelity in self.fidelities]
         detector.model.check_zetas([min(zetas), max(zetas)])
         self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
+        self.policy.initialize(detector._filter)
         self.seed = detector.seed
         self.missing = "skip"
         self.surprise = False

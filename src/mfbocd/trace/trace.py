@@ -177,6 +177,7 @@ class Trace:
         first, detector = 0, None
         if isinstance(fidelities, BaseDetector):
             detector, first = fidelities, fidelities.ticks
+            fields.setdefault("level_rule", detector.level_rule)
             fidelities = detector.fidelities
         given = list(fidelities)
         index: dict[str | None, int] = {f if isinstance(f, str) else f.name: j for j, f in enumerate(given)}
@@ -197,7 +198,6 @@ class Trace:
         index[None] = -1
         x = _readings(steps)
         if detector is not None:
-            fields.setdefault("level_rule", detector.level_rule)
             fields.setdefault("season", season_of(detector, x, first))
         if any(s.outlier is not None for s in steps):
             fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
