@@ -49,6 +49,11 @@ class RunLength(NamedTuple):
         -------
         float
             The probability.
+
+        Raises
+        ------
+        ValueError
+            If `within` is below 1.
         """
         recent = self.length < min(whole("", "within", within, 1), ticks - 1)
         return min(float(self.weight[recent].sum()), 1.0)

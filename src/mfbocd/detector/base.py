@@ -51,6 +51,16 @@ class BaseDetector(OneThread, ABC):
         Cost of all readings so far.
     dimension : int
         Numbers per reading.
+
+    Examples
+    --------
+    >>> import mfbocd as mf
+    >>> def alarms(detector: mf.BaseDetector, readings: list[float]) -> list[int]:
+    ...     return [step.tick for step in map(detector.step, readings) if step.alarm]
+    >>> alarms(mf.Detector(mf.Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
+    [3]
+    >>> alarms(mf.auto(), [0.1, -0.3, 0.2, 6.0, 6.1])  # too few readings to choose a structure
+    []
     """
 
     fidelities: tuple[Fidelity, ...]
@@ -391,10 +401,22 @@ class BaseDetector(OneThread, ABC):
 
     @abstractmethod
     def explain(self) -> str:
-        """Explain in words which model describes the stream, and why."""
+        """Explain in words which model describes the stream, and why.
+
+        Returns
+        -------
+        str
+            One or several lines.
+        """
 
     def warnings(self) -> list[str]:
-        """Say what may make the alarms unreliable; empty if there is nothing to say."""
+        """Say what may make the alarms unreliable.
+
+        Returns
+        -------
+        list of str
+            Empty if there is nothing to say.
+        """
         return []
 
     def without_seasons(self, x: Array, tick: Ticks) -> Array:

@@ -112,7 +112,7 @@ class BlockDetector(BaseDetector):
         self.policy.initialize(detector._filter)
         self.seed = detector.seed
         self.missing = "skip"
-        self.surprise = False
+        self.surprise = detector.surprise
         self.spent = 0.0
         self._by_name = {f.name: f for f in self.fidelities}
         self._reader = ANY_NUMBER
@@ -162,7 +162,8 @@ class BlockDetector(BaseDetector):
         Returns
         -------
         Step
-            The record of the tick. Within a block, `p_change` is that of the last block, and no alarm fires.
+            The record of the tick. Within a block, `p_change` is that of the last block, and no alarm fires. With
+            ``surprise=True`` of `detector`, the surprise of a block is in the step that completes it.
         """
         observed = self._resolve(fidelity, x)
         value = reading(ANY_NUMBER, x, "skip", observed)
@@ -176,10 +177,11 @@ class BlockDetector(BaseDetector):
             self._zetas.append(observed.zeta)
         self.spent += paid
         self.policy.record_cost((paid,))
-        changed_at, confidence = None, None
+        changed_at, confidence, surprise = None, None, None
         if vector is not None:
             block = self.last_block = self._update_block(vector)
             self._p_change = block.p_change
+            surprise = block.surprise
             if block.changed_at is not None:
                 changed_at, confidence = self.blocks.every * block.changed_at, block.confidence
         return Step(
@@ -193,6 +195,7 @@ class BlockDetector(BaseDetector):
             alarm=changed_at is not None,
             changed_at=changed_at,
             confidence=confidence,
+            surprise=surprise,
         )
 
     @exclusive

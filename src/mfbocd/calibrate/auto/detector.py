@@ -283,12 +283,13 @@ def auto(
     history: int = 2048,
     seed: int = 0,
     surprise: bool = False,
+    fidelity: Fidelity | None = None,
 ) -> AutoDetector:
     """Return a detector for a live stream of which nothing is known in advance.
 
     Parameters
     ----------
-    hazard, alarm, period, history, seed, surprise : Any
+    hazard, alarm, period, history, seed, surprise, fidelity : Any
         As in `AutoDetector`.
 
     Returns
@@ -302,4 +303,6 @@ def auto(
     >>> detector.update(20.3).alarm
     False
     """
-    return AutoDetector(hazard, alarm, period=period, history=history, seed=seed, surprise=surprise)
+    return AutoDetector(
+        hazard, alarm, period=period, history=history, seed=seed, surprise=surprise, fidelity=fidelity
+    )
