@@ -270,7 +270,7 @@ class Trace:
 
         Examples
         --------
-        >>> from mfbocd import MultivariateGaussianUnknown, run
+        >>> from mfbocd import Detector, MultivariateGaussianUnknown, run
         >>> model = MultivariateGaussianUnknown([0, 0], 0.1, degrees=4, scale=[1, 1])
         >>> trace = run(Detector(model, hazard=0.01), [[0.1, 5.0], [-0.3, 5.2]])
         >>> trace.number(1).x
@@ -327,7 +327,7 @@ class Trace:
 
         Examples
         --------
-        >>> from mfbocd import Gaussian, run
+        >>> from mfbocd import Detector, Gaussian, run
         >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
         >>> trace.to_frame()["run_length"].tolist()
         [0, 1, 2, 0, 1]
