@@ -102,6 +102,11 @@ class PostgresStore(Store):
             if self.worker:  # a command may only read, such as from a replica
                 connection.execute(_SETTLE)
 
+    def now(self) -> float:
+        """Seconds since 1970 by the clock of the database."""
+        with self.cursor() as cursor:
+            return float(cursor.execute(f"SELECT {_NOW}").fetchone()[0])
+
     def sql(self, sql: str) -> str:
         """SQL with psycopg's parameter marks."""
         return sql.replace("?", "%s")
