@@ -171,7 +171,7 @@ def test_a_failed_request_is_repeated_later_and_when_the_endpoint_asks_for_it(
         assert waits == [50.0, 300.0, 32.0]
         assert sender._deliver() == 0.0
         assert len(receiver.alarms()) == 1
-        assert outbox.backlog(store).count == 0
+        assert outbox.backlog(store).alarms == 0
     store.close()
 
 
@@ -277,7 +277,7 @@ def test_an_alarm_is_given_up_after_failed_attempts_since_it_was_written(
         assert sender._deliver() > 0.0
         sender._next_cleaning = 0.0
         sender._clean()
-        return outbox.backlog(store).count
+        return outbox.backlog(store).alarms
 
     store.commit(alarm_of_tick(0))
     assert attempt() == 1
@@ -378,5 +378,5 @@ def test_without_a_webhook_nothing_is_put_into_the_outbox(tmp_path: Path) -> Non
         client.post("/streams", json={"id": "a", "config": CONFIG})
         advance(client, "a")
     store = open_store(str(tmp_path / "a.db"))
-    assert outbox.backlog(store).count == 0
+    assert outbox.backlog(store).alarms == 0
     store.close()

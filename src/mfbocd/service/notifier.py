@@ -140,7 +140,7 @@ class Notifier(threading.Thread):
     def _deliver(self) -> float:
         """Deliver one request; returns the seconds to wait before the next."""
         self._count()
-        if not self._backlog.count:
+        if not self._backlog.alarms:
             return POLL
         entries = outbox.claim(self.store, self._batch, self.store.now(), HOLD)
         if not entries:

@@ -69,7 +69,7 @@ def claim(store: Store, limit: int, now: float, hold: float) -> list[Entry]:
     with store.transaction() if many_workers else store.cursor() as cursor:
         failures = _failures(cursor)[0]
         rows = cursor.execute(query, (now, now + LONGEST, limit)).fetchall()
-        found = [Entry(*row[:-1], row[-1] + failures) for row in rows]
+        found = [entry._replace(attempts=entry.attempts + failures) for entry in (Entry(*row) for row in rows)]
         if found and many_workers:
             cursor.executemany(
                 store.sql(f"UPDATE outbox SET due = ?, owner = ? WHERE {_KEY}"),
@@ -137,7 +137,7 @@ def abandon(store: Store, attempts: int) -> list[tuple[str, int]]:
 class Backlog(NamedTuple):
     """The alarms that were not delivered yet."""
 
-    count: int = 0
+    alarms: int = 0
     oldest: float | None = None
     """Time of the oldest, in seconds since 1970."""
     refused: int = 0
@@ -147,7 +147,7 @@ class Backlog(NamedTuple):
 def backlog(store: Store) -> Backlog:
     """What was not delivered yet."""
     with store.cursor() as cursor:
-        count, oldest, refused = cursor.execute(
+        alarms, oldest, refused = cursor.execute(
             "SELECT count(*), min(at), count(CASE WHEN due > 0 AND owner IS NULL THEN 1 END) FROM outbox"
         ).fetchone()
-    return Backlog(int(count), oldest, int(refused))
+    return Backlog(int(alarms), oldest, int(refused))
