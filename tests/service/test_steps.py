@@ -214,7 +214,9 @@ def test_a_stream_is_moved_with_all_its_steps_and_goes_on(make: Make, tmp_path: 
     coins(Engine(other), 150, 230)
     assert untimed(other) == untimed(store)
     with pytest.raises(ValueError, match="tick 150 is not one of the 150 ticks of 'a'"):
-        import_streams(SqliteStore(tmp_path / "third.db"), [*lines, lines[-1].replace('"tick":149', '"tick":150')])
+        import_streams(
+            SqliteStore(tmp_path / "third.db"), [*lines[:-1], lines[-2].replace('"tick":149', '"tick":150')]
+        )
     for opened in (store, other):
         opened.close()
 

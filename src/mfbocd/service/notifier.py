@@ -71,7 +71,7 @@ class Notifier(threading.Thread):
     def backlog(self) -> tuple[int, float]:
         """Number of alarms that were not delivered at the last look, and the age of the oldest in seconds."""
         count, oldest, _ = self._backlog
-        return count, 0.0 if oldest is None else max(0.0, time.time() - oldest)
+        return count, max(0.0, time.time() - oldest) if isinstance(oldest, float) else 0.0
 
     def stop(self) -> None:
         """Stop. A request in progress is given up, and its alarms are delivered again after the next start."""

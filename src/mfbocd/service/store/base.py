@@ -252,7 +252,7 @@ class Store(StoreReader):
             found = cursor.execute(self.sql(sql), (stream,)).fetchone()
             if found is None:
                 return False
-            add_removed(cursor, self.sql, found[0], *removed_usage(*found[1:]))
+            add_removed(cursor, self.sql, str(found[0]), *removed_usage(*found[1:]))
             return True
 
     def add_group(self, row: GroupRow) -> None:

@@ -63,13 +63,12 @@ def claim(store: Store, limit: int, now: float, hold: float) -> list[Entry]:
     """Alarms that are due, oldest first. Other workers do not get them for `hold` seconds."""
     many_workers = store.lease is not None
     query = store.sql(
-        "SELECT stream, tick, at, name, group_id, step, attempts FROM outbox WHERE due <= ? OR due > ? "
+        "SELECT stream, tick, at, name, group_id, step, attempts + ? FROM outbox WHERE due <= ? OR due > ? "
         f"ORDER BY at, stream, tick LIMIT ?{' FOR UPDATE SKIP LOCKED' if many_workers else ''}"
     )
     with store.transaction() if many_workers else store.cursor() as cursor:
-        failures = _failures(cursor)[0]
-        rows = cursor.execute(query, (now, now + LONGEST, limit)).fetchall()
-        found = [entry._replace(attempts=entry.attempts + failures) for entry in (Entry(*row) for row in rows)]
+        values = (_failures(cursor)[0], now, now + LONGEST, limit)
+        found = [Entry(*row) for row in cursor.execute(query, values).fetchall()]
         if found and many_workers:
             cursor.executemany(
                 store.sql(f"UPDATE outbox SET due = ?, owner = ? WHERE {_KEY}"),
@@ -122,8 +121,13 @@ def count_failure(store: Store, now: float) -> None:
 def _failures(cursor: Any) -> tuple[int, float]:
     """Number of failures of the endpoint that were counted, and the time of the last one."""
     found = cursor.execute("SELECT value FROM meta WHERE key = 'webhook'").fetchone()
-    count, at = (0, 0.0) if found is None else json.loads(found[0])
-    return int(count), float(at)
+    if found is None:
+        return 0, 0.0
+    try:
+        count, at = json.loads(found[0])
+        return int(count), float(at)
+    except (TypeError, ValueError):  # a tick must not fail because of its notification
+        return 0, 0.0
 
 
 def abandon(store: Store, attempts: int) -> list[tuple[str, int]]:
