@@ -50,7 +50,9 @@ class Recorded:
             for name, count in counts.items():
                 if i < count:
                     tick = self.rows[name].tick + i
-                    changes.events.append(Event(name, tick, 1.5, tick % 7 == 0, f'{{"tick":{tick}}}{self.padding}'))
+                    alarm = tick % 7 == 0
+                    step = f'{{"tick":{tick},"alarm":{str(alarm).lower()}}}{self.padding}'
+                    changes.events.append(Event(name, tick, 1.5, alarm, step))
         self.store.commit(changes)
         self.rows |= {row.id: row for row, _ in changes.streams}
         for event in changes.events:
