@@ -195,6 +195,16 @@ def test_an_item_whose_check_the_day_cannot_pay_is_not_checked() -> None:
     assert one.spent == pytest.approx(1.0)
 
 
+def test_a_free_check_is_made_also_after_a_judgement_that_cost_more_than_the_day_has() -> None:
+    checks: list[int] = []
+    one = monitor(cheap=lambda item: checks.append(item) or 0.1, audit=1.0, per_day=1.0, items_per_day=10)
+    assert one.wants_judge(0, day="Monday")
+    assert one.judged(0, "pass", cost=3.0)
+    assert not any(one.wants_judge(i, day="Monday") for i in range(1, 5))
+    assert checks == list(range(5))
+    assert one.wants_judge(5, day="Tuesday")
+
+
 def test_an_error_changes_nothing() -> None:
     one = monitor(audit=1.0, per_day=4.0)
     for item in items(20):

@@ -80,7 +80,8 @@ class Ledger:
 
     def allows_check(self, day: Key) -> bool:
         """Return whether the day's budget can pay for a check, which more items than expected may have used up."""
-        return self._days.get(day, (0.0, 0))[0] + self.cheap_cost <= self.per_day * _ROUNDING
+        spent = self._days.get(day, (0.0, 0))[0]
+        return self.cheap_cost == 0.0 or spent + self.cheap_cost <= self.per_day * _ROUNDING
 
     def allows(self, cost: float, day: Key) -> bool:
         """Return whether the day's budget can pay for a judgement, and for the checks of the items to come."""
