@@ -77,7 +77,8 @@ class Detector(BaseDetector):
     learn : bool
         Whether the zeta of the fidelities that `shadow` watches is learned from the pairs, and the cost of every
         fidelity from what its readings actually cost (argument `cost` of `update`, or an attribute `last_cost` of the
-        observer after a `step`); False by default (docs/calibrating.md, "Learning zeta and cost while running").
+        observer after a `step`, which must be at least 0: anything else is an error of the observer); False by
+        default (docs/calibrating.md, "Learning zeta and cost while running").
 
     Attributes
     ----------

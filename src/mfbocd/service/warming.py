@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +135,14 @@ class Warmer:
         thread.start()
 
     def _prepare_all(self, store: Store) -> None:
+        configs: dict[str, Any] = {}
         try:
-            configs = {structure(config): config for config in map(json.loads, store.configs())}
+            for stored in store.configs():
+                with suppress(TypeError, ValueError, LookupError, AttributeError):  # a damaged row
+                    config = json.loads(stored)
+                    configs[structure(config)] = config
         except Exception as error:  # each is loaded when it is first needed
             log.warning("kernels are not compiled ahead: %s", error)
-            configs = {}
         for done, config in enumerate(configs.values()):
             self.not_ready = f"kernels are being compiled: {done} of {len(configs)} kinds of configurations are ready"
             self.prepare(config).result()

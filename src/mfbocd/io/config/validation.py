@@ -22,8 +22,8 @@ from .kinds import (
 )
 from .parts import fidelities_of, parse_alarm, parse_data, parse_fidelity
 from .size import DEPTH, depth
+from .toml import TOO_DEEP
 
-TOO_DEEP = f"a config must have at most {DEPTH} nested tables or lists"
 KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
 """Top-level keys of a configuration."""
 
