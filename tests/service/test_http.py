@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,22 @@ def test_a_stream_is_made_shown_listed_and_deleted(shared: httpx.Client) -> None
 
 
 def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path: Path) -> None:
-    make(shared, "same")
-    detector = Config.parse(CONFIG).detector(missing="skip")
+    config = CONFIG | {"policy": {"kind": "budget", "per_tick": 1.5}}  # soon in debt
+    make(shared, "same", config=config)
+    detector = Config.parse(config).detector(missing="skip")
+    limits: Counter[str | None] = Counter()
     for t in range(90):
         choice = shared.post("/streams/same/choose").json()
         assert (choice["tick"], choice["fidelity"]) == (t, detector.choose().name)
         gains = {g.name: g.joint for g in detector.gains()}
         assert choice["gains"] == gains
         assert choice["price"] == detector.policy.price  # type: ignore[attr-defined]
+        assert choice["limit"] == (detector.policy.limit or None)  # type: ignore[attr-defined]
+        limits[choice["limit"]] += 1
         step = tick(shared, "same")
-        assert (step["gains"], step["price"]) == (choice["gains"], choice["price"])
+        assert [step[name] for name in ("gains", "price", "limit")] == [
+            choice[name] for name in ("gains", "price", "limit")
+        ]
         twin = detector.update(reading(0, t, choice["fidelity"]), choice["fidelity"])
         assert {k: step[k] for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")} == {
             k: getattr(twin, k) for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")
@@ -80,6 +87,7 @@ def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path
         likely = dict(zip(detector.run_length.length.tolist(), detector.run_length.weight.tolist(), strict=True))
         assert all(w == round(likely[length], 4) for length, w in step["posterior"])
         assert sum(w for _, w in step["posterior"]) > 0.7
+    assert limits["forbidden"] > 10
     shown = shared.get("/streams/same").json()
     assert shown["alarms"] >= 2  # it jumps at 40 and 80
     assert shown["last_alarm"]["alarm"] is True

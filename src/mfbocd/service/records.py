@@ -46,7 +46,7 @@ class StreamRow:
     last: str | None
     """The last step as JSON."""
     next: str
-    """The choice for the next tick as JSON: fidelity, gains, price."""
+    """The choice for the next tick as JSON: fidelity, gains, price, limit."""
     updated: float
     """Seconds since 1970."""
     state: bytes
