@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 
 from .. import __version__
-from . import exposition, routes
+from . import routes
 from .auth import AccessControl, required_scope
 from .errors import RequestError, UnavailableError, not_found
 from .limits import BodyLimit
@@ -70,9 +70,7 @@ async def live(request: Request) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def all_metrics(request: Request) -> Response:
     """Metrics for Prometheus. Without the store, those of this worker."""
-    service = service_of(request)
-    found = exposition.render(service, await service.totals())
-    return PlainTextResponse(found, media_type="text/plain; version=0.0.4")
+    return PlainTextResponse(await service_of(request).metrics_text(), media_type="text/plain; version=0.0.4")
 
 
 @router.get("/", include_in_schema=False)

@@ -113,7 +113,7 @@ class _FieldReader:
 
     def __call__(self, name: str, stored: Any) -> Any:
         try:
-            found = json.loads(stored)
+            found = orjson.loads(stored)
             if isinstance(found, dict):
                 return found
             error = "not an object"

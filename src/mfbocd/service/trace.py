@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from typing import Any
+
+import orjson
 
 from .records import Event
 
@@ -34,7 +35,7 @@ def format_steps(events: Sequence[Event], form: str) -> bytes:
     """
     if form == "jsonl":
         return "".join(f"{event.step}\n" for event in events).encode()
-    steps = [_flat(json.loads(event.step)) for event in events]
+    steps = [_flat(orjson.loads(event.step)) for event in events]
     return _csv(steps) if form == "csv" else _parquet(steps)
 
 
