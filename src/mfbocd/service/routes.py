@@ -261,7 +261,11 @@ def _error_result(stream: str, error: RequestError, forwarder: Forwarder) -> str
     return json_text({"stream": stream, "status": error.status, **error.body()})
 
 
-@router.get("/streams/{stream}/trace")
+@router.get(
+    "/streams/{stream}/trace",
+    response_class=Response,
+    responses={200: {"content": {media: {"schema": {"type": "string"}} for media in trace.MEDIA.values()}}},
+)
 async def stream_trace(
     request: Request,
     stream: schemas.Id,
@@ -335,10 +339,11 @@ async def write_note(request: Request, stream: schemas.Id, note: schemas.Id, bod
     return respond(record, 201 if created else 200)
 
 
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 LastEventId = Annotated[str | None, Header()]
 
 
-@router.get("/streams/{stream}/events", response_class=StreamingResponse)
+@router.get("/streams/{stream}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def stream_events(
     request: Request, stream: schemas.Id, last_event_id: LastEventId = None, after: After | None = None
 ) -> Response:
@@ -351,7 +356,7 @@ async def stream_events(
     )
 
 
-@router.get("/events", response_class=StreamingResponse)
+@router.get("/events", response_class=StreamingResponse, responses=_EVENTS)
 async def all_events(request: Request, last_event_id: LastEventId = None, after: After | None = None) -> Response:
     """Server-sent steps of all streams, with their `stream`; see `/streams/{stream}/events`."""
     service = service_of(request)
