@@ -60,7 +60,7 @@ async def _check_config(service: Service, config: dict[str, Any]) -> None:
     await asyncio.to_thread(manage.check_runs, config)
 
 
-@router.get("/streams", response_model=schemas.Streams)
+@router.get("/streams", response_model=schemas.Streams | schemas.BriefStreams)
 async def all_streams(
     request: Request,
     search: Search = "",
@@ -68,12 +68,15 @@ async def all_streams(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Offset = 0,
     group: schemas.Id | None = None,
+    brief: bool = False,
 ) -> Response:
-    """A page of streams; with `sort=alarm` those with the latest alarms come first."""
+    """A page of streams; with `sort=alarm` those with the latest alarms come first, with `brief` only what a list
+    shows."""
 
     def page(store: Store) -> bytes:
         rows, total = store.streams(search, sort, limit, offset, group)
-        return json_bytes({"streams": notes.summaries(store, rows), "total": total, "noted": last_change(store)})
+        streams = notes.summaries(store, rows, brief=brief)
+        return json_bytes({"streams": streams, "total": total, "noted": last_change(store)})
 
     service = service_of(request)
     return respond_json(await service.read_bulk(_client(request), page, service.store))

@@ -254,6 +254,44 @@ class Streams(BaseModel):
     noted: float | None
 
 
+class LastMean(BaseModel):
+    """What a brief list shows of the last step."""
+
+    mean: float | list[float | None] | None
+
+
+class LastAlarm(BaseModel):
+    """What a brief list shows of the last alarm."""
+
+    tick: int
+    changed_at: int | None
+    confidence: float | None
+    at: float
+
+
+class BriefStream(BaseModel):
+    """What a list shows of a stream."""
+
+    id: str
+    name: str
+    group: str | None
+    tick: int
+    spent: float
+    budget: float | None
+    alarms: int
+    acknowledged: bool
+    last: LastMean | None
+    last_alarm: LastAlarm | None
+
+
+class BriefStreams(BaseModel):
+    """`Streams` with `brief=true`."""
+
+    streams: list[BriefStream]
+    total: int
+    noted: float | None
+
+
 class RecentMeans(BaseModel):
     """The predicted means after the last steps, and the ticks of the changes found in them."""
 
