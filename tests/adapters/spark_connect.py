@@ -46,7 +46,7 @@ def main(folder: Path) -> None:
     query.option("checkpointLocation", checkpoint).start().awaitTermination()
     found = {
         "rows": [row.asDict() for row in spark.read.parquet(out).collect()],
-        "prices": [group.price(batch) for batch in range(4)],
+        "prices": [group.effective_price(batch) for batch in range(4)],
         "ticks": [
             Detector.from_bytes(bytes(row["state"])).ticks
             for row in on_spark.states(checkpoint, "stream", spark).collect()

@@ -80,7 +80,7 @@ def on_spark(config: dict[str, Any], x: np.ndarray, folder: Path, ticks: int) ->
         cost = 0.0
         for i, name in enumerate(NAMES):
             rows = [InputRow(t, tuple(x[t, i].tolist())) for t in range(batch * ticks, (batch + 1) * ticks)]
-            result, records[name] = worker.process(name, rows, records[name], group.price(batch))
+            result, records[name] = worker.process(name, rows, records[name], group.effective_price(batch))
             cost += sum(row.step.cost for row in result if row.step)
         group.record(batch, cost=cost, readings=STREAMS * ticks, new_streams=STREAMS if batch == 0 else 0)
         spent += cost

@@ -434,14 +434,14 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
         return on_spark.detect_stream(place.source(), "stream", "at", None, config, group=group)
 
     rows = place.go(answer(), group.each)
-    prices = [group.price(batch) for batch in range(5)]
+    prices = [group.effective_price(batch) for batch in range(5)]
     assert len(set(prices)) == 5
     # the prices that the driver must have learned, from the rows
     one = config.detector(shared=True)
     assert isinstance(one.policy, Budget)
     budget = SharedBudget(one.policy, one.fidelities, one._filter, 20)
     for batch in range(4):
-        assert budget.price == prices[batch]
+        assert (budget.effective_price, budget.price) == (prices[batch], group.price(batch))
         costs = [row["cost"] for row in place.out[batch]]
         assert len(costs) == 100
         budget.record(sum(costs), 100)
@@ -457,7 +457,7 @@ def test_a_group_spends_one_budget_and_a_replay_is_at_the_same_price(place: Plac
     assert place.forget_last_commit() == 3
     del place.out[3]
     assert sorted(map(repr, place.go(answer(), group.each))) == sorted(map(repr, rows))
-    assert group.price(4) == prices[4]
+    assert group.effective_price(4) == prices[4]
 
 
 def test_wrong_arguments_are_named_before_anything_runs(spark: Any, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_backfill_with_a_share_is_continued_by_a_group_without_its_record(tmp_
     table = streams(1, 8, seed=2)["s0"]
     _, saved = Worker(job_of(config)).process("s0", rows_of(table, range(4)), None)
     assert saved is not None
-    price = GroupBudget(tmp_path, config, streams=20).price(0)
+    price = GroupBudget(tmp_path, config, streams=20).effective_price(0)
     worker = Worker(job_of(config, shared=True))
     with pytest.raises(ValueError, match="was written without a group's budget"):
         worker.process("s0", rows_of(table, range(4, 8)), saved, price)

@@ -93,6 +93,7 @@ class Twins:
             assert decision.gains[i].tolist() == weighed
             price = getattr(d.policy, "price", None)
             assert (None if decision.price is None else decision.price[i]) == price
+            assert decision.limit[i] == getattr(d.policy, "limit", "")
             if d.ticks:
                 for mine, theirs in zip(fleet.run_length(name), d.run_length, strict=True):
                     np.testing.assert_array_equal(mine, theirs)

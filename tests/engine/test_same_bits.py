@@ -59,7 +59,7 @@ def disagreements(
         chosen, elsewhere = one.choose(), other.choose()
         if chosen != elsewhere:
             gains = expected_gains(one._filter, one.policy.zeta, one.policy.gain or "joint")
-            net = gains - one.policy.price * one.policy.cost
+            net = gains - getattr(one.policy, "effective_price", one.policy.price) * one.policy.cost
             names = [f.name for f in one.fidelities]
             choices.append(abs(net[names.index(chosen.name)] - net[names.index(elsewhere.name)]))
         step, twin = (detector.update(x, read or chosen) for detector in (one, other))

@@ -188,6 +188,10 @@ def test_a_detector_and_a_fleet_learn_the_same_price_at_a_large_cost_ratio() -> 
             prices = many.prices(np.arange(4))
             assert prices is not None
             assert [p.price for p in one] == prices.tolist()
+            assert [p.limit for p in one] == many.limits(np.arange(4)).tolist()
+            assert [p.pick_one([0.0, 1.0], 0, 1) for p in one] == many.pick(
+                np.arange(4), np.array([[0.0, 1.0]] * 4), np.array([[1.0, 1e4]] * 4), *np.zeros((3, 4), dtype=int)
+            ).tolist()
 
 
 def naive_state(
@@ -219,16 +223,42 @@ def test_one_tick_of_the_controller_is_the_documented_rule(seed: int) -> None:
     excess = np.where(rng.random(50) < 0.5, -1.0, reading) * rng.random(50)
     numbers = np.stack([log_price, debt, ticks], axis=1)
     many = controller.next_states(numbers, excess)
-    prices = controller.prices(numbers)
+    prices, effective = controller.prices(numbers), controller.effective_prices(numbers)
+    limits = controller.limits(numbers)
     for k, (price, owed, tick) in enumerate(numbers.tolist()):
         one = controller.next_state(price, owed, int(tick), float(excess[k]))
         assert (*one, tick + 1.0) == tuple(many[k].tolist())
         wanted = naive_state(price, owed, int(tick), float(excess[k]), reading, tick_budget, began)
         assert one == pytest.approx(wanted, rel=1e-12, abs=1e-12)
-        assert controller.price(price, owed, int(tick)) == prices[k]
+        assert controller.price(price) == prices[k] == math.exp(price)
         forbidden = owed > max(tick_budget * (controller.debt_limit(int(tick)) / tick_budget) - reading, 0.0)
-        moved = 30.0 if forbidden else -30.0 if owed < -max(200.0, reading) else 0.0
-        assert prices[k] == pytest.approx(math.exp(price + moved), rel=1e-12)
+        demanded = owed < -max(200.0, reading)
+        limit = "forbidden" if forbidden else "demanded" if demanded else ""
+        assert controller.limit(owed, int(tick)) == limits[k] == limit
+        moved = {"": 0.0, "forbidden": 30.0, "demanded": -30.0}[limit]
+        assert controller.effective_price(price, owed, int(tick)) == effective[k]
+        assert effective[k] == pytest.approx(math.exp(price + moved), rel=1e-12)
+
+
+def test_a_limit_decides_without_moving_the_price() -> None:
+    """Whatever the debt forbids and the savings demand, the price changes by a few percent per tick."""
+    fidelities = fidelities_of(40.0)
+    budget = mf.Budget(1.5).bind(fidelities)
+    budget.initialize(mf.Detector(GAUSSIAN, fidelities, 1 / 100)._filter)
+    gains = {"forbidden": [0.0, 9.0], "demanded": [0.0, 1e-9]}
+    met: dict[str, int] = {"": 0, "forbidden": 0, "demanded": 0}
+    prices = [budget.price]
+    for cost, ticks in ((1.0, 300), (40.0, 20), (1.0, 2000)):
+        for _ in range(ticks):
+            if budget.limit:
+                wanted = int(budget.limit == "demanded")
+                assert budget.pick_one(gains[budget.limit], 0, 0) == wanted
+                assert budget.pick(np.array([gains[budget.limit]]), np.array([[1.0, 40.0]]), np.zeros(1)) == [wanted]
+            met[budget.limit] += 1
+            budget.record_cost((cost,))
+            prices.append(budget.price)
+    assert min(met.values()) > 50
+    assert np.abs(np.diff(np.log(prices))).max() < 0.3  # 78 units at the rate of a young stream
 
 
 def test_the_memory_of_cost_functions_is_saved() -> None:

@@ -296,7 +296,7 @@ def batches(n: int, budget: mf.Budget, data: np.ndarray) -> float:
     shared = group(budget, n)
     streams = [mf.Detector(GAUSSIAN, FIDELITIES, HAZARD, policy=mf.Always(), seed=i) for i in range(n)]
     for start in range(0, len(data), 4):
-        price, spent, readings = mf.Net(shared.price).bind(FIDELITIES), 0.0, 0
+        price, spent, readings = mf.Net(shared.effective_price).bind(FIDELITIES), 0.0, 0
         for row in data[start : start + 4]:
             for i, detector in enumerate(streams):
                 choice = price.choose(detector._filter, i)
@@ -345,7 +345,8 @@ def test_several_fleets_share_one_budget() -> None:
             decision = fleet.decide()
             assert decision.price is not None
             assert set(decision.price.tolist()) == {alone.price}
-            nets = decision.gains - alone.price * np.array([1.0, 40.0])
+            assert set(decision.limit.tolist()) == {alone.limit}
+            nets = decision.gains - alone.effective_price * np.array([1.0, 40.0])
             assert choice.tolist() == decision.choice.tolist() == nets.argmax(axis=1).tolist()
             paid += float(fleet.update(readings[part][np.arange(len(fleet)), choice], choice).cost.sum())
         alone.record_cost((paid,))

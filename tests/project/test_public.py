@@ -144,8 +144,8 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
     "Net": (lambda: mf.Net(0.1), "price"),
     "Budget": (
         lambda: mf.Budget(share=0.5),
-        "per_tick share reads cap price debt log_price recent ticks learn lockstep numeric pick_many prices "
-        "resized target",
+        "per_tick share reads cap price limit effective_price debt log_price recent ticks learn lockstep numeric "
+        "pick_many prices limits resized target",
     ),
 }
 """The signature of each policy, and its members beyond those of every policy."""

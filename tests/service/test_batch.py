@@ -353,6 +353,73 @@ def test_a_fleet_that_fails_is_restored_and_its_streams_go_on_one_by_one(
         bench.store.close()
 
 
+def raises_for(stream: str, error: Exception, function: Any, intact: int) -> Any:
+    """A method of a fleet that raises an error whenever it is called for a stream, after some calls that succeed."""
+    calls = 0
+
+    def called(fleet: Fleet, *args: Any, streams: Any = None, **options: Any) -> Any:
+        nonlocal calls
+        if streams is None:
+            return function(fleet, *args, **options)
+        if stream in [row if isinstance(row, str) else fleet.names[row] for row in streams]:
+            calls += 1
+            if calls > intact:
+                raise error
+        return function(fleet, *args, streams=streams, **options)
+
+    return called
+
+
+@pytest.mark.parametrize("method", ["update", "decide", "to_bytes_each"])
+@pytest.mark.parametrize("restored", [True, False])
+@pytest.mark.parametrize("error", [ValueError("of one stream"), RuntimeError("of one stream")], ids=["input", "bug"])
+@pytest.mark.parametrize("prune", [{"resample": 8}, False], ids=["one fleet", "fleet of its own"])
+def test_what_one_stream_raises_is_its_own_error(
+    tmp_path: Path, method: str, restored: bool, error: Exception, prune: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second tick of one stream of six fails; the others and their group store what they do without that tick."""
+    config = GROUPED | {"prune": prune}
+    groups = {"a": "g", "b": None, "bad": "g", "c": "g", "d": None, "e": None}
+    alone, together = Bench(tmp_path / "alone.db"), Bench(tmp_path / "together.db")
+    for bench in (alone, together):
+        manage.add_group(bench.engine, group="g", name="g", config=config)
+        for name, group in groups.items():
+            bench.add(name, TWO if name == "e" else None if group else config, group)
+        choices = bench.run([[ChooseCommand(name) for name in groups]])
+    first = [ObserveCommand(n, 0, c["fidelity"], 0.5) for n, c in zip(groups, choices, strict=True)]
+    expected = [alone.run([first])]
+    choices = alone.run([[ChooseCommand(name) for name in groups]])
+    second = [ObserveCommand(n, 1, c["fidelity"], 4.5) for n, c in zip(groups, choices, strict=True)]
+    expected.append(alone.run([second[:2], second[3:]]))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Fleet, method, raises_for("bad", error, getattr(Fleet, method), intact=1))
+        if not restored:
+            insert = Fleet.insert
+
+            def damaged(fleet: Fleet, state: Any, name: str, **options: Any) -> int:
+                if name == "bad":
+                    raise error
+                return insert(fleet, state, name, **options)
+
+            patch.setattr(Fleet, "insert", damaged)
+        both = together.engine.run([first, second[:2], second[2:3], second[3:]])  # in one transaction
+    assert [plain(step) for step in both[0]] == [plain(step) for step in expected[0]]
+    assert [plain(step) for step in both[1] + both[3]] == [plain(step) for step in expected[1]]
+    (refused,) = both[2]
+    assert isinstance(refused, RequestError)
+    assert (refused.status, "of one stream" in refused.error) == (422 if restored else 500, True)
+    for name in groups:
+        one, two = alone.store.stream(name), together.store.stream(name)
+        assert one is not None
+        assert two is not None
+        assert (one.tick, one.state, one.next) == (two.tick, two.state, two.next)
+    assert alone.store.group("g").state == together.store.group("g").state  # type: ignore[union-attr]
+    for bench in (alone, together):  # it goes on when nothing fails any more
+        assert plain(bench.run([second[2:3]])[0])["tick"] == 1
+        bench.store.close()
+
+
 def test_one_stream_that_grows_without_bound_does_not_enlarge_the_others() -> None:
     state = Config.parse(TWO | {"prune": False}).detector(missing="skip").to_bytes()
     pool = FleetPool()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import mfbocd as mf
 from mfbocd.io.config import Config
+from mfbocd.service import schemas
 from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, reading, replayed, serving
@@ -54,6 +56,11 @@ def test_a_stream_is_made_shown_listed_and_deleted(shared: httpx.Client) -> None
     assert [s["id"] for s in found["streams"]] == ["walk"]
     assert found["total"] == 1
     assert shared.get("/streams", params={"search": "%"}).json()["total"] == 0
+    brief = shared.get("/streams", params={"search": "a wal", "brief": True}).json()
+    (whole,), (part,) = found["streams"], brief.pop("streams")
+    assert brief == {name: found[name] for name in ("total", "noted")}
+    assert set(part) == set(schemas.BriefStream.model_fields)
+    assert {name: whole[name] for name in part} == part
     assert shared.delete("/streams/walk").status_code == 204
     assert shared.get("/streams/walk").status_code == 404
     assert shared.delete("/streams/walk").status_code == 404
@@ -61,16 +68,22 @@ def test_a_stream_is_made_shown_listed_and_deleted(shared: httpx.Client) -> None
 
 
 def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path: Path) -> None:
-    make(shared, "same")
-    detector = Config.parse(CONFIG).detector(missing="skip")
+    config = CONFIG | {"policy": {"kind": "budget", "per_tick": 1.5}}  # soon in debt
+    make(shared, "same", config=config)
+    detector = Config.parse(config).detector(missing="skip")
+    limits: Counter[str | None] = Counter()
     for t in range(90):
         choice = shared.post("/streams/same/choose").json()
         assert (choice["tick"], choice["fidelity"]) == (t, detector.choose().name)
         gains = {g.name: g.joint for g in detector.gains()}
         assert choice["gains"] == gains
         assert choice["price"] == detector.policy.price  # type: ignore[attr-defined]
+        assert choice["limit"] == (detector.policy.limit or None)  # type: ignore[attr-defined]
+        limits[choice["limit"]] += 1
         step = tick(shared, "same")
-        assert (step["gains"], step["price"]) == (choice["gains"], choice["price"])
+        assert [step[name] for name in ("gains", "price", "limit")] == [
+            choice[name] for name in ("gains", "price", "limit")
+        ]
         twin = detector.update(reading(0, t, choice["fidelity"]), choice["fidelity"])
         assert {k: step[k] for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")} == {
             k: getattr(twin, k) for k in ("tick", "fidelity", "x", "cost", "mean", "run_length")
@@ -80,7 +93,12 @@ def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path
         likely = dict(zip(detector.run_length.length.tolist(), detector.run_length.weight.tolist(), strict=True))
         assert all(w == round(likely[length], 4) for length, w in step["posterior"])
         assert sum(w for _, w in step["posterior"]) > 0.7
+    assert limits["forbidden"] > 10
+    brief = shared.get("/streams", params={"search": "same", "brief": True}).json()["streams"][0]
+    assert brief["last"] == {"mean": step["mean"]}
     shown = shared.get("/streams/same").json()
+    assert brief["last_alarm"] == {name: shown["last_alarm"][name] for name in brief["last_alarm"]}
+    assert set(brief["last_alarm"]) == set(schemas.LastAlarm.model_fields)
     assert shown["alarms"] >= 2  # it jumps at 40 and 80
     assert shown["last_alarm"]["alarm"] is True
     assert shown["last"]["tick"] == 89

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,11 +20,13 @@ import pytest
 
 from mfbocd.service import logs
 from mfbocd.service.auth import add_token
-from mfbocd.service.errors import UnavailableError
+from mfbocd.service.errors import RequestError, UnavailableError
+from mfbocd.service.forward import Forwarder
 from mfbocd.service.records import StreamRow, Token
 from mfbocd.service.store import sqlite
 from mfbocd.service.store.sqlite import SqliteStore
 
+from ..parts import PATIENCE
 from .service import CONFIG, free_port, serving, until
 from .test_guard import bearer
 
@@ -88,9 +92,50 @@ def test_an_internal_error_has_the_id_of_its_request(
         monkeypatch.undo()
         assert answer.status_code == 500
         assert answer.headers["x-request-id"] == "mine"
-    mine = next(one for one in records(output) if one["logger"] == "mfbocd.service")
+        (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+        assert connection.is_idle()  # the connection stays open, as the response says
+        assert "connection" not in answer.headers
+    (mine,) = records(output)  # and no record of the server about the same
+    assert mine["logger"] == "mfbocd.service"
     assert (mine["request_id"], mine["stream"], mine["level"]) == ("mine", "a", "error")
     assert "RuntimeError: a bug" in mine["exception"]
+
+
+def test_requests_that_are_not_http_do_not_fill_the_log(tmp_path: Path, output: io.StringIO) -> None:
+    logs.configure("json", "info", access=False, output=output)
+    with serving(tmp_path / "a.db") as client:
+        for _ in range(3):
+            with socket.create_connection((client.base_url.host, client.base_url.port or 0), PATIENCE) as other:
+                other.sendall(b"nonsense\r\n\r\n")
+                assert other.recv(12) == b"HTTP/1.1 400"
+    assert not [one for one in records(output) if one["level"] != "info"]
+
+
+def test_a_worker_that_does_not_answer_is_logged_once(output: io.StringIO) -> None:
+    logs.configure("json", "info", access=False, output=output)
+    port = free_port()
+
+    async def use() -> None:
+        forwarder = Forwarder("http://here")
+        for _ in range(3):
+            with pytest.raises(RequestError):
+                await forwarder.send(f"http://127.0.0.1:{port}", "GET", "/", {}, b"")
+        server = await asyncio.start_server(respond, "127.0.0.1", port)
+        async with server:
+            for _ in range(2):
+                assert (await forwarder.send(f"http://127.0.0.1:{port}", "GET", "/", {}, b""))[0] == 200
+        await forwarder.close()
+
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    asyncio.run(use())
+    silent, again = [one["message"] for one in records(output) if one["logger"].startswith("mfbocd")]
+    assert "did not answer" in silent
+    assert "answers again" in again
 
 
 def test_a_store_that_cannot_be_written_is_logged_once(

@@ -374,6 +374,9 @@ def test_a_token_is_requested_and_stored_in_the_tab(tmp_path: Path, visit: Calla
         assert not [url for url in seen.asked if secrets[0] in url]
 
 
+PAGES = ((50, 0, "alarm"), (1000, 0, "created"), (1000, 1000, "created"))
+
+
 def test_a_thousand_streams(tmp_path: Path, visit: Callable[..., Visit]) -> None:
     store = SqliteStore(tmp_path / "mfbocd.db")
     facts: dict[str, Any] = {"group": None, "observers": {}, "available": {}, "max_streams": 1003}
@@ -402,6 +405,10 @@ def test_a_thousand_streams(tmp_path: Path, visit: Callable[..., Visit]) -> None
         assert ids(seen)[0] == "s0000"
         watching = [url for url in seen.asked if "/events" in url]
         assert watching == [f"{client.base_url}/events"]
+        lists = [url.removeprefix(str(client.base_url)) for url in seen.asked if "/streams?" in url]
+        asked = [f"/streams?brief=true&limit={n}&offset={m}&sort={by}" for n, m, by in PAGES]
+        assert lists[:3] == asked  # first what is shown first
+        assert not [url for url in lists if "brief=true" not in url]
         clean(seen, client)
 
 

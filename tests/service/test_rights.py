@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from mfbocd.service import app, routes
+from mfbocd.service import app, routes, trace
 from mfbocd.service.auth import add_token
 from mfbocd.service.store.sqlite import SqliteStore
 
@@ -20,7 +20,7 @@ from .test_guard import bearer
 pytestmark = pytest.mark.slow
 
 ANYBODY = {
-    *(("GET", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
+    *(("GET", "/"), ("HEAD", "/"), ("GET", "/static/{name}"), ("GET", "/static/plotly.min.js")),
     *((method, path) for method in ("GET", "HEAD") for path in ("/healthz", "/readyz", "/livez")),
 }
 READER = {
@@ -132,3 +132,23 @@ def test_a_revoked_token_loses_its_event_streams(tmp_path: Path) -> None:
         until(
             lambda: client.get("/streams", headers=bearer(going)).status_code == 401, lambda: "a revoked token opens"
         )
+
+
+def test_the_description_of_the_api_says_what_needs_a_token_and_what_a_trace_is(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "mfbocd.db", exclusive=True)
+    secret = add_token(store, "reader", "read")
+    with serving(lambda: store, tokens=True) as client:
+        found = client.get("/openapi.json", headers=bearer(secret)).json()
+        assert found["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+        assert found["security"] == [{"token": []}]
+        for path, operations in found["paths"].items():
+            if "get" not in operations or "{" in path:
+                continue
+            needs_token = operations["get"].get("security", found["security"]) != []
+            assert (
+                client.get(path, params={"stream": "a"} if path == "/recent" else {}).status_code == 401
+            ) == needs_token
+        content = found["paths"]["/streams/{stream}/trace"]["get"]["responses"]["200"]["content"]
+        assert set(content) == set(trace.MEDIA.values())
+        assert set(found["paths"]["/events"]["get"]["responses"]["200"]["content"]) == {"text/event-stream"}
+        assert client.head("/").status_code == client.get("/").status_code == 200

@@ -320,10 +320,9 @@ def test_a_watcher_that_has_seen_nearly_all_reads_only_the_rest(store: SqliteSto
             done += 1
             return 0
 
-        assert store._reader is not None
-        store._reader.set_progress_handler(count, 1)
+        store._reader().set_progress_handler(count, 1)
         found = store.events("a", after, 1000)
-        store._reader.set_progress_handler(None, 1)
+        store._reader().set_progress_handler(None, 1)
         assert len(found) == last - after
         return done
 

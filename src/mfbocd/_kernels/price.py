@@ -17,7 +17,8 @@ YOUNG = 0.1  # the same, per tick of a stream of YOUNG_TICKS ticks or more
 YOUNG_TICKS = 200.0
 FIRST_DEBT = 60.0  # the same at the first tick, which learns the level; it falls until YOUNG_TICKS
 REACH = 30.0  # largest distance of the log price from its start
-BAR = 30.0  # added to the log price where the debt forbids a reading, subtracted where the savings demand one
+BAR = 30.0  # by how much a limit moves the log price that decides, far enough that gains no longer matter
+FREE, FORBIDDEN, DEMANDED = 0, 1, -1  # what the limits of the debt say about an expensive reading
 
 
 @exact
@@ -50,11 +51,17 @@ def next_state(c: Array, log_price: float, debt: float, ticks: float, excess: fl
 
 
 @exact
-def effective_log_price(c: Array, log_price: float, debt: float, ticks: float, reading: float) -> float:
-    """The log price, moved by BAR where the debt forbids a reading of this cost or the savings demand one."""
+def limit_of(c: Array, debt: float, ticks: float, reading: float) -> int:
+    """Whether the debt forbids a reading of this cost, or the savings demand one."""
     if is_barred(c, debt, ticks, reading) or debt > c[CEILING]:
-        return log_price + BAR
-    return log_price - BAR if debt < c[FLOOR] else log_price
+        return FORBIDDEN
+    return DEMANDED if debt < c[FLOOR] else FREE
+
+
+@exact
+def effective_log_price(c: Array, log_price: float, debt: float, ticks: float, reading: float) -> float:
+    """The log price that decides: the limits of the debt take precedence over what was learned."""
+    return log_price + BAR * limit_of(c, debt, ticks, reading)
 
 
 @exact
@@ -64,6 +71,13 @@ def next_states(c: Array, numbers: Array, excess: Array, out: Array) -> None:
         log_price, debt, ticks = numbers[k, 0], numbers[k, 1], numbers[k, 2]
         out[k, 0], out[k, 1] = next_state(c, log_price, debt, ticks, excess[k])
         out[k, 2] = ticks + 1.0
+
+
+@exact
+def limits_of(c: Array, numbers: Array, reading: float, out: Array) -> None:
+    """Fill `out` with `limit_of` of each row of `numbers`."""
+    for k in range(len(numbers)):
+        out[k] = limit_of(c, numbers[k, 1], numbers[k, 2], reading)
 
 
 @exact

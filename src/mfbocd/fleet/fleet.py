@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._kernels import layout
 from ..belief.alarm import Alarm
@@ -207,11 +208,11 @@ class Fleet(StreamSet):
         Returns
         -------
         Decision
-            Choices, the gains that the policy uses, and the prices.
+            Choices, the gains that the policy uses, the prices, and the limits that decide in their place.
         """
         selected = self._selected(streams)
         choice, gains = self._decide(selected, self._quoted(raws, len(selected.rows)))
-        return Decision(selected.rows, choice, gains, self._prices(selected.rows))
+        return Decision(selected.rows, choice, gains, self._prices(selected.rows), self._limits(selected.rows))
 
     def _decide(self, selected: Selected, quoted: Array | None) -> tuple[Choices, Array]:
         """Choices and the gains that led to them; an update without a fidelity takes the choice of the same tick."""
@@ -243,6 +244,11 @@ class Fleet(StreamSet):
             return self._own.prices(rows)
         price = getattr(self._shared or self._policy, "price", None)
         return None if price is None else np.full(len(rows), float(price))
+
+    def _limits(self, rows: Choices) -> NDArray[np.str_]:
+        if self._own is not None:
+            return self._own.limits(rows)
+        return np.full(len(rows), getattr(self._shared or self._policy, "limit", ""), dtype="U9")
 
     @exclusive
     def update(

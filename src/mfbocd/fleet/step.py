@@ -148,9 +148,13 @@ class Decision(NamedTuple):
         fidelity.
     price : ndarray or None
         Units of gain that one unit of cost must buy, shape (m,); None where the policy has no price.
+    limit : ndarray of str
+        Which limit of a budget's debt decides in place of the price, shape (m,): ``"forbidden"`` or
+        ``"demanded"``, as `Budget.limit`; empty where the price decides.
     """
 
     streams: NDArray[np.int64]
     choice: Choices
     gains: Array
     price: Array | None
+    limit: NDArray[np.str_]

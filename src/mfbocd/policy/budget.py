@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._kernels.price import REACH
 from ..belief.filter import Filter
 from ..belief.gains import Gain, checked_gain
 from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net, largest_nets
-from .controller import Controller, Setting
+from .controller import Controller, Limit, Setting
 from .fidelity import Fidelity
 from .target import first_log_price, reserve_of, target_of
 
@@ -153,11 +154,25 @@ class Budget(Policy):
 
     @property
     def price(self) -> float:
-        """Units of gain that one unit of cost must buy now.
+        """Units of gain that one unit of cost must buy, as learned so far; it decides where there is no `limit`."""
+        return self._controller.price(self.log_price)
 
-        It is the learned price, times e^30 where the debt forbids a reading and e^-30 where the savings demand one.
+    @property
+    def limit(self) -> Limit:
+        """Which limit of the debt decides the next tick in place of the price.
+
+        ``"forbidden"`` while the debt forbids a most expensive reading, ``"demanded"`` while the savings demand one,
+        and empty otherwise.
         """
-        return self._controller.price(self.log_price, self.debt, self.ticks)
+        return self._controller.limit(self.debt, self.ticks)
+
+    @property
+    def effective_price(self) -> float:
+        """The price at which the net gain decides as `price` and `limit` together do.
+
+        It is the price, times e^30 where a reading is forbidden and e^-30 where one is demanded.
+        """
+        return self._controller.effective_price(self.log_price, self.debt, self.ticks)
 
     def initialize(self, belief: Filter) -> None:
         """Start at the price that the model predicts.
@@ -182,7 +197,7 @@ class Budget(Policy):
             price = self._controller.price_together(self.log_price, self.debt, self.streams)
             left = min(left, self._credit(float(costs[rows, choice].sum()), float(np.ptp(costs, axis=1).max())))
         else:
-            price = self.price
+            price = self.effective_price
         net = gains - price * costs
         best: Choices = net.argmax(axis=1)
         if costs[rows, best].sum() <= left:
@@ -235,7 +250,7 @@ class Budget(Policy):
             return super().pick_one(gains, seed, tick)
         if self._unread and not any(gains):
             gains = self.zeta.tolist()
-        return largest_net(gains, self.costs, self.price)
+        return largest_net(gains, self.costs, self.effective_price)
 
     def _left(self) -> float:
         """Return the largest cost of the coming tick that keeps this window and all later ones within the cap."""
@@ -286,7 +301,7 @@ class Budget(Policy):
         unread = (numbers[:, 1] <= -numbers[:, 2]) & ~gains.any(axis=1)
         if unread.any():
             gains = np.where(unread[:, None], self.zeta, gains)
-        return largest_nets(gains, costs, self.prices(numbers))
+        return largest_nets(gains, costs, self._controller.effective_prices(numbers))
 
     def learn(self, numbers: Array, costs: Array) -> Array:
         """Compute `record_cost` of many budgets like this one.
@@ -321,6 +336,21 @@ class Budget(Policy):
             Prices, shape (m,).
         """
         return self._controller.prices(numbers)
+
+    def limits(self, numbers: Array) -> NDArray[np.str_]:
+        """Compute `limit` of many budgets like this one.
+
+        Parameters
+        ----------
+        numbers : ndarray
+            Log price, debt and ticks of each budget, shape (m, 3).
+
+        Returns
+        -------
+        ndarray of str
+            Limits, shape (m,).
+        """
+        return self._controller.limits(numbers)
 
     def resized(self, streams: int, belief: Filter) -> Self:
         """Return this budget for another number of streams, with the same price and the same debt in units of cost.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._kernels import price
 from .base import Array
@@ -15,6 +16,10 @@ SETTLE = 10.0  # see `price.START`
 LARGEST_STEP = 0.03  # largest change of the log price for one expensive reading of every stream, once settled
 MOST_SAVED = 200.0  # units saved that demand an expensive reading
 _LARGEST = 700.0  # log price beyond which the price would overflow
+
+Limit = Literal["", "forbidden", "demanded"]
+LIMITS: tuple[Limit, Limit, Limit] = ("", "forbidden", "demanded")
+"""Names of `price.FREE`, `price.FORBIDDEN` and `price.DEMANDED`, which is -1: the last."""
 
 
 class Setting(NamedTuple):
@@ -77,18 +82,36 @@ class Controller:
         price.next_states(self._constants, numbers, excess, out)
         return out
 
-    def price(self, log_price: float, debt: float, ticks: int) -> float:
-        """Return the price at which the next tick is decided."""
+    def price(self, log_price: float) -> float:
+        """Return the price that was learned."""
+        return math.exp(min(log_price, _LARGEST))
+
+    def prices(self, numbers: Array) -> Array:
+        """Compute `price` of many states, shape (m, 3)."""
+        return _exponentials(numbers[:, 0])
+
+    def limit(self, debt: float, ticks: int) -> Limit:
+        """Return what the limits of the debt say about the reading of one stream."""
+        found = price.limit_of(self._constants, debt, float(ticks), self._constants[price.READING])
+        return LIMITS[int(found)]
+
+    def limits(self, numbers: Array) -> NDArray[np.str_]:
+        """Compute `limit` of many states, shape (m, 3)."""
+        out = np.empty(len(numbers))
+        price.limits_of(self._constants, numbers, self._constants[price.READING], out)
+        return np.array(LIMITS)[out.astype(np.int64)]
+
+    def effective_price(self, log_price: float, debt: float, ticks: int) -> float:
+        """Return the price that decides: out of all proportion where a limit of the debt decides instead."""
         reading = self.setting.reading
         moved = price.effective_log_price(self._constants, log_price, debt, float(ticks), reading)
         return math.exp(min(moved, _LARGEST))
 
-    def prices(self, numbers: Array) -> Array:
-        """Compute `price` of many states, shape (m, 3)."""
+    def effective_prices(self, numbers: Array) -> Array:
+        """Compute `effective_price` of many states, shape (m, 3)."""
         out = np.empty(len(numbers))
         price.effective_log_prices(self._constants, numbers, self.setting.reading, out)
-        # math.exp as in `price`: numpy's differs in the last bit
-        return np.array([math.exp(moved) for moved in np.minimum(out, _LARGEST).tolist()])
+        return _exponentials(out)
 
     def price_together(self, log_price: float, debt: float, streams: int) -> float:
         """Return the price of one tick of many streams, where the limit of the debt applies to their total cost."""
@@ -115,3 +138,8 @@ class Controller:
             "debt_slope": price.FIRST_DEBT / price.YOUNG_TICKS - price.YOUNG,
             "first_log_price": self.setting.began,
         }
+
+
+def _exponentials(log_prices: Array) -> Array:
+    # math.exp as for a single price: numpy's differs in the last bit
+    return np.array([math.exp(one) for one in np.minimum(log_prices, _LARGEST).tolist()])

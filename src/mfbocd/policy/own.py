@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .base import Array, Choices, Policy
 from .budget import Budget
@@ -109,6 +110,13 @@ class OwnPolicies:
         policies = [self._copies[row] for row in rows.tolist()] if self._copies else [self.like] * len(rows)
         found = [getattr(policy, "price", None) for policy in policies]
         return None if None in found else np.array(found, dtype=float)
+
+    def limits(self, rows: Choices) -> NDArray[np.str_]:
+        """Return the limit that decides in place of each stream's price, shape (m,); empty without one."""
+        if self._budget is not None:
+            return self._budget.limits(self.numbers[rows])
+        policies = [self._copies[row] for row in rows.tolist()] if self._copies else [self.like] * len(rows)
+        return np.array([getattr(policy, "limit", "") for policy in policies], dtype="U9")
 
     def pick(
         self, rows: Choices, gains: Array, costs: Array, draws: Array, seeds: Choices, ticks: Choices

@@ -11,6 +11,7 @@ from ..belief.filter import Filter
 from ..inputs.arguments import whole
 from .base import Array, Choices, largest_nets
 from .budget import Budget
+from .controller import Limit
 from .fidelity import Fidelity
 
 MOST_ROUNDS = 32
@@ -42,8 +43,8 @@ class SharedBudget:
     ----------
     policy : Budget
         The budget bound to the group.
-    price : float
-        Units of gain that one unit of cost must buy now.
+    effective_price : float
+        The price at which streams decide now (`Budget.effective_price`).
     spent : float
         Cost of the readings of the current round.
     readings : int
@@ -101,7 +102,7 @@ class SharedBudget:
         self._belief = belief
         self.spent = 0.0
         self.readings = 0
-        self.price: float = self.policy.price
+        self.effective_price: float = self.policy.effective_price
 
     def __repr__(self) -> str:
         return f"<SharedBudget of {self.streams} streams: {self.policy!r}, price {self.price:g}>"
@@ -133,12 +134,22 @@ class SharedBudget:
         if whole("", "streams", streams, 1) == self.streams:
             return
         self.policy = self.policy.resized(streams, self._belief)
-        self.price = self.policy.price
+        self.effective_price = self.policy.effective_price
 
     @property
     def target(self) -> float:
         """Wanted average cost of a round."""
         return self.policy.target
+
+    @property
+    def price(self) -> float:
+        """Units of gain that one unit of cost must buy, as learned so far."""
+        return self.policy.price
+
+    @property
+    def limit(self) -> Limit:
+        """Which limit of the debt decides in place of the price (`Budget.limit`)."""
+        return self.policy.limit
 
     def pick(self, gains: Array, costs: Array, draws: Array) -> Choices:
         """Choose a fidelity for some streams.
@@ -164,7 +175,7 @@ class SharedBudget:
             return self.policy.pick(gains, costs, draws)
         if self.policy.reads is not None:
             self.check(len(gains))
-        return largest_nets(gains, costs, self.price)
+        return largest_nets(gains, costs, self.effective_price)
 
     def check(self, readings: int) -> None:
         """Check that readings of this many streams are allowed: with a cap or `reads`, all must be read together.
@@ -213,7 +224,7 @@ class SharedBudget:
             for _ in range(min(rounds, MOST_ROUNDS)):
                 self.policy.record_cost((self.streams * each,))
             self.spent, self.readings = left * each, left
-        self.price = self.policy.price
+        self.effective_price = self.policy.effective_price
 
     def state(self) -> dict[str, Any]:
         """Return what was learned, the current round and the number of streams, as plain values for saving.
@@ -255,4 +266,4 @@ class SharedBudget:
         policy.restore(learned)
         self.policy = policy if before == streams else policy.resized(streams, self._belief)
         self.spent, self.readings = float(spent), readings
-        self.price = self.policy.price
+        self.effective_price = self.policy.effective_price

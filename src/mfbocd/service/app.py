@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, PlainTextResponse
 
 from .. import __version__
-from . import exposition, routes
-from .auth import AccessControl, required_scope
+from . import routes
+from .auth import PUBLIC, AccessControl, required_scope
 from .errors import RequestError, UnavailableError, not_found
 from .limits import BodyLimit
 from .responses import ERROR_RESPONSES, add_error_handlers, respond, service_of
@@ -70,11 +71,10 @@ async def live(request: Request) -> Response:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def all_metrics(request: Request) -> Response:
     """Metrics for Prometheus. Without the store, those of this worker."""
-    service = service_of(request)
-    found = exposition.render(service, await service.totals())
-    return PlainTextResponse(found, media_type="text/plain; version=0.0.4")
+    return PlainTextResponse(await service_of(request).metrics_text(), media_type="text/plain; version=0.0.4")
 
 
+@router.head("/", include_in_schema=False)
 @router.get("/", include_in_schema=False)
 def page() -> Response:
     """The live page."""
@@ -159,6 +159,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.limits = settings.limits
+    app.openapi = partial(_openapi, app, tokens)  # type: ignore[method-assign]
     app.include_router(routes.router)
     app.include_router(router)
     add_error_handlers(app)
@@ -168,3 +169,17 @@ def create_app(
     app.add_middleware(AccessControl, limits=settings.limits, required=tokens, needs=needs)
     app.add_middleware(Telemetry, tracing=tracing)
     return app
+
+
+def _openapi(app: FastAPI, tokens: bool) -> dict[str, Any]:
+    """The description of the API, with the tokens that its requests need."""
+    if app.openapi_schema is None:
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        scheme = {"type": "http", "scheme": "bearer", "description": "A token of `mfbocd token add`."}
+        schema["components"]["securitySchemes"] = {"token": scheme}
+        if tokens:
+            schema["security"] = [{"token": []}]
+            for path in PUBLIC & schema["paths"].keys():
+                schema["paths"][path]["get"]["security"] = []
+        app.openapi_schema = schema
+    return app.openapi_schema

@@ -156,24 +156,30 @@ class StreamCache:
             raise ValueError(f"the stored choice {fidelity!r} is none of its fidelities")
         return CachedStream(row, self._fleets.insert(row), parsed.on_missing, fidelity, until)
 
-    def restore(self, streams: list[CachedStream], error: Exception) -> None:
+    def restore(self, streams: list[CachedStream], error: Exception) -> dict[str, Exception]:
         """Restore streams of one fleet from their rows, after an error while they were advanced.
 
         An error that the input can cause leaves other streams of the fleet as they were. After any other error the
-        whole fleet is rebuilt. If even that fails, all of its streams are dropped.
+        whole fleet is rebuilt.
+
+        Returns
+        -------
+        dict of str to Exception
+            Why each stream that cannot be restored was dropped.
         """
         fleet = streams[0].fleet
-        everything = [stream.row for stream in self.streams.values() if stream.fleet is fleet]
-        try:
-            if isinstance(error, (TypeError, ValueError, ArithmeticError)):
-                fleet.restore([stream.row for stream in streams])
-            else:
-                fleet.rebuild(everything)
-        except BaseException:
-            for row in everything:
-                del self.streams[row.id]
-            self._fleets.discard(fleet)
-            raise
+        rows = [stream.row for stream in streams]
+        if not isinstance(error, (TypeError, ValueError, ArithmeticError)):
+            rows = [stream.row for stream in self.streams.values() if stream.fleet is fleet]
+            fleet.clear()
+        damaged: dict[str, Exception] = {}
+        for row in rows:
+            try:
+                fleet.insert(row)
+            except Exception as failure:
+                damaged[row.id] = failure
+        self.evict(damaged)
+        return damaged
 
     def get(self, stream: str) -> CachedStream:
         """A stream that was loaded; raises the `RequestError` that says why it is not cached."""
@@ -204,7 +210,8 @@ class StreamCache:
             return
         until = since + LEASE_FRACTION * self.store.lease
         for stream in streams:
-            self.streams[stream].lease_until = until
+            if stream in self.streams:  # it is dropped if it could not be restored after a later tick
+                self.streams[stream].lease_until = until
         for group in groups:
             self.groups[group].lease_until = until
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, OrderedDict
 from http import HTTPStatus
 from typing import Any
 
 from .limits import Limits, client_of
 from .records import json_text
+
+_log = logging.getLogger("mfbocd.connections")
+_log.setLevel(logging.ERROR)  # uvicorn warns of every request that is not HTTP: anybody could fill the log
 
 MAX_PIPELINED = 32
 """Requests of one connection that may wait for the response to an earlier one."""
@@ -93,6 +97,7 @@ def limit_protocol(protocol: type[asyncio.Protocol], limits: Limits) -> type[asy
         # --- the connection ------------------------------------------------------------------------------------
 
         def connection_made(self, transport: Any) -> None:
+            self.logger = _log
             super().connection_made(transport)
             self._address = client_of(self.client[0]) if self.client else "?"
             if reason := connections.enter(self, self._address):

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from ..policy import SharedBudget
 from .cache import CachedStream, StreamCache
 from .errors import DamagedError, NotReadyError, RequestError, UnavailableError
 from .fleets import Advanced, Price, StreamFleet
 from .readings import checked_reading, expected_reading, same_reading
-from .records import Event, json_text, step_record, with_reasons
+from .records import Event, GroupRow, StreamRow, json_text, step_record, with_reasons
 from .store.base import Changes, Store
 
 log = logging.getLogger("mfbocd.service")
@@ -68,8 +69,8 @@ class PendingTick:
 class Transaction:
     """What was changed and is not committed yet."""
 
-    streams: dict[str, int] = field(default_factory=dict)
-    """The tick of each changed stream before the change."""
+    streams: dict[str, tuple[StreamRow, int]] = field(default_factory=dict)
+    """The new row of each changed stream, and its tick before the change. The stream may no longer be cached."""
     groups: dict[str, int] = field(default_factory=dict)
     """The version of each changed group before the change."""
     events: dict[tuple[str, int], Event] = field(default_factory=dict)
@@ -189,7 +190,7 @@ class Engine:
         taken.taken_at = time.monotonic()
         self._in_flight.append(taken)
         return Changes(
-            streams=[(self.cache.streams[s].row, before) for s, before in taken.streams.items()],
+            streams=list(taken.streams.values()),
             groups=[(self.cache.groups[g].row, before) for g, before in taken.groups.items()],
             events=list(taken.events.values()),
         )
@@ -313,57 +314,82 @@ class Engine:
             self._advance_fleet(fleet, ticks)
 
     def _advance_fleet(self, fleet: StreamFleet, ticks: list[PendingTick]) -> None:
-        """Compute one tick of streams of a fleet. If that fails, all are restored and computed one by one."""
-        commands = [tick.command for tick in ticks]
-        fidelities = [command.fidelity for command in commands]
-        before: dict[str, dict[str, Any]] = {}
+        """Compute one tick of streams of a fleet.
+
+        If that fails, all are restored and each half is computed alone, until the stream that fails is: its error is
+        the result of its own command, and the others go on.
+        """
+        budgets: dict[str, SharedBudget] = {}
         try:
-            prices = self._charge_groups(ticks, before)
-            found = fleet.advance([c.stream for c in commands], [tick.value for tick in ticks], fidelities, prices)
-            if max(len(one.state) for one in found) > self.max_state:
+            prices = self._charge_groups(ticks, budgets)
+            advanced = fleet.advance(
+                [tick.command.stream for tick in ticks],
+                [tick.value for tick in ticks],
+                [tick.command.fidelity for tick in ticks],
+                prices,
+            )
+            if max(len(stream.state) for stream in advanced) > self.max_state:
                 raise ValueError(
                     f"the state would exceed {self.max_state} bytes: the pruning of the config does not bound it"
                 )
+            records = self._records(ticks, advanced)
+            groups = self._group_rows(budgets)
         except Exception as error:
-            for name, state in before.items():
-                self.cache.groups[name].budget.restore(state)
-            self.cache.restore([tick.stream for tick in ticks], error)
-            if len(ticks) == 1:
-                self._refuse(ticks[0], error)
-            else:
-                for tick in ticks:
-                    self._advance_fleet(fleet, [tick])
+            for name, budget in budgets.items():
+                self.cache.groups[name].budget = budget
+            damaged = self.cache.restore([tick.stream for tick in ticks], error)
+            self._retry(fleet, ticks, error, damaged)
             return
-        self._record(ticks, found)
-        for name in before:
-            group = self.cache.groups[name]
-            self._current.groups.setdefault(name, group.row.version)
-            learned = json_text(group.budget.state())
-            group.row = replace(group.row, version=group.row.version + 1, state=learned)
+        self._record(ticks, advanced, records)
+        for group in groups:
+            self._current.groups.setdefault(group.id, group.version - 1)
+            self.cache.groups[group.id].row = group
 
-    def _charge_groups(self, ticks: list[PendingTick], before: dict[str, dict[str, Any]]) -> list[Price]:
+    def _retry(
+        self, fleet: StreamFleet, ticks: list[PendingTick], error: Exception, damaged: dict[str, Exception]
+    ) -> None:
+        """Compute ticks again after an error, in two halves; refuse one that failed alone or cannot be restored."""
+        intact = []
+        for tick in ticks:
+            name = tick.command.stream
+            if name in damaged:
+                log.error("a stream cannot be restored", exc_info=damaged[name], extra={"fields": {"stream": name}})
+                self.refusals += 1
+                tick.results[tick.position] = DamagedError("stream", name, damaged[name])
+            else:
+                intact.append(tick)
+        if len(ticks) == 1:
+            for tick in intact:
+                self._refuse(tick, error)
+            return
+        middle = (len(intact) + 1) // 2
+        for half in (intact[:middle], intact[middle:]):
+            if half:
+                self._advance_fleet(fleet, half)
+
+    def _charge_groups(self, ticks: list[PendingTick], before: dict[str, SharedBudget]) -> list[Price | None]:
         """Charge the costs of readings to the groups of their streams, in order.
 
         Parameters
         ----------
         ticks : list of PendingTick
         before : dict
-            Receives the state of each group's budget before.
+            Receives a copy of each group's budget before.
 
         Returns
         -------
-        list of float or None
+        list of Price or None
             The price at which each stream chooses next; None for a stream without a group.
         """
-        prices: list[Price] = [None] * len(ticks)
+        prices: list[Price | None] = [None] * len(ticks)
         for i, tick in enumerate(ticks):
             name = tick.stream.row.group
             if name is not None:
                 budget = self.cache.groups[name].budget
                 if name not in before:
-                    before[name] = budget.state()
+                    before[name] = budget.copy()
                 budget.record(tick.stream.fleet.costs[tick.command.fidelity])
-                prices[i] = budget.price
+                prices[i] = Price.of(budget)
         return prices
 
     def _refuse(self, tick: PendingTick, error: Exception) -> None:
@@ -375,18 +401,34 @@ class Engine:
         expected = {"x": expected_reading(tick.stream.fleet.model)}
         tick.results[tick.position] = RequestError(422, f"x is not valid: {error}", expected)
 
-    def _record(self, ticks: list[PendingTick], found: list[Advanced]) -> None:
-        """Put computed ticks into the cache, the current transaction and the results."""
+    def _records(self, ticks: list[PendingTick], advanced: list[Advanced]) -> list[tuple[StreamRow, Event]]:
+        """The new row and the event of each computed tick."""
         at = round(time.time(), 3)
+        records = []
+        for tick, (step, spent, posterior, choice, state) in zip(ticks, advanced, strict=True):
+            row = tick.stream.row
+            stored = with_reasons(json_text(step_record(step, spent, at, posterior)), row.next)
+            alarms = (row.alarms + 1, at, stored) if step.alarm else (row.alarms, row.alarmed, row.last_alarm)
+            after = row.advanced(step.tick + 1, spent, alarms, stored, json_text(choice), at, state)
+            records.append((after, Event(row.id, step.tick, at, step.alarm, stored)))
+        return records
+
+    def _group_rows(self, groups: Iterable[str]) -> list[GroupRow]:
+        """The new row of each charged group."""
+        cached = [self.cache.groups[name] for name in groups]
+        return [replace(g.row, version=g.row.version + 1, state=json_text(g.budget.state())) for g in cached]
+
+    def _record(
+        self, ticks: list[PendingTick], advanced: list[Advanced], records: list[tuple[StreamRow, Event]]
+    ) -> None:
+        """Put computed ticks into the cache, the current transaction and the results."""
         current, uncommitted = self._current, self._uncommitted
-        for tick, (step, spent, posterior, choice, state) in zip(ticks, found, strict=True):
-            stream, row, n, alarm = tick.stream, tick.stream.row, step.tick, step.alarm
-            record = step_record(step, spent, at, posterior)
-            tick.results[tick.position] = stored = with_reasons(json_text(record), row.next)
-            stream.fidelity = choice["fidelity"]
-            current.streams.setdefault(row.id, row.tick)
+        for tick, stream, (row, event) in zip(ticks, advanced, records, strict=True):
+            tick.results[tick.position] = event.step
+            _, before = current.streams.get(row.id, (row, event.tick))
             uncommitted[row.id] = current
-            current.events[row.id, n] = Event(row.id, n, at, alarm, stored)
-            alarms = (row.alarms + 1, at, stored) if alarm else (row.alarms, row.alarmed, row.last_alarm)
-            stream.row = row.advanced(n + 1, spent, alarms, stored, json_text(choice), at, state)
+            current.streams[row.id] = row, before
+            current.events[row.id, event.tick] = event
+            tick.stream.fidelity = stream.choice["fidelity"]
+            tick.stream.row = row
         self.steps += len(ticks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi.responses import StreamingResponse
@@ -44,9 +44,7 @@ def format_event(event: Event, *, all_streams: bool) -> bytes:
     return f"id: {event.seq if all_streams else event.tick}\nevent: {kind}\ndata: {step}\n\n".encode()
 
 
-async def watch(
-    service: Service, stream: str | None, after: int, is_allowed: Callable[[], bool] = lambda: True
-) -> AsyncIterator[bytes]:
+async def watch(service: Service, stream: str | None, after: int, client: Client) -> AsyncIterator[bytes]:
     """Past steps after a position, then new ones, until the service stops or the client is no longer allowed.
 
     Parameters
@@ -56,14 +54,18 @@ async def watch(
         Id of a stream; None for all streams.
     after : int
         A tick if there is a stream, else a sequence number.
-    is_allowed : callable
-        Whether the client may still watch.
+    client : Client
+        Who watches, as long as it is allowed.
     """
+    found: list[Event] = []
     last_sent = time.monotonic()
     yield b"retry: 1000\n\n"
-    while not service.closing and is_allowed():
+    while not service.closing and client.is_allowed():
         try:
-            found = await service.read(_read_page, service, stream, after)
+            if len(found) < PAGE:
+                found = await service.read(_read_page, service, stream, after)
+            else:  # far behind: others must not wait for it
+                found = await service.read_bulk(f"{client.name} watching", _read_page, service, stream, after)
         except UnavailableError:  # it may recover; a client would only reconnect
             found = []
         for event in found:
@@ -85,7 +87,7 @@ class EventStreamResponse(StreamingResponse):
 
     def __init__(self, service: Service, stream: str | None, after: int, client: Client) -> None:
         super().__init__(
-            watch(service, stream, after, client.is_allowed),
+            watch(service, stream, after, client),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store"},
         )

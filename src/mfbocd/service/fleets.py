@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,11 +14,27 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..fleet import Fleet
 from ..io.config import Config
+from ..policy import SharedBudget
 from ..policy.base import largest_nets
+from ..policy.controller import Limit
 from ..policy.fidelity import same_readings
 from .records import MAX_RUN_LENGTHS, MIN_PROBABILITY, StreamRow
 
-Price = float | None
+
+class Price(NamedTuple):
+    """At what a stream of a group decides, and what its client is told about it."""
+
+    effective: float
+    """`SharedBudget.effective_price`."""
+    learned: float
+    """`SharedBudget.price`."""
+    limit: Limit
+    """`SharedBudget.limit`."""
+
+    @classmethod
+    def of(cls, budget: SharedBudget) -> Price:
+        """The present price of a budget."""
+        return cls(budget.effective_price, budget.price, budget.limit)
 
 
 NOT_SHARED = ("seed", "missing", "data")
@@ -95,7 +112,7 @@ class StreamFleet:
     def __len__(self) -> int:
         return len(self._fleet)
 
-    def new_stream(self, price: Price = None) -> tuple[bytes, dict[str, Any]]:
+    def new_stream(self, price: Price | None = None) -> tuple[bytes, dict[str, Any]]:
         """The state of a stream before its first tick, and its first choice; at this price if it has a group."""
         fleet = self._new_fleet(1)
         return fleet.to_bytes(0), self.choices(fleet, np.zeros(1, dtype=np.int64), [price])[0]
@@ -116,21 +133,20 @@ class StreamFleet:
         return self.choices(self._fleet, [row.id], [None])[0]
 
     def remove(self, stream: str) -> None:
-        """Remove a stream."""
-        self._fleet.remove(stream)
+        """Remove a stream, if the fleet has it."""
+        with suppress(KeyError):
+            self._fleet.remove(stream)
 
-    def restore(self, rows: Sequence[StreamRow]) -> None:
-        """Restore streams from their rows."""
-        for row in rows:
-            self.insert(row)
-
-    def rebuild(self, rows: Sequence[StreamRow]) -> None:
-        """Replace the fleet by a new one with exactly these streams, after an error that has made it unusable."""
+    def clear(self) -> None:
+        """Remove all streams, after an error that has made the fleet unusable."""
         self._fleet = self._new_fleet(0)
-        self.restore(rows)
 
     def advance(
-        self, streams: Sequence[str], x: Sequence[Any], fidelities: Sequence[str], prices: Sequence[Price]
+        self,
+        streams: Sequence[str],
+        x: Sequence[Any],
+        fidelities: Sequence[str],
+        prices: Sequence[Price | None],
     ) -> list[Advanced]:
         """Advance streams by one tick.
 
@@ -142,13 +158,14 @@ class StreamFleet:
             Their readings, as `mfbocd.detector.step.checked_raw` returns them.
         fidelities : sequence of str
             Names of the fidelities that were read.
-        prices : sequence of float or None
+        prices : sequence of Price or None
             The price of each stream's group, after this tick; None without a group.
 
         Raises
         ------
         Exception
-            The state of all these streams is undefined then: call `restore`, or `rebuild` after an unexpected error.
+            The state of all these streams is undefined then: insert them again, after `clear` if the error was
+            unexpected.
         """
         values = np.array([self._missing if value is None else value for value in x], dtype=float)
         read = [self._index[name] for name in fidelities]
@@ -163,21 +180,32 @@ class StreamFleet:
         )
         return list(map(Advanced, *columns))
 
-    def choices(self, fleet: Fleet, rows: Any, prices: Sequence[Price]) -> list[dict[str, Any]]:
-        """The choices of streams for the next tick, with the ``gains`` per fidelity and the ``price``.
+    def choices(self, fleet: Fleet, rows: Any, prices: Sequence[Price | None]) -> list[dict[str, Any]]:
+        """The choices of streams for the next tick, with the ``gains`` per fidelity, the ``price``, and the ``limit``
+        that decides in its place.
 
         A stream of a group takes the largest net gain at the price of the group; others follow their own policy.
         """
         decision = fleet.decide(streams=rows)
         chosen, gains = decision.choice, decision.gains
+        shared = [price for price in prices if price is not None]
         if self._grouped:
+            learned: list[float | None] = [price.learned for price in shared]
+            limits: list[str] = [price.limit for price in shared]
             if gains.shape[1]:
-                chosen = largest_nets(gains, fleet.policy.cost, np.array(prices, dtype=float))
-        elif decision.price is not None:
-            prices = decision.price.tolist()
+                effective = np.array([price.effective for price in shared])
+                chosen = largest_nets(gains, fleet.policy.cost, effective)
+        else:
+            learned = [None] * len(chosen) if decision.price is None else decision.price.tolist()
+            limits = decision.limit.tolist()
         return [
-            {"fidelity": self.names[j], "gains": dict(zip(self.names, gain, strict=False)), "price": price}
-            for j, gain, price in zip(chosen.tolist(), gains.tolist(), prices, strict=True)
+            {
+                "fidelity": self.names[j],
+                "gains": dict(zip(self.names, gain, strict=False)),
+                "price": price,
+                "limit": limit or None,
+            }
+            for j, gain, price, limit in zip(chosen.tolist(), gains.tolist(), learned, limits, strict=True)
         ]
 
 
@@ -213,8 +241,3 @@ class FleetPool:
         fleet.remove(stream)
         if not len(fleet):
             del self._fleets[key]
-
-    def discard(self, fleet: StreamFleet) -> None:
-        """Remove a fleet with all of its streams."""
-        self._fleets = {key: one for key, one in self._fleets.items() if one is not fleet}
-        self._keys = {stream: key for stream, key in self._keys.items() if key in self._fleets}

@@ -33,6 +33,8 @@ class Forwarder:
     def __init__(self, worker: str, tracing: Tracing | None = None) -> None:
         self.worker, self.tracing = worker, tracing
         self._client: httpx.AsyncClient | None = None
+        self._silent: set[str] = set()
+        """Workers that did not answer the last request."""
 
     def can_forward(self, owner: str, headers: Mapping[str, str]) -> bool:
         """Whether a request with these headers may be forwarded to the worker that owns its stream."""
@@ -76,10 +78,15 @@ class Forwarder:
         try:
             found = await self._client.request(method, owner.rstrip("/") + path, headers=sent, content=body)
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-            log.warning("worker %s, which owns the stream, did not answer: %s", owner, type(error).__name__)
+            if owner not in self._silent:  # once, until it answers
+                self._silent.add(owner)
+                log.warning("worker %s, which owns the stream, did not answer: %s", owner, type(error).__name__)
             raise RequestError(
                 503, f"worker {owner} owns the stream and does not answer: send the request again"
             ) from None
+        if owner in self._silent:
+            self._silent.remove(owner)
+            log.info("worker %s answers again", owner)
         if found.status_code == 421:
             raise changing_owner()
         returned = {name: found.headers[name] for name in RESPONSE_HEADERS if name in found.headers}

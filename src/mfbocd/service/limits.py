@@ -172,9 +172,13 @@ class BodyLimit:
         await self.app(scope, receive_body, send)
 
 
-async def send_error(send: Any, status: int, error: str, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    """Send an error from a middleware, and close the connection."""
+async def send_error(
+    send: Any, status: int, error: str, headers: list[tuple[bytes, bytes]] | None = None, *, close: bool = True
+) -> None:
+    """Send an error from a middleware, and close the connection if its request may not have been read."""
     body = json_text({"error": error, "expected": None}).encode()
-    head = [(b"content-type", b"application/json"), (b"connection", b"close"), *(headers or [])]
+    length = b"%d" % len(body)
+    head = [(b"content-type", b"application/json"), (b"content-length", length), *(headers or [])]
+    head += [(b"connection", b"close")] if close else []
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

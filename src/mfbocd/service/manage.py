@@ -15,7 +15,7 @@ from ..io.warm import rehearse
 from .budgets import budget_of, group_budget
 from .engine import Engine
 from .errors import DamagedError, RequestError, not_found
-from .fleets import StreamFleet
+from .fleets import Price, StreamFleet
 from .limits import Limits
 from .records import GroupRow, StreamRow, json_text, step_record
 from .store.base import Store
@@ -173,7 +173,7 @@ def add_stream(
             shared = group_budget(parsed, members, cached.row.state)
         except ValueError as error:
             raise RequestError(409, f"group {group!r} cannot take another stream: {error}") from None
-        budget, price = None, shared.price
+        budget, price = None, Price.of(shared)
     state, choice = StreamFleet(parsed, grouped=group is not None).new_stream(price)
     if len(state) > engine.max_state:
         raise RequestError(422, f"config needs a state of {len(state)} bytes; the limit is {engine.max_state}", None)
@@ -276,7 +276,7 @@ def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
     except Exception as error:
         known = {"id": row.id, "name": row.name, "config": None, "created": row.created, "streams": streams}
         damaged = DamagedError("group", row.id, error).error
-        return known | {"price": None, "budget": None, "rounds": None, "damaged": damaged}
+        return known | {"price": None, "limit": None, "budget": None, "rounds": None, "damaged": damaged}
 
 
 def _group_record(row: GroupRow, streams: int) -> dict[str, Any]:
@@ -291,6 +291,7 @@ def _group_record(row: GroupRow, streams: int) -> dict[str, Any]:
         "created": row.created,
         "streams": streams,
         "price": shared.price,
+        "limit": shared.limit or None,
         "budget": shared.target,
         "rounds": shared.policy.ticks,
         "damaged": None,

@@ -42,9 +42,9 @@ BATCH = 50
 def bridge(address: str, discovery: str = "") -> Callable[[Service], AbstractAsyncContextManager[None]]:
     """A component of the service that serves its streams over the broker at an address such as ``mqtt://host:1883``.
 
-    The choice ``{"tick", "fidelity", "gains", "price"}`` is published on ``mfbocd/<stream>/next`` (retained, QoS 1).
-    Observations ``{"tick", "fidelity", "x"}`` are received on ``mfbocd/<stream>/obs`` (QoS 1); a repeated message is
-    harmless. The reason of a refusal is published on ``mfbocd/<stream>/error``.
+    The choice ``{"tick", "fidelity", "gains", "price", "limit"}`` is published on ``mfbocd/<stream>/next``
+    (retained, QoS 1). Observations ``{"tick", "fidelity", "x"}`` are received on ``mfbocd/<stream>/obs`` (QoS 1); a
+    repeated message is harmless. The reason of a refusal is published on ``mfbocd/<stream>/error``.
 
     If there are several workers, only the owner of a stream publishes for it. A worker that takes over a stream
     publishes its choice again, because an observation sent to the previous owner may be lost.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -10,13 +9,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from .errors import OwnedElsewhere, RequestError
-from .logs import RequestContext
 from .records import json_bytes
 from .schemas import Failure
 from .service import Service
-from .telemetry import REQUEST
-
-log = logging.getLogger("mfbocd.service")
 
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Failure, "description": description}
@@ -89,18 +84,8 @@ def _http_error(request: Request, error: Exception) -> Response:
     return respond({"error": str(error.detail), "expected": None}, error.status_code, headers)
 
 
-def _internal_error(request: Request, error: Exception) -> Response:
-    # the middleware that adds the id has ended already
-    context = request.scope.get(REQUEST, RequestContext())
-    fields = {"fields": context._asdict()}
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error, extra=fields)
-    body = {"error": "internal error; see the log of the service", "expected": None}
-    return respond(body, 500, {"X-Request-ID": context.request_id})
-
-
 def add_error_handlers(app: FastAPI) -> None:
     """Make every error a JSON response of the same form."""
     app.add_exception_handler(RequestError, error_response)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(Exception, _internal_error)

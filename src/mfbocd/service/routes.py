@@ -12,13 +12,14 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from . import changes, events, manage, notes, schemas, trace
-from .auth import CLIENT
+from .auth import CLIENT, Client
 from .engine import ChooseCommand, ObserveCommand, Result
 from .errors import DamagedError, OwnedElsewhere, RequestError, not_found
 from .forward import Forwarder, batch_results, by_owner
-from .records import StreamRow, json_bytes, json_text
+from .records import Event, StreamRow, json_bytes, json_text
 from .responses import ERROR_RESPONSES, respond, respond_json, service_of
 from .service import Service
+from .store.base import Store
 from .store.notes import last_change, notes_of
 
 router = APIRouter(responses=ERROR_RESPONSES)
@@ -59,7 +60,7 @@ async def _check_config(service: Service, config: dict[str, Any]) -> None:
     await asyncio.to_thread(manage.check_runs, config)
 
 
-@router.get("/streams", response_model=schemas.Streams)
+@router.get("/streams", response_model=schemas.Streams | schemas.BriefStreams)
 async def all_streams(
     request: Request,
     search: Search = "",
@@ -67,12 +68,24 @@ async def all_streams(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Offset = 0,
     group: schemas.Id | None = None,
+    brief: bool = False,
 ) -> Response:
-    """A page of streams; with `sort=alarm` those with the latest alarms come first."""
+    """A page of streams; with `sort=alarm` those with the latest alarms come first, with `brief` only what a list
+    shows."""
+
+    def page(store: Store) -> bytes:
+        rows, total = store.streams(search, sort, limit, offset, group)
+        streams = notes.summaries(store, rows, brief=brief)
+        return json_bytes({"streams": streams, "total": total, "noted": last_change(store)})
+
     service = service_of(request)
-    rows, total = await service.read(service.store.streams, search, sort, limit, offset, group)
-    streams = await service.read(notes.summaries, service.store, rows)
-    return respond({"streams": streams, "total": total, "noted": await service.read(last_change, service.store)})
+    return respond_json(await service.read_bulk(_client(request), page, service.store))
+
+
+def _client(request: Request) -> str:
+    """Who asks, for `Service.read_bulk`."""
+    client: Client = request.scope[CLIENT]
+    return client.name
 
 
 @router.get("/recent", response_model=schemas.Recent)
@@ -83,7 +96,7 @@ async def recent_means(
 ) -> Response:
     """The predicted means after the last steps of some streams."""
     service = service_of(request)
-    return respond({"streams": await service.read(notes.recent, service.store, stream, limit)})
+    return respond({"streams": await service.read_bulk(_client(request), notes.recent, service.store, stream, limit)})
 
 
 @router.get("/streams/{stream}", response_model=schemas.FullStream)
@@ -251,7 +264,11 @@ def _error_result(stream: str, error: RequestError, forwarder: Forwarder) -> str
     return json_text({"stream": stream, "status": error.status, **error.body()})
 
 
-@router.get("/streams/{stream}/trace")
+@router.get(
+    "/streams/{stream}/trace",
+    response_class=Response,
+    responses={200: {"content": {media: {"schema": {"type": "string"}} for media in trace.MEDIA.values()}}},
+)
 async def stream_trace(
     request: Request,
     stream: schemas.Id,
@@ -263,16 +280,29 @@ async def stream_trace(
     service = service_of(request)
     await _stored_stream(service, stream)
     limit = min(limit, service.settings.limits.page)
-    found = await service.read(service.store.events, stream, after, limit + 1)
+    found = await _events(request, stream, after, limit + 1)
     page = found[:limit]
     headers = {"X-Next-After": str(page[-1].tick)} if len(found) > limit else {}
     try:
-        body = await asyncio.to_thread(trace.format_steps, page, format)
+        body = await service.read_bulk(_client(request), trace.format_steps, page, format)
     except ImportError as error:
         raise RequestError(422, str(error), {"format": ["jsonl", "csv"]}) from None
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("stream", stream, error) from None
     return Response(body, headers=headers, media_type=trace.MEDIA[format])
+
+
+async def _events(request: Request, stream: str, after: int, limit: int) -> list[Event]:
+    """Events of a stream after a tick, read in parts: other readers get their turn in between."""
+    service, found = service_of(request), list[Event]()
+    while len(found) < limit:
+        count = min(events.PAGE, limit - len(found))
+        part = await service.read_bulk(_client(request), service.store.events, stream, after, count)
+        found += part
+        if len(part) < count:
+            break
+        after = part[-1].tick
+    return found
 
 
 @router.get("/streams/{stream}/changes", response_model=schemas.Changes)
@@ -283,9 +313,9 @@ async def stream_changes(
     service = service_of(request)
     row = await _stored_stream(service, stream)
     limit = min(limit, service.settings.limits.page)
-    found = await service.read(service.store.events, stream, max(row.tick - 1 - limit, -1), limit)
+    found = await _events(request, stream, max(row.tick - 1 - limit, -1), limit)
     try:
-        listed = await asyncio.to_thread(changes.changes_of, row.config, found)
+        listed = await service.read_bulk(_client(request), changes.changes_of, row.config, found)
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError("stream", stream, error) from None
     return respond({"changes": await service.read(notes.with_notes, service.store, stream, listed)})
@@ -312,10 +342,11 @@ async def write_note(request: Request, stream: schemas.Id, note: schemas.Id, bod
     return respond(record, 201 if created else 200)
 
 
+_EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}}
 LastEventId = Annotated[str | None, Header()]
 
 
-@router.get("/streams/{stream}/events", response_class=StreamingResponse)
+@router.get("/streams/{stream}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def stream_events(
     request: Request, stream: schemas.Id, last_event_id: LastEventId = None, after: After | None = None
 ) -> Response:
@@ -328,7 +359,7 @@ async def stream_events(
     )
 
 
-@router.get("/events", response_class=StreamingResponse)
+@router.get("/events", response_class=StreamingResponse, responses=_EVENTS)
 async def all_events(request: Request, last_event_id: LastEventId = None, after: After | None = None) -> Response:
     """Server-sent steps of all streams, with their `stream`; see `/streams/{stream}/events`."""
     service = service_of(request)
@@ -357,7 +388,7 @@ async def all_groups(request: Request) -> Response:
     service = service_of(request)
     rows = await service.read(service.store.groups)
     await service.warm(*{row.config for row in rows if not service.warmer.is_ready(row.config)})
-    return respond({"groups": await service.read(manage.group_records, service.store, rows)})
+    return respond({"groups": await service.read_bulk(_client(request), manage.group_records, service.store, rows)})
 
 
 @router.get("/groups/{group}", response_model=schemas.Group)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
@@ -15,7 +15,7 @@ CONFIG: dict[str, Any] = {
 STEP: dict[str, Any] = {
     **{"tick": 0, "fidelity": "gps", "x": 0.3, "cost": 40.0, "mean": 0.27, "run_length": 0, "p_change": 0.0},
     **{"alarm": False, "changed_at": None, "confidence": None, "spent": 40.0, "at": 1767225600.0},
-    **{"posterior": [[0, 1.0]], "gains": {"imu": 0.09, "gps": 0.66}, "price": 0.012},
+    **{"posterior": [[0, 1.0]], "gains": {"imu": 0.09, "gps": 0.66}, "price": 0.012, "limit": None},
 }
 
 ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -111,6 +111,9 @@ class NewNote(Body):
     text: Annotated[StrictStr, Field(max_length=2000, pattern=LINES)] = ""
 
 
+Limit = Literal["forbidden", "demanded"]
+
+
 class Choice(BaseModel):
     """The fidelity to read at the next tick, the gain of each fidelity, and the price: gain per unit of cost."""
 
@@ -118,6 +121,8 @@ class Choice(BaseModel):
     fidelity: str
     gains: dict[str, float]
     price: float | None
+    limit: Limit | None
+    """Why the price does not decide: debt of the budget forbids an expensive reading, or savings demand one."""
 
 
 class Step(BaseModel):
@@ -140,6 +145,10 @@ class Step(BaseModel):
     posterior: list[tuple[float, float]]
     gains: dict[str, float] | None = Field(default=None, description="Of each fidelity, when this one was chosen.")
     price: float | None = Field(default=None, description="Gain that a unit of cost had to buy then.")
+    limit: Limit | None = Field(
+        default=None,
+        description="Why the price did not decide: debt forbade an expensive reading, or savings demanded one.",
+    )
 
 
 class Level(BaseModel):
@@ -245,6 +254,44 @@ class Streams(BaseModel):
     noted: float | None
 
 
+class LastMean(BaseModel):
+    """What a brief list shows of the last step."""
+
+    mean: float | list[float | None] | None
+
+
+class LastAlarm(BaseModel):
+    """What a brief list shows of the last alarm."""
+
+    tick: int
+    changed_at: int | None
+    confidence: float | None
+    at: float
+
+
+class BriefStream(BaseModel):
+    """What a list shows of a stream."""
+
+    id: str
+    name: str
+    group: str | None
+    tick: int
+    spent: float
+    budget: float | None
+    alarms: int
+    acknowledged: bool
+    last: LastMean | None
+    last_alarm: LastAlarm | None
+
+
+class BriefStreams(BaseModel):
+    """`Streams` with `brief=true`."""
+
+    streams: list[BriefStream]
+    total: int
+    noted: float | None
+
+
 class RecentMeans(BaseModel):
     """The predicted means after the last steps, and the ticks of the changes found in them."""
 
@@ -268,6 +315,7 @@ class Group(BaseModel):
     created: float
     streams: int
     price: float | None
+    limit: Limit | None
     budget: float | None
     rounds: int | None
     damaged: str | None

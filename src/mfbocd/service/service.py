@@ -9,10 +9,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
+from . import exposition
 from .engine import ChooseCommand, Command, Engine, Result
 from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
@@ -41,6 +43,8 @@ WRITE_TIMEOUT = 10.0
 """Seconds after which a write in progress is reported as a problem of the store."""
 PROBE_TIMEOUT = 3.0
 """Seconds for which /healthz waits for a test write."""
+METRICS_AGE = 1.0
+"""Seconds for which all clients get the same metrics: sums over thousands of streams take a while."""
 TOTALS_TIMEOUT = 3.0
 """Seconds for which /metrics waits for the sums over all streams; Prometheus itself waits for 10 seconds."""
 
@@ -84,6 +88,12 @@ class Service:
         if webhook is not None:
             self.notifier = Notifier(store, webhook, self.metrics, partial(self.components.__setitem__, "webhook"))
         self._readers = ThreadPoolExecutor(READ_THREADS, "mfbocd-read")
+        self._bulk_reader = ThreadPoolExecutor(1, "mfbocd-bulk")
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held for each client that waits for `read_bulk`."""
+        self._scrape: asyncio.Task[str] | None = None
+        self._scraped_at = 0.0
+        """When `_scrape` began, as of `time.monotonic`."""
         self._probing: asyncio.Future[None] | None = None
         self._counting: asyncio.Future[Totals] | None = None
         self.closing = False
@@ -146,12 +156,53 @@ class Service:
         UnavailableError
             If it does not return within `READ_TIMEOUT`.
         """
+        return await self._call(self._readers, function, partial(function, *args, **kwargs))
+
+    async def read_bulk(self, client: str, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """`read` for what takes long, such as a page of a trace.
+
+        There is one thread for all of this, which rests half of the time, and a client has one call in its queue at
+        a time. However many readers there are, they take no more than that from the observations, and each gets its
+        turn. Whoever needs much calls this for one part after another.
+
+        Parameters
+        ----------
+        client : str
+            Who asks, as `Client.name`.
+        function, args, kwargs
+            As in `read`.
+        """
+        turn = self._turns.setdefault(client, asyncio.Lock())
+        async with turn:
+            call = partial(self._with_pause, partial(function, *args, **kwargs))
+            return await self._call(self._bulk_reader, function, call)
+
+    def _with_pause(self, call: Callable[[], T]) -> T:
+        """Call a function in the thread of `read_bulk`, which then rests for as long as it took."""
+        started = time.monotonic()
+        try:
+            return call()
+        finally:
+            with suppress(RuntimeError):  # the service is closing
+                self._bulk_reader.submit(time.sleep, time.monotonic() - started)
+
+    async def _call(self, threads: ThreadPoolExecutor, function: Callable[..., T], call: Callable[[], T]) -> T:
         try:
             with self._span("read", function=getattr(function, "__name__", "")):
                 async with asyncio.timeout(READ_TIMEOUT):
-                    return await self._loop.run_in_executor(self._readers, lambda: function(*args, **kwargs))
+                    return await self._loop.run_in_executor(threads, call)
         except TimeoutError:
             raise UnavailableError(f"it did not answer within {READ_TIMEOUT:g} seconds") from None
+
+    async def metrics_text(self) -> str:
+        """All metrics for Prometheus, at most `METRICS_AGE` old."""
+        if self._scrape is None or (time.monotonic() - self._scraped_at >= METRICS_AGE and self._scrape.done()):
+            self._scraped_at = time.monotonic()
+            self._scrape = asyncio.create_task(self._render_metrics())
+        return await asyncio.shield(self._scrape)  # others wait for it when one client leaves
+
+    async def _render_metrics(self) -> str:
+        return exposition.render(self, await self.totals())
 
     async def totals(self) -> Totals | None:
         """Sums over all streams; None if the store does not return them soon.
@@ -164,12 +215,13 @@ class Service:
                 self._readers, lambda: self.store.totals(limits.silent, limits.stream_metrics)
             )
             self._counting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        done, _ = await asyncio.wait([self._counting], timeout=TOTALS_TIMEOUT)
-        if not done or self._counting.cancelled():
+        counting = self._counting  # another request may replace it meanwhile
+        done, _ = await asyncio.wait([counting], timeout=TOTALS_TIMEOUT)
+        if not done or counting.cancelled():
             return None
-        error = self._counting.exception()
+        error = counting.exception()
         if error is None:
-            return self._counting.result()
+            return counting.result()
         if not isinstance(error, UnavailableError):
             raise error
         return None
@@ -240,7 +292,8 @@ class Service:
         self.writer.close()
         if self.notifier is not None:
             self.notifier.stop()
-        self._readers.shutdown(cancel_futures=True)
+        for threads in (self._readers, self._bulk_reader):
+            threads.shutdown(cancel_futures=True)
         self.monitor.join()
         self.store.release()
         self.store.close()

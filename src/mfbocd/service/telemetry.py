@@ -8,10 +8,12 @@ from contextlib import nullcontext
 from typing import Any
 
 from .auth import CLIENT
+from .limits import send_error
 from .logs import ACCESS, CONTEXT, RequestContext, request_id
 from .tracing import Tracing
 
 log = logging.getLogger(ACCESS)
+errors = logging.getLogger("mfbocd.service")
 
 REQUEST = "mfbocd.request"
 """Key of the `RequestContext` in the ASGI scope of a request."""
@@ -47,9 +49,11 @@ class Telemetry:
                 await self.app(scope, receive, request.send)
                 if self.tracing is not None:
                     self.tracing.finish(request.route, request.status, request.id, request.stream)
-        except Exception:
-            request.status = request.status or 500  # the server responds with it
-            raise
+        except Exception as error:
+            if request.status:  # a part of the response is sent: the server logs this and closes the connection
+                raise
+            errors.error("%s %s failed", scope["method"], scope["path"], exc_info=error)
+            await send_error(request.send, 500, "internal error; see the log of the service", close=False)
         finally:
             request.finish()
             CONTEXT.reset(token)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from typing import Any
+
+import orjson
 
 from .records import Event
 
@@ -34,7 +35,7 @@ def format_steps(events: Sequence[Event], form: str) -> bytes:
     """
     if form == "jsonl":
         return "".join(f"{event.step}\n" for event in events).encode()
-    steps = [_flat(json.loads(event.step)) for event in events]
+    steps = [_flat(orjson.loads(event.step)) for event in events]
     return _csv(steps) if form == "csv" else _parquet(steps)
 
 
@@ -66,9 +67,9 @@ def _flat(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _columns(steps: list[dict[str, Any]]) -> tuple[str, ...]:
-    """The columns. `outlier`, `price` and the gains are only there if the model or the policy has them."""
+    """The columns. `outlier`, `price`, `limit` and the gains are only there if some step has them."""
     found = dict.fromkeys(name for step in steps for name in step if step[name] is not None)
-    more = (name for name in found if name in ("outlier", "price") or name.startswith("gain_"))
+    more = (name for name in found if name in ("outlier", "price", "limit") or name.startswith("gain_"))
     return (*COLUMNS, *more)
 
 
@@ -92,7 +93,14 @@ def _parquet(steps: list[dict[str, Any]]) -> bytes:
     except ImportError:
         raise ImportError("Parquet needs pyarrow: pip install 'mfbocd[table]'") from None
     float64, int64 = pa.float64(), pa.int64()
-    kinds = {"tick": int64, "fidelity": pa.string(), "run_length": int64, "alarm": pa.bool_(), "changed_at": int64}
+    kinds = {
+        "tick": int64,
+        "fidelity": pa.string(),
+        "limit": pa.string(),
+        "run_length": int64,
+        "alarm": pa.bool_(),
+        "changed_at": int64,
+    }
     columns = {}
     for name in _columns(steps):
         several = name in ("x", "mean") and _width(steps, name) > 0

@@ -68,7 +68,8 @@ class GroupBudget:
         self.streams = whole("GroupBudget", "streams", streams, 1)
         self.setting = f"spark.mfbocd.price.{uuid4().hex}"
         """Setting of the session that takes the price to the workers; one per group: queries may share a session."""
-        self._first = self._initial().price
+        first = self._initial()
+        self._first = {"price": first.price, "effective_price": first.effective_price}
 
     def check(self, config: Config) -> None:
         """Raise an error if the query has another configuration than the group.
@@ -87,7 +88,7 @@ class GroupBudget:
             raise ValueError("group was made for another config than the query's")
 
     def price(self, batch: int) -> float:
-        """Return the price of a micro-batch, in units of gain per unit of cost.
+        """Return the price of a micro-batch as learned so far, in units of gain per unit of cost.
 
         Parameters
         ----------
@@ -104,7 +105,30 @@ class GroupBudget:
         ValueError
             If the price of the micro-batch was never written.
         """
-        return self._first if batch == 0 else float(_read(self.folder, batch)["price"])
+        return float(self._prices(batch)["price"])
+
+    def effective_price(self, batch: int) -> float:
+        """Return the price at which the streams of a micro-batch decide (`Budget.effective_price`).
+
+        Parameters
+        ----------
+        batch : int
+            Number of the micro-batch.
+
+        Returns
+        -------
+        float
+            The price.
+
+        Raises
+        ------
+        ValueError
+            If the price of the micro-batch was never written.
+        """
+        return float(self._prices(batch)["effective_price"])
+
+    def _prices(self, batch: int) -> dict[str, Any]:
+        return self._first if batch == 0 else _read(self.folder, batch)
 
     def record(self, batch: int, *, cost: float, readings: int, new_streams: int) -> None:
         """Set the price of the next micro-batch; repeating the call gives the same price.
@@ -130,7 +154,8 @@ class GroupBudget:
         if seen:
             _resize(budget, seen)
         budget.record(cost, readings)
-        _write(self.folder, batch + 1, {"price": budget.price, "seen": seen, "budget": budget.state()})
+        prices = {"price": budget.price, "effective_price": budget.effective_price}
+        _write(self.folder, batch + 1, prices | {"seen": seen, "budget": budget.state()})
         _path(self.folder, batch - KEPT).unlink(missing_ok=True)
 
     def each(self, write: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], None]:
@@ -151,7 +176,7 @@ class GroupBudget:
             from pyspark.sql import functions as sql
 
             settings = frame.sparkSession.conf
-            settings.set(self.setting, repr(self.price(batch)))
+            settings.set(self.setting, repr(self.effective_price(batch)))
             frame = frame.persist()  # nothing of it was computed so far
             try:
                 write(frame, batch)

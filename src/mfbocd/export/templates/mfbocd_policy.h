@@ -49,7 +49,9 @@ static inline mfbocd_real mfbocd_ceiling(const mfbocd_t *d)
     return mfbocd_max(mfbocd_debt_limit(d) - MFBOCD_ROUND, 0);
 }
 
-static inline mfbocd_real mfbocd_price(const mfbocd_t *d)
+/* The price that decides: the learned one, out of all proportion where the limit of the debt forbids a reading or the
+ * savings demand one. */
+static inline mfbocd_real mfbocd_effective_price(const mfbocd_t *d)
 {
     const mfbocd_real ceiling = mfbocd_min(mfbocd_ceiling(d), MFBOCD_CEILING);
     const mfbocd_real bar = d->debt.value > ceiling ? 30 : d->debt.value < MFBOCD_FLOOR ? -30 : 0;
@@ -128,7 +130,7 @@ static inline int mfbocd_pick(const mfbocd_t *d)
 #else
     mfbocd_real gain[MFBOCD_FIDELITIES];
 #if MFBOCD_POLICY == MFBOCD_BUDGET
-    const mfbocd_real price = mfbocd_price(d);
+    const mfbocd_real price = mfbocd_effective_price(d);
 #else
     const mfbocd_real price = MFBOCD_PRICE;
 #endif

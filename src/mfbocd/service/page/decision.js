@@ -53,9 +53,16 @@ export function drawNext(text, table, stream, choice) {
   }
 }
 
+/** Why the price does not decide, by the limit of the budget that decides instead. */
+export const LIMITS = {
+  forbidden: "the debt of the budget forbids an expensive reading",
+  demanded: "the savings of the budget demand an expensive reading",
+};
+
 function reasons(all, chosen, stream, choice) {
   const start = `Tick ${number(choice.tick)} reads ${chosen.name}`;
   if (all.length === 1) return `${start}, the only fidelity.`;
+  if (choice.limit) return `${start}: ${LIMITS[choice.limit]}, whatever its net gain.`;
   const gain = choice.gains?.[chosen.name];
   if (gain === undefined) return `${start}. The policy of this stream decides without gains.`;
   const least = threshold(chosen, choice.price);

@@ -1,5 +1,6 @@
 // Groups: streams that share one budget.
 
+import { LIMITS } from "./decision.js";
 import { spend } from "./facts.js";
 import { json } from "./net.js";
 import { element, number } from "./words.js";
@@ -41,7 +42,9 @@ export function drawGroups(panel, groups, chosen, choose) {
   const rows = [...groups.values()].map((group) => {
     const button = element("button", { type: "button", class: "small", "data-group": group.id,
       "aria-pressed": chosen === group.id, title: "Show only the streams of this group" }, group.name);
-    const cells = [button, number(group.streams), number(group.price), number(group.budget), groupSpend(group)];
+    const price = element("span", {}, number(group.price));
+    if (group.limit) price.append(" ", element("small", { title: LIMITS[group.limit] }, group.limit));
+    const cells = [button, number(group.streams), price, number(group.budget), groupSpend(group)];
     if (group.damaged) cells[4] = element("span", { class: "none", title: group.damaged }, "damaged");
     return element("tr", { role: "row", "data-id": group.id }, ...cells.map((inside, i) =>
       element("td", { role: "cell", "data-title": COLUMNS[i] }, inside)));

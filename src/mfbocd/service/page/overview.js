@@ -119,6 +119,7 @@ export async function overview(main, page, signal) {
   resort();
 
   const load = async (ended) => {
+    if (streams === null) await begin(ended);
     const found = await everything(ended);
     const before = streams;
     streams = found.streams;
@@ -131,10 +132,17 @@ export async function overview(main, page, signal) {
     }
     soon();
   };
+  /** Shows those with the latest alarms while the others are on their way. */
+  const begin = async (ended) => {
+    const first = await some(ended, ROWS, 0, "alarm");
+    if (first.total <= ROWS) return;
+    place(find("streams").tBodies[0], rows, first.streams, groups, means);
+    say(find("place"), `${ROWS} of ${first.total}`);
+  };
   const look = setInterval(async () => {
     soon(); // "3 min ago" becomes "4 min ago"
     try {
-      const now = streams === null ? null : await json("/streams?limit=1", signal);
+      const now = streams === null ? null : await some(signal, 1, 0, "created");
       if (now !== null && (now.total !== streams.size || now.noted !== noted)) await load(signal);
     } catch {
       // the watch below notices what is wrong, and says so
@@ -165,12 +173,16 @@ export async function overview(main, page, signal) {
   }, signal);
 }
 
+/** A page of streams, as far as the list shows them. */
+const some = (signal, limit, offset, sort) =>
+  json(`/streams?brief=true&limit=${limit}&offset=${offset}&sort=${sort}`, signal);
+
 /** All streams, in as many answers as it takes, their groups, and when the latest note was written. */
 async function everything(signal) {
   const streams = new Map();
   let noted = null;
   for (let total = 1; streams.size < total;) {
-    const found = await json(`/streams?limit=${ASKED}&offset=${streams.size}`, signal);
+    const found = await some(signal, ASKED, streams.size, "created");
     for (const stream of found.streams) streams.set(stream.id, stream);
     noted = found.noted;
     if (found.streams.length === 0) break;

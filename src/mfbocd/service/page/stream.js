@@ -1,6 +1,6 @@
 // One stream: its next reading, its figures, its alarms and its downloads, live.
 
-import { drawNext } from "./decision.js";
+import { drawNext, LIMITS } from "./decision.js";
 import { advanced, allowed, badge, lastChange, spend, state } from "./facts.js";
 import { figures } from "./figures.js";
 import { get, json, token, watch } from "./net.js";
@@ -204,7 +204,8 @@ function drawText(find, shown) {
 function budgetText(row, group) {
   if (group?.budget) {
     return `; group ${group.name} may spend ${number(group.budget)} per round of ${number(group.streams)} ` +
-      `reading${group.streams === 1 ? "" : "s"} on average, and its price is ${number(group.price)}`;
+      `reading${group.streams === 1 ? "" : "s"} on average, and its price is ${number(group.price)}` +
+      (group.limit ? `; ${LIMITS[group.limit]}` : "");
   }
   return row.budget === null ? "" : `; the budget is ${number(row.budget)} per tick on average`;
 }

@@ -31,8 +31,9 @@ const TABLES = {
   gains: ({ steps, stream }) => {
     const all = fidelities(stream);
     return [
-      ["Tick", "Read", ...all.map((f) => `Gain of ${f.name}`), "Price", ...all.map((f) => `Net of ${f.name}`)],
-      latest(steps).map((s) => [s.tick, s.fidelity, ...all.map((f) => s.gains?.[f.name]), s.price,
+      ["Tick", "Read", ...all.map((f) => `Gain of ${f.name}`), "Price", "Limit",
+        ...all.map((f) => `Net of ${f.name}`)],
+      latest(steps).map((s) => [s.tick, s.fidelity, ...all.map((f) => s.gains?.[f.name]), s.price, s.limit ?? "",
         ...all.map((f) => net(f, s))]),
     ];
   },

@@ -56,13 +56,15 @@ class SqliteStore(Store):
         if not create and not self.path.exists():
             raise MissingDatabaseError(f"there is no database {self.path}")
         self._lock_file = _lock(self.path) if exclusive else None
-        self._reader_lock, self._writer_lock = threading.Lock(), threading.Lock()
-        self._writer = self._reader = None
+        self._writer_lock = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._of_thread = threading.local()
+        self._readers: list[sqlite3.Connection] = []
+        """The reading connections of all threads."""
         self._checkpointer: _Checkpointer | None = None
         try:
             self._writer = self._connect(writer=True)
             self._upgrade(create)
-            self._reader = self._connect()
             if exclusive:
                 self._checkpointer = _Checkpointer(self._connect())
         except sqlite3.Error as error:
@@ -145,14 +147,19 @@ class SqliteStore(Store):
 
     @contextmanager
     def cursor(self) -> Iterator[Any]:
-        """A cursor of the reading connection, which one thread uses at a time."""
-        with self._reader_lock:
-            try:
-                if self._reader is None:
-                    self._reader = self._connect()
-                yield self._reader.cursor()
-            except sqlite3.Error as error:
-                raise self._unavailable("read", str(error)) from None
+        """A cursor of this thread's connection: what one thread reads does not delay another."""
+        try:
+            yield self._reader().cursor()
+        except sqlite3.Error as error:
+            raise self._unavailable("read", str(error)) from None
+
+    def _reader(self) -> sqlite3.Connection:
+        """The reading connection of this thread."""
+        connection: sqlite3.Connection | None = getattr(self._of_thread, "connection", None)
+        if connection is None:
+            connection = self._of_thread.connection = self._connect()
+            self._readers.append(connection)
+        return connection
 
     @contextmanager
     def snapshot_cursor(self) -> Iterator[Any]:
@@ -218,10 +225,11 @@ class SqliteStore(Store):
         if self._checkpointer is not None:
             self._checkpointer.stop()
             self._checkpointer = None
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
-        self._reader = self._writer = None
+        for connection in self._readers:
+            connection.close()
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
