@@ -21,7 +21,7 @@ from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity, name_from
 from ..trace.change import changes_html
-from ..trace.levels import describe_change, levels_to_json
+from ..trace.levels import describe_change, level_warnings, levels_to_json
 from ..trace.recorder import Recorder
 from ..trace.regimes import Array
 from ..trace.run import run
@@ -95,7 +95,7 @@ class FoundChange(NamedTuple):
         Returns
         -------
         dict
-            Labels are numbers or text; levels are dictionaries with ``mean``, ``low`` and ``high``.
+            Labels are numbers or text; levels are dictionaries, see `Level.to_dict`.
         """
         levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
         labels = {"at": _plain(self.at), "detected_at": _plain(self.detected_at), "delay": self.delay}
@@ -175,7 +175,7 @@ class Detection:
             found.append("The labels are not sorted: the readings were used in the order given.")
         if (times := times_of(self.labels)) is not None and times.warning:
             found.append(times.warning)
-        return found
+        return found + level_warnings([(change.before, change.after) for change in self.changes])
 
     def explain(self) -> str:
         """Explain in words which structure the series has, and why.
