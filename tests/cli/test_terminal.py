@@ -62,11 +62,13 @@ def test_the_summary_on_a_terminal_has_the_numbers_of_the_json(folder: Path) -> 
     assert alarms
     assert "{" not in shown.stdout
     assert shown.stdout.startswith(f"80 ticks, {len(alarms)} change")
-    found = re.findall(r"  (\S+) -> \S+ at (T\d+), (?:> )?([\d.]+) % sure, detected (at once|\d+)", shown.stdout)
+    found = re.findall(
+        r"  (?:median )?(\S+) -> \S+ at (T\d+), (?:> )?([\d.]+) % sure, detected (at once|\d+)", shown.stdout
+    )
     assert len(found) == len(alarms)
     for (before, at, sure, later), step in zip(found, alarms, strict=True):
         places = len(before.partition(".")[2])
-        assert before == f"{step['before']['mean']:.{places}f}"
+        assert before == f"{step['before'][step['before']['statistic']]:.{places}f}"
         assert at == step["changed_at_time"]
         assert float(sure) == round(100 * min(step["confidence"], 0.999), 1)
         assert later == (str(delay) if (delay := step["tick"] - step["changed_at"]) else "at once")

@@ -170,12 +170,38 @@ class Detection:
     @property
     def warnings(self) -> list[str]:
         """What may make the result unreliable; empty if there is nothing to say."""
+        return self._cautions() + level_warnings([(change.before, change.after) for change in self.changes])
+
+    def _cautions(self) -> list[str]:
+        """Return the warnings about the series and its labels."""
         found = self.detector.warnings() if isinstance(self.detector, AutoDetector) else []
         if self.labels is not None and not is_sorted(self.labels):
             found.append("The labels are not sorted: the readings were used in the order given.")
         if (times := times_of(self.labels)) is not None and times.warning:
             found.append(times.warning)
-        return found + level_warnings([(change.before, change.after) for change in self.changes])
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON can represent it.
+
+        Returns
+        -------
+        dict
+            ``readings``, ``changes`` (`FoundChange.to_dict`), ``warnings``, ``name`` and ``unit``.
+
+        Examples
+        --------
+        >>> import mfbocd as mf
+        >>> mf.detect([5.0] * 50).to_dict()["changes"]
+        []
+        """
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "readings": len(self.trace),
+            "changes": [change.to_dict() for change in self.changes],
+            "warnings": self.warnings,
+        }
 
     def explain(self) -> str:
         """Explain in words which structure the series has, and why.
@@ -229,6 +255,7 @@ class Detection:
             "unit": self.unit,
             "title": f"Changes in {self.name or 'a series'}",
             "config_text": self.explain(),
+            "notes": self._cautions(),  # the table of changes says which levels cannot be trusted
         }
         return write(path, self._detailed(), **(given | options))
 
