@@ -102,6 +102,7 @@ bench-spark: $(VENV)/.test ## overhead of the detectors in a Spark job
 bench-accuracy: $(VENV)/.bench $(VENV)/.test ## accuracy on simulated and annotated series, and detection delay at a fixed false-alarm rate
 	$(BIN)/python -m benchmarks.accuracy all
 	$(BIN)/python -m benchmarks.outliers
+	$(BIN)/python -m benchmarks.levels
 	$(BIN)/python -m benchmarks.delay
 
 clean: ## remove the environment and all caches

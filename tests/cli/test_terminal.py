@@ -62,11 +62,13 @@ def test_the_summary_on_a_terminal_has_the_numbers_of_the_json(folder: Path) -> 
     assert alarms
     assert "{" not in shown.stdout
     assert shown.stdout.startswith(f"80 ticks, {len(alarms)} change")
-    found = re.findall(r"  (\S+) -> \S+ at (T\d+), (?:> )?([\d.]+) % sure, detected (at once|\d+)", shown.stdout)
+    found = re.findall(
+        r"  (?:median )?(\S+) -> \S+ at (T\d+), (?:> )?([\d.]+) % sure, detected (at once|\d+)", shown.stdout
+    )
     assert len(found) == len(alarms)
     for (before, at, sure, later), step in zip(found, alarms, strict=True):
         places = len(before.partition(".")[2])
-        assert before == f"{step['before']['mean']:.{places}f}"
+        assert before == f"{step['before'][step['before']['statistic']]:.{places}f}"
         assert at == step["changed_at_time"]
         assert float(sure) == round(100 * min(step["confidence"], 0.999), 1)
         assert later == (str(delay) if (delay := step["tick"] - step["changed_at"]) else "at once")
@@ -129,18 +131,18 @@ def test_csv_has_the_fields_of_the_json(folder: Path) -> None:
     steps = lines(mfbocd(*arguments, cwd=folder))
     done = mfbocd(*arguments, "--format", "csv", cwd=folder)
     rows = list(csv.DictReader(done.stdout.splitlines()))
-    levels = [f"{side}_{end}" for side in ("before", "after") for end in ("mean", "low", "high")]
+    levels = [f"{side}_{end}" for side in ("before", "after") for end in ("mean", "low", "high", "median", "trusted")]
     assert any(step["alarm"] for step in steps)
     for row, step in zip(rows, steps, strict=True):
         for side in ("before", "after"):
             level = step.pop(side, None) or {}
-            step |= {f"{side}_{end}": level.get(end) for end in ("mean", "low", "high")}
+            step |= {f"{side}_{end}": level.get(end) for end in ("mean", "low", "high", "median", "trusted")}
         expected = {
             k: "" if v is None else str(v).lower() if isinstance(v, bool) else str(v) for k, v in step.items()
         }
         assert row == expected
     names = list(rows[0])
-    assert names[-9:] == [*levels, *mf.Surprise._fields]
+    assert names[-13:] == [*levels, *mf.Surprise._fields]
     mfbocd(*arguments, "--out", "steps.csv", cwd=folder)
     assert (folder / "steps.csv").read_text() == done.stdout
     none = mfbocd("detect", "-", "-c", "plain.toml", "--alarms", "--format", "csv", cwd=folder, stdin="0\n0\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +127,10 @@ def test_bad_input(tmp_path: Path) -> None:
         (frame[["c", "c"]].set_axis(["c", "d"], axis=1), {}, "no column of numbers"),
         (None, {}, "a frame or the path of a table, not NoneType"),
         (7, {}, "not int"),
-        ({"a": [1.0]}, {}, "not dict"),
+        ({"a": [1.0]}, {}, "not a dict: pass one of its columns"),
+        ({1.0, 2.0}, {}, "must have an order, which a set has not"),
+        (frozenset([1.0]), {}, "which a frozenset has not"),
+        ({1.0: "a"}.keys(), {}, "which a dict_keys has not"),
         (frame, {"column": "z"}, "no column 'z'"),
         (frame, {"column": "c"}, "must be a number"),
         ([1.0], {"column": "a"}, "single series"),
@@ -143,6 +148,36 @@ def test_bad_input(tmp_path: Path) -> None:
             mf.detect(data, **options)
     with pytest.raises(OSError, match="missing"):
         mf.detect(tmp_path / "missing.csv")
+
+
+@pytest.mark.parametrize("absurd", [1e12, -1e30])
+def test_one_absurd_value_hides_no_change(absurd: float) -> None:
+    x = np.random.default_rng(0).normal(size=301)
+    x[201:] += 8.0
+    x[100] = absurd
+    (change,) = mf.detect(x).changes
+    assert change.tick == 201
+    assert change.delay <= 2
+    assert change.before.median == np.median(x[:201])
+    assert change.after.median == pytest.approx(np.median(x[201:]))
+    assert "median " in change.describe()
+
+
+def test_alarms_on_skewed_noise_come_with_a_warning(tmp_path: Path) -> None:
+    """In words, as JSON and in the report."""
+    result = mf.detect(100.0 + np.random.default_rng(0).exponential(size=300))
+    (warning,) = [text for text in result.warnings if "cannot be trusted, and many alarms may be false" in text]
+    assert "the noise is skewed" in warning
+    assert "alarm=0.999" in warning
+    assert f"Warning: {warning}" in repr(result)
+    assert warning in json.loads(json.dumps(result.to_dict()))["warnings"]
+    assert warning in html.unescape(result.report(tmp_path / "skewed.html").read_text())
+    assert not any("skewed" in text for text in mf.detect(np.random.default_rng(0).normal(size=300)).warnings)
+
+
+def test_every_finite_number_is_accepted() -> None:
+    """Also the largest: the random fraction of a step, for rounded readings, must not overflow."""
+    assert mf.detect([1.7e308] + [1.0, 2.0] * 20).trace.x[0] == 1.7e308
 
 
 @pytest.mark.parametrize("model", [mf.GaussianUnknown(20, 0.1, 1, 1), "gaussian_unknown", "GaussianUnknown"])

@@ -476,6 +476,10 @@ def test_structure_beyond_the_models_is_named() -> None:
     assert any("still autocorrelated" in text for text in cautions(account(x, replace(white, ar=(0.3,)))))
     season = 1.5 * np.sin(2 * np.pi * np.arange(400) / 5) + 0.5 * noise(400)
     assert any("still have a period of 5 ticks" in text for text in cautions(account(season, white)))
+    skewed = np.random.default_rng(2).exponential(size=400)
+    (caution,) = cautions(account(skewed, replace(white, outliers=0.3)))
+    assert caution.startswith("About 30% of the readings are outliers and the noise is skewed: the probabilities of")
+    assert cautions(account(noise(400), replace(white, outliers=0.05))) == []  # not more than a tenth
     crowded = cautions(account(noise(100), white, changes=range(10, 100, 10)))
     assert crowded[0].startswith("9 changes in 100 ticks")
 

@@ -70,7 +70,9 @@ def result_fields(step: Mapping[str, Any], prefix: str = "") -> dict[str, Value]
             continue
         if name in ("before", "after"):
             levels = value if isinstance(value, dict) else {}
-            fields |= {f"{prefix}{name}_{end}": float(one) for end, one in levels.items() if one is not None}
+            for end, one in levels.items():
+                if one is not None:
+                    fields[f"{prefix}{name}_{end}"] = one if isinstance(one, bool | str) else float(one)
         elif name in ("tick", "run_length", "changed_at", "alarm", "fidelity", "changed_at_time"):
             fields[prefix + name] = value
         elif isinstance(value, int | float):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..inputs.times import Times
-from ..trace.levels import Level, Levels, describe_change, levels_to_json
+from ..trace.levels import Level, Levels, describe_change, level_warnings, levels_to_json
 from ..trace.regimes import NEAREST
 from ..trace.tracker import LevelTracker
 
@@ -248,6 +248,8 @@ class StepWriter:
                 f"That is one change every {ticks / self._count:.0f} ticks. If that is too many: drifting or "
                 f"oscillating readings look like changes; {self._advice}."
             )
+        around = [change.levels for change in self._changes]
+        lines += (f"Warning: {text}" for text in level_warnings(around))
         if self._missing:
             lines.append(f"{_count(self._missing, 'reading')} missing.")
         if len(detector.fidelities) > 1:

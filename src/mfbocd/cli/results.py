@@ -220,8 +220,11 @@ def _draw(streams: Sequence[_Stream], name: str, plots: Sequence[Path], outputs:
     if outputs.report is None:
         return
     from ..report import write
+    from .tasks import WARNING
 
     texts = [stream.task.describe() for stream in drawn]
+    remarks = (stream.task.remarks() for stream in drawn)
+    notes = [[text.removeprefix(WARNING) for text in lines if text.startswith(WARNING)] for lines in remarks]
     names = [stream.writer.column for stream in drawn]
     several = len(drawn) > 1
     write(
@@ -229,6 +232,7 @@ def _draw(streams: Sequence[_Stream], name: str, plots: Sequence[Path], outputs:
         dict(zip(names, traces, strict=True)) if several else traces[0],
         title=f"Changes in {name}",
         config_text=dict(zip(names, texts, strict=True)) if several else texts[0],
+        notes=dict(zip(names, notes, strict=True)) if several else notes[0],
         script=outputs.script,
         **shared,
     )

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from ..trace.trace import Trace
     from .output import StepWriter, Time
 
+WARNING = "Warning: "
+"""Begins a remark that makes the result unreliable."""
+
 _AT_ONCE = 200_000  # readings processed at once
 _FIRST = 10  # rows of a file that are printed before the kernels are needed, and perhaps compiled
 
@@ -112,7 +115,7 @@ class Task:
         """Return what to print after the changes: nothing where the configuration says it all."""
         if self.config:
             return []
-        return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
+        return [self._explain(), *(f"{WARNING}{text}" for text in self.detector.warnings())]
 
     def _explain(self) -> str:
         """Return the explanation, which takes long: the readings are replayed for it several times."""

@@ -23,7 +23,7 @@ from ..io.tables import Format
 from ..models import Model
 from ..policy.fidelity import Fidelity, name_from
 from ..trace.change import changes_html
-from ..trace.levels import describe_change, levels_to_json
+from ..trace.levels import describe_change, level_warnings, levels_to_json
 from ..trace.run import run
 from ..trace.trace import Trace
 
@@ -94,7 +94,7 @@ class FoundChange(NamedTuple):
         Returns
         -------
         dict
-            Labels are numbers or text; levels are dictionaries with ``mean``, ``low`` and ``high``.
+            Labels are numbers or text; levels are dictionaries, see `Level.to_dict`.
         """
         levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
         labels = {"at": _plain(self.at), "detected_at": _plain(self.detected_at), "delay": self.delay}
@@ -174,12 +174,38 @@ class Detection:
     @property
     def warnings(self) -> list[str]:
         """What may make the result unreliable; empty if there is nothing to say."""
+        return self._cautions() + level_warnings([(change.before, change.after) for change in self.changes])
+
+    def _cautions(self) -> list[str]:
+        """Return the warnings about the series and its labels."""
         found = self.detector.warnings()
         if self.labels is not None and not is_sorted(self.labels):
             found.append("The labels are not sorted: the readings were used in the order given.")
         if (times := times_of(self.labels)) is not None and times.warning:
             found.append(times.warning)
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON can represent it.
+
+        Returns
+        -------
+        dict
+            ``readings``, ``changes`` (`FoundChange.to_dict`), ``warnings``, ``name`` and ``unit``.
+
+        Examples
+        --------
+        >>> import mfbocd as mf
+        >>> mf.detect([5.0] * 50).to_dict()["changes"]
+        []
+        """
+        return {
+            "name": self.name,
+            "unit": self.unit,
+            "readings": len(self.trace),
+            "changes": [change.to_dict() for change in self.changes],
+            "warnings": self.warnings,
+        }
 
     def explain(self) -> str:
         """Explain in words which structure the series has, and why.
@@ -231,6 +257,7 @@ class Detection:
             "unit": self.unit,
             "title": f"Changes in {self.name or 'a series'}",
             "config_text": self.explain(),
+            "notes": self._cautions(),  # the table of changes says which levels cannot be trusted
         }
         return write(path, self._detailed(), **(given | options))
 

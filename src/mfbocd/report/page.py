@@ -74,6 +74,7 @@ def page(
     all_high: float | None = None,
     truth: Sequence[float] | NDArray[Any] | None = None,
     changes: Sequence[int] | NDArray[Any] | None = None,
+    notes: Sequence[str] | Mapping[str, Sequence[str]] = (),
     script: Script = "inline",
 ) -> str:
     """Return a report as one HTML page that makes no network requests.
@@ -109,6 +110,8 @@ def page(
         The true parameter at each tick, if it is known.
     changes : Sequence[int] or numpy.ndarray or None
         Ticks of the true changes, if they are known.
+    notes : Sequence[str] or Mapping[str, Sequence[str]]
+        Warnings, shown first; by name if there are several traces.
     script : {"inline", "shared"}
         Where plotly's script is, as in `write`.
 
@@ -151,6 +154,8 @@ def page(
         shown = config_text.get(name) if isinstance(config_text, Mapping) else config_text
         if name:
             inside.append(f'<h2 class="stream">{escape(name)}</h2>')
+        warnings = notes.get(name, ()) if isinstance(notes, Mapping) else notes
+        inside += [f'<p class="lead">Warning: {escape(text)}</p>' for text in warnings]
         inside += stream.sections(budget, all_high, truth, changes, shown)
     library = (
         f'<script src="{shared_name()}"></script>'

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from ..trace.levels import Level, Levels, arrow, show_levels
+from ..trace.levels import Level, Levels, arrow, level_warnings, name_of, show_levels
 from ..trace.plots.panels import format_amount
 from ..trace.plots.thin import bin_width
 from ..trace.plots.timeline import Timeline
@@ -155,7 +155,8 @@ class StreamReport:
                 [place, _level(change.before), _level(change.after), [_confidence(change.confidence)], [later, fired]]
             )
         link = f"data:text/csv;charset=utf-8,{quote(to_csv(alarms, timeline))}"
-        note = f"Levels are means of the readings, with {CONFIDENCE:.0%} intervals."
+        around = [(alarm.change.before, alarm.change.after) for alarm in alarms]
+        note = " ".join([f"{name_of(around)}, with {CONFIDENCE:.0%} intervals.", *level_warnings(around)])
         note += " The probability is that of any change"
         note += "." if level is None else f"; if there was one, it lies between the given times with {level:.0%}."
         return (

@@ -126,18 +126,23 @@ def to_csv(alarms: list[Found], timeline: Timeline) -> str:
     writer = csv.writer(out, lineterminator="\r\n")
     timed = timeline.times is not None
     times = ["alarm_time", "changed_at_time"] if timed else []
-    levels = [f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high")]
+    levels = [f"{when}{end}" for when in ("before", "after") for end in ("", "_low", "_high", "_is", "_trusted")]
     writer.writerow(["alarm_tick", "changed_at", "confidence", "earliest", "latest", *times, *levels])
     for change, began in alarms:
         when = timeline.labels([change.tick, change.changed_at]) if timed else []
-        around = [*_numbers(change.before), *_numbers(change.after)]
+        around = [*_cells(change.before), *_cells(change.after)]
         first = [change.tick, change.changed_at, f"{change.confidence:.6g}", *(began or ("", ""))]
         writer.writerow([*first, *when, *around])
     return out.getvalue()
 
 
-def _numbers(levels: Levels) -> list[str]:
-    """Return the mean and the interval of a level as text; of several, separated by spaces."""
+def _cells(levels: Levels) -> list[str]:
+    """Return a level, its interval, what it is and whether to trust it as text; of several, separated by spaces."""
     several = [levels] if levels is None or isinstance(levels, Level) else list(levels)
-    rows = [("", "", "") if one is None else [f"{v:.6g}" if np.isfinite(v) else "" for v in one] for one in several]
+    rows = [("",) * 5 if level is None else _row(level) for level in several]
     return [" ".join(column) for column in zip(*rows, strict=True)]
+
+
+def _row(level: Level) -> tuple[str, ...]:
+    numbers = [f"{v:.6g}" if np.isfinite(v) else "" for v in (level.value, level.low, level.high)]
+    return (*numbers, level.statistic, str(level.trusted).lower())

@@ -152,11 +152,14 @@ class Step(BaseModel):
 
 
 class Level(BaseModel):
-    """The mean of the readings of a regime, and a 95 % interval; an infinite end is null."""
+    """The level of a regime with a 95 % interval of its mean, or of its median; an infinite end is null."""
 
     mean: float | None
     low: float | None
     high: float | None
+    median: float | None = Field(description="With outliers or a long tail: then the interval is that of the median.")
+    trusted: bool = Field(description="Whether the readings are enough for their autocorrelation.")
+    statistic: str = Field(description="What the interval belongs to: mean or median.")
 
 
 class Note(BaseModel):

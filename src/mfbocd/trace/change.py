@@ -78,7 +78,7 @@ class Change(NamedTuple):
         Returns
         -------
         dict
-            Levels are dictionaries with ``mean``, ``low`` and ``high``; an infinite end is None.
+            Levels are dictionaries, see `Level.to_dict`.
         """
         levels = {"before": levels_to_json(self.before), "after": levels_to_json(self.after)}
         return self._asdict() | {"delay": self.delay} | levels

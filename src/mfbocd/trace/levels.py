@@ -3,42 +3,75 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..inputs.display import percent_text
+from ..inputs.display import count_text, percent_text
 
 
 class Level(NamedTuple):
-    """The level of one regime: the mean of its readings.
+    """The level of one regime: the mean of its readings, or their median if the series has outliers or a long tail.
 
     Attributes
     ----------
     mean : float
-        The mean; in a model with trends, the value of the line at the tick of the change.
+        The mean of all readings; in a model with trends, the value of the line at the tick of the change.
     low, high : float
-        A 95 % confidence interval of the mean; infinite for a single reading of unknown noise.
+        A 95 % confidence interval of `value`; infinite where there are too few readings for one.
+    median : float or None
+        The median, if the interval is that of the median; else None.
+    trusted : bool
+        False if the readings are too few for their autocorrelation, so that the interval may be far too narrow.
+
+    Examples
+    --------
+    >>> level = Level(mean=240.0, low=110.0, high=130.0, median=120.0)
+    >>> print(level, level.value, level.statistic)
+    median 120 (110 to 130) 120.0 median
     """
 
     mean: float
     low: float
     high: float
+    median: float | None = None
+    trusted: bool = True
+
+    @property
+    def value(self) -> float:
+        """What the interval belongs to: the mean, or the median."""
+        return self.mean if self.median is None else self.median
+
+    @property
+    def statistic(self) -> str:
+        """The name of `value`: "mean" or "median"."""
+        return "mean" if self.median is None else "median"
 
     def __str__(self) -> str:
+        name = "" if self.median is None else "median "
         half = 0.5 * (self.high - self.low)
         if not math.isfinite(half):
-            return f"{self.mean:.4g}"
-        form = _form(half, self.mean)
-        return f"{self.mean:{form}} ({self.low:{form}} to {self.high:{form}})"
+            return f"{name}{self.value:.4g}"
+        form = _form(half, self.value)
+        doubt = "" if self.trusted else DOUBT
+        return f"{name}{self.value:{form}} ({self.low:{form}} to {self.high:{form}}{doubt})"
 
-    def to_dict(self) -> dict[str, float | None]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON can represent them.
 
         Returns
         -------
         dict
-            The numbers; None where an end is infinite.
+            The fields and ``statistic``; None where an end is infinite.
         """
-        return {name: value if math.isfinite(value) else None for name, value in self._asdict().items()}
+        fields = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in self._asdict().items()
+        }
+        return {**fields, "statistic": self.statistic}
+
+
+DOUBT = ", not to be trusted"
+"""Follows an interval from too few readings for their autocorrelation."""
 
 
 Levels = Level | tuple[Level | None, ...] | None
@@ -56,7 +89,7 @@ def levels_to_json(levels: Levels) -> Any:
     Returns
     -------
     dict, list or None
-        A dictionary with ``mean``, ``low`` and ``high``, or a list of them.
+        What `Level.to_dict` returns, or a list of that.
     """
     if isinstance(levels, Level):
         return levels.to_dict()
@@ -116,6 +149,8 @@ def arrow(before: Levels, after: Levels, unit: str = "") -> str:
     several = len(pairs) > 1
     left, right = (", ".join(pair[i] for pair in pairs) for i in (0, 1))
     text = f"({left}) -> ({right})" if several else f"{left} -> {right}"
+    if any(level.median is not None for level in (*_all(before), *_all(after))):
+        text = f"{'medians' if several else 'median'} {text}"
     return f"{text} {unit}" if unit else text
 
 
@@ -150,14 +185,66 @@ def describe_change(before: Levels, after: Levels, at: str, confidence: float, d
     return f"{what} at {at}, {percent_text(confidence)} sure, detected {later}"
 
 
+def _all(levels: Levels) -> list[Level]:
+    """Return the levels that there are."""
+    if levels is None or isinstance(levels, Level):
+        return [] if levels is None else [levels]
+    return [level for level in levels if level is not None]
+
+
+def level_warnings(around: Sequence[tuple[Levels, Levels]]) -> list[str]:
+    """Say which intervals cannot be trusted.
+
+    Parameters
+    ----------
+    around : sequence of tuple
+        The levels before and after each change.
+
+    Returns
+    -------
+    list of str
+        A sentence, or nothing.
+
+    Examples
+    --------
+    >>> level_warnings([(Level(7.1, 7.0, 7.2), Level(7.9, 7.8, 8.0, trusted=False))])
+    ['Around 1 change, the readings are too few for their autocorrelation: intervals of levels may be too narrow.']
+    """
+    count = sum(not all(level.trusted for level in (*_all(left), *_all(right))) for left, right in around)
+    if count == 0:
+        return []
+    return [
+        f"Around {count_text(count, 'change')}, the readings are too few for their autocorrelation: intervals of "
+        "levels may be too narrow."
+    ]
+
+
+def name_of(around: Sequence[tuple[Levels, Levels]]) -> str:
+    """Return what levels are.
+
+    Parameters
+    ----------
+    around : sequence of tuple
+        The levels before and after each change.
+
+    Returns
+    -------
+    str
+        "Levels are means of the readings", or medians, and why.
+    """
+    if any(level.median is not None for left, right in around for level in (*_all(left), *_all(right))):
+        return "Levels are medians of the readings, since some are far from the others"
+    return "Levels are means of the readings"
+
+
 def _pair(before: Level | None, after: Level | None) -> tuple[str, str]:
     known = [level for level in (before, after) if level is not None]
     widths = [0.5 * (level.high - level.low) for level in known]
     scale = min([w for w in widths if math.isfinite(w)], default=0.0)
     if len(known) == 2:
-        scale = max(scale, abs(known[1].mean - known[0].mean))
-    form = _form(scale, max((abs(level.mean) for level in known), default=0.0))
-    left, right = ("?" if level is None else format(level.mean, form) for level in (before, after))
+        scale = max(scale, abs(known[1].value - known[0].value))
+    form = _form(scale, max((abs(level.value) for level in known), default=0.0))
+    left, right = ("?" if level is None else format(level.value, form) for level in (before, after))
     return left, right
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from ..detector.base import BaseDetector
 from ..detector.level_rule import FULL, Array, LevelRule, Support, Ticks
 from ..detector.step import Step
-from .intervals import Noise
+from .intervals import RHO, Dependence, Noise
 from .levels import Levels
-from .regimes import NEAREST, Regimes, stacked_readings, support_of
+from .regimes import NEAREST, Past, Regimes, stacked_readings, support_of
 
 
 class LevelTracker:
@@ -94,7 +94,7 @@ class LevelTracker:
         Returns
         -------
         dict
-            The last readings, in binary as text, and the noise before the last change.
+            The last readings, in binary as text, and what is known of the regimes before the last change.
         """
         x, choice = stacked_readings(self._rows)
         return {
@@ -103,7 +103,10 @@ class LevelTracker:
             "shape": list(x.shape),
             "x": b64encode(x.astype("<f8").tobytes()).decode(),
             "choice": b64encode(choice.astype("<i4").tobytes()).decode(),
-            "noise": [[j, *noise] for j, noise in self._regimes.noise.items()],
+            "past": [
+                [j, *past.noise, past.outliers, past.dependence.readings, *past.dependence.evidence]
+                for j, past in self._regimes.past.items()
+            ],
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
@@ -122,7 +125,7 @@ class LevelTracker:
         try:
             x = np.frombuffer(b64decode(saved["x"]), "<f8").reshape(saved["shape"])
             choice = np.frombuffer(b64decode(saved["choice"]), "<i4").tolist()
-            noise = {int(j): Noise(*map(float, values)) for j, *values in saved["noise"]}
+            past = {int(j): _past(*values) for j, *values in saved.get("past", ())}
             upto, begin = int(saved["next"]), int(saved["begin"])
             known = set(self._index.values())
             if len(choice) != len(x) or x.ndim > 2 or not set(choice) <= known:
@@ -132,7 +135,7 @@ class LevelTracker:
         values = x.tolist() if x.ndim == 1 else list(map(tuple, x.tolist()))
         self._rows.clear()
         self._rows.extend(zip(values, choice, strict=True))
-        self._regimes.noise = noise
+        self._regimes.past = past
         self._next, self._begin = upto, begin
 
     def around(self, changed_at: int) -> tuple[Levels, Levels]:
@@ -151,7 +154,8 @@ class LevelTracker:
         readings = self._readings()
         begin, at, end = (self._row(tick) for tick in (self._begin, changed_at, self._next))
         self._begin = changed_at
-        return self._regimes.around(*readings, (begin, at, end))
+        regimes = self._regimes
+        return regimes.around(regimes.before(*readings, begin, at), regimes.following(*readings, at, end))
 
     def after(self, until: int | None = None) -> Levels:
         """Return the level after the last change that `around` was asked for, from all readings since then.
@@ -167,7 +171,8 @@ class LevelTracker:
             The level, as in `Trace.changes`, if no more than 2000 readings and `reach` ticks have passed since.
         """
         end = self._next if until is None else min(until, self._next)
-        return self._regimes.after(*self._readings(), (self._row(self._begin), self._row(end)))
+        right = self._regimes.following(*self._readings(), self._row(self._begin), self._row(end))
+        return self._regimes.after(right)
 
     def _row(self, tick: int) -> int:
         return min(max(tick - (self._next - len(self._rows)), 0), len(self._rows))
@@ -179,3 +184,11 @@ class LevelTracker:
         if self._adjusted is not None:
             x = self._adjusted(x, np.arange(self._next - len(self._rows), self._next))
         return x, rule.weights_of(choice), support
+
+
+def _past(sd: float, degrees: float, outliers: bool, readings: float, *evidence: float) -> Past:
+    """Return what is known of earlier regimes, from saved numbers."""
+    if len(evidence) != RHO.size or type(outliers) is not bool:
+        raise ValueError("its parts do not fit each other")
+    values = tuple(map(float, evidence))
+    return Past(Noise(float(sd), float(degrees)), Dependence(float(readings), values), outliers)

@@ -18,6 +18,9 @@ from .structure import Structure
 _SHORT = 40  # readings below which estimates are rough
 _MISSING = 0.2  # share of missing readings worth a warning
 _CROWDED = 25  # ticks per change below which the changes are probably structure that no model describes
+_OUTLIERS = 0.1  # share of outliers beyond which a part of them is the noise itself
+_SKEWED = 0.2  # (upper - lower) / (upper + lower) deciles from the median worth a warning; 0.46 of an exponential
+_SKEW_ERROR = 1.2  # its standard error times the root of the number of readings, with heavy tails
 _CLEAR = 0.2  # least autocorrelation, and share of variance of a season, of residuals worth a warning
 
 
@@ -74,7 +77,27 @@ def cautions(account: Account) -> list[str]:
             f"{len(recent)} changes in {x.size:,} ticks: the series probably has a structure that no model here "
             "describes, such as an irregular oscillation."
         )
-    return found + _residual_warnings(account)
+    rest = _forecast_errors(account)
+    return found + _shape_warnings(account.structure, rest) + _residual_warnings(rest)
+
+
+def _shape_warnings(structure: Structure, rest: Array) -> list[str]:
+    """Return the warning about noise of a shape that the models do not have: the alarms are too sure."""
+    seen = rest[np.isfinite(rest)]
+    reasons = []
+    if structure.outliers > _OUTLIERS:
+        reasons.append(f"about {structure.outliers:.0%} of the readings are outliers")
+    if seen.size >= _SHORT:
+        low, middle, high = np.quantile(seen, (0.1, 0.5, 0.9))
+        skew = float(high + low - 2.0 * middle) / float(high - low) if high > low else 0.0
+        if abs(skew) > max(_SKEWED, 4.0 * _SKEW_ERROR / math.sqrt(seen.size)):
+            reasons.append("the noise is skewed")
+    if not reasons:
+        return []
+    return [
+        f"{' and '.join(reasons).capitalize()}: the probabilities of the alarms cannot be trusted, and many alarms "
+        "may be false. Use the median of every 10 readings as one, or a higher threshold, such as alarm=0.999."
+    ]
 
 
 def constant(x: Array) -> float | None:
@@ -88,10 +111,14 @@ def is_random_walk(structure: Structure) -> bool:
     return structure.ar == AUTOCORRELATIONS[-1] or sum(structure.ar) >= 0.98
 
 
-def _residual_warnings(account: Account) -> list[str]:
-    """Return warnings about residuals that are not white: differences of readings and one-tick forecasts."""
+def _forecast_errors(account: Account) -> Array:
+    """Return differences of readings and one-tick forecasts, NaN where a reading is missing or does not count."""
     _, trace = replay(account.structure, account.history, account.make)
-    rest = (account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:]
+    return np.asarray((account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:])
+
+
+def _residual_warnings(rest: Array) -> list[str]:
+    """Return warnings about forecast errors that are not white."""
     seen = rest[np.isfinite(rest)]
     if seen.size < _SHORT:
         return []

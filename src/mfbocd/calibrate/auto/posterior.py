@@ -182,8 +182,8 @@ class AutoPosterior(BaseDetector, ABC):
         -------
         list of str
             One entry for each of: few readings, many missing ones, a constant series, a series that moves like a
-            random walk, very frequent changes, and structure that none of the models describes. Empty if there is
-            nothing to say.
+            random walk, very frequent changes, noise that is skewed or has many outliers, and structure that none of
+            the models describes. Empty if there is nothing to say.
 
         Examples
         --------

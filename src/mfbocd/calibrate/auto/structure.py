@@ -19,6 +19,8 @@ Transform = Literal["none", "log", "sqrt"]
 
 _SHIFT = 0.6  # added before a square root, so that the variance of small counts is nearly constant
 _SMALL = 1e-100  # readings below it, or above its inverse, are measured in a unit of their own size
+_WIDEST = 1e6  # largest ratio of the spread of readings to their noise that the filter resolves
+_ABSURD = 0.05  # share of readings beyond that ratio up to which they are left out
 _SLOPE_TICKS = 100.0  # ticks within which a line typically changes by the spread of the levels
 
 
@@ -101,14 +103,15 @@ class Structure:
         """
         if self.kind == "binary":
             return x
+        unit = self.unit if self.transform == "none" else 1.0
+        if unit != 1.0:
+            x = x / unit
         if self.step:
-            x = x + self.step * (_fractions(tick) - 0.5)
+            x = x + self.step / unit * (_fractions(tick) - 0.5)
         if self.transform == "log":
             x = np.log(np.maximum(x, 1e-300))
         elif self.transform == "sqrt":
             x = 2.0 * np.sqrt(np.maximum(x + _SHIFT, 0.0))
-        elif self.unit != 1.0:
-            x = x / self.unit
         return x - self._seasonal(tick)
 
     def restored(self, y: Array, tick: Ticks) -> Array:
@@ -275,10 +278,15 @@ def scales(y: Array) -> tuple[float, float, float]:
     center, noise, spread : float
         As in `Structure`.
     """
-    center, sd = float(np.median(y)), float(np.std(y))
+    center, unit = float(np.median(y)), unit_of(y)
+    sd = unit * float(np.std(y / unit))  # a power of two changes no digit, but squares are finite
     noise = local_noise(y)
     if not noise > 0.0:
         noise = 0.1 * sd if sd > 0.0 else 1e-6 * (abs(center) or 1.0)
+    if sd > _WIDEST * noise:  # by many readings, such as levels without noise; or by a few absurd ones
+        far = np.abs(y - center) > _WIDEST * noise
+        if far.mean() <= _ABSURD:
+            sd = unit * float(np.std(y[~far] / unit))
     noise = max(noise, 1e-6 * sd)
     return center, noise, max(1.4826 * float(np.median(np.abs(y - center))), 0.5 * sd, noise)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ def read_series(
     Raises
     ------
     TypeError, ValueError
-        If there is not one series of numbers.
+        If there is not one series of numbers, or if it has no order, such as a set.
     OSError
         If a file cannot be opened.
 
@@ -80,7 +80,14 @@ def read_series(
         data = data.collect()
     if hasattr(data, "columns"):
         return _from_frame(data, column, time)
-    if isinstance(data, Mapping) or not (hasattr(data, "__iter__") or hasattr(data, "__array__")):
+    if isinstance(data, Set):
+        raise TypeError(f"data must have an order, which a {type(data).__name__} has not: pass a list")
+    if isinstance(data, Mapping):
+        raise TypeError(
+            f"data must be a series of numbers, not a {type(data).__name__}: pass one of its columns, such as "
+            "data['temperature'], or a frame of them, such as pandas.DataFrame(data)"
+        )
+    if not (hasattr(data, "__iter__") or hasattr(data, "__array__")):
         raise TypeError(
             f"data must be a series of numbers, a frame or the path of a table, not {type(data).__name__}"
         )
