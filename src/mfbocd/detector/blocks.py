@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..inputs.blocks import Blocks
+from ..inputs.copies import Independent
 from ..inputs.display import count_text, html_table
 from .detector import Detector
 from .step import Step
@@ -15,7 +16,7 @@ from .step import Step
 _LENGTH = struct.Struct("<I")
 
 
-class BlockDetector:
+class BlockDetector(Independent):
     """A detector that reads the features of blocks instead of single readings.
 
     Parameters

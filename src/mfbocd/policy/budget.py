@@ -120,7 +120,6 @@ class Budget(Policy):
 
     def validate(self) -> None:
         """Check that the budget and the cap can be met, and compute the controller's units."""
-        self.recent = list(self.recent)
         target = target_of(self)
         self._target, self._unit = target.amount, target.unit
         self._controller = Controller(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs.copies import Independent
 from ..models import Categorical, Confusion, Model, RobustTrend, Trend
 from ..policy.fidelity import Fidelity
 from .intervals import Noise, Support, fit_level
@@ -133,7 +134,7 @@ def _families(model: Model) -> Iterator[Model]:
         yield from _families(part)
 
 
-class Regimes:
+class Regimes(Independent):
     """Compute the levels of consecutive regimes, each with the noise of the one before it as a prior.
 
     Parameters

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..detector.detector import Detector
 from ..detector.step import Step
+from ..inputs.copies import Independent
 from ..policy.fidelity import Fidelity
 from .intervals import Noise, Support
 from .levels import Levels
@@ -35,7 +36,7 @@ class OwnRule(Protocol):
         ...
 
 
-class LevelTracker:
+class LevelTracker(Independent):
     """Compute the levels of a stream's changes when they are reported, in constant memory.
 
     Parameters

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ...inputs.arguments import finite, not_negative, positive, whole
+from ...inputs.copies import Independent
 from ...policy import Budget
 from ...policy.fidelity import Fidelity
 
 _FREE = 1e-9  # cost of a free check relative to the budget per item: a cost must be positive
 
 
-class Ledger:
+class Ledger(Independent):
     """Decides whether a judgement is worth its cost, and never exceeds the budget of a day.
 
     Parameters
