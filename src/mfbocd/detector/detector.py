@@ -211,7 +211,7 @@ class Detector(Lifecycle):
             The reading: a number, or a sequence of numbers if the model's readings have several
             (`mfbocd.inputs.readings` lists the accepted types). None, and NaN with ``missing="skip"``, is a tick
             without a reading: the hazard acts and nothing is learned. Its cost is paid if a fidelity is given: it was
-            asked and gave no reading.
+            asked and gave no reading. None is always accepted at a skip (zeta 0), which is not asked for a reading.
         fidelity : Fidelity or str, optional
             What `x` was read at. It may be omitted if there is only one fidelity, or after `choose` at this tick:
             then it is the chosen one.
@@ -257,11 +257,12 @@ class Detector(Lifecycle):
         """Return the fidelity that `x` was read at; None for a tick at which nothing was asked."""
         if fidelity is not None:
             return self._own_fidelity(fidelity)
+        tick, chosen = self._chosen
         if x is None:
-            return None
+            skipped = tick == self._tick and chosen is not None and chosen.zeta == 0.0
+            return chosen if skipped else None
         if len(self.fidelities) == 1:
             return self.fidelities[0]
-        tick, chosen = self._chosen
         if tick != self._tick:
             raise ValueError(
                 f"fidelity must be one of {', '.join(self._by_name)}: with several fidelities, give the one that was "

@@ -15,7 +15,7 @@ from ..policy.fidelity import Fidelity
 from .lock import exclusive
 from .posterior import Posterior
 from .serialization import Serializer, from_bytes
-from .shadow import ShadowGuard
+from .shadow import ShadowGuard, guards_for
 from .step import Missing
 
 OnError = Literal["raise", "fallback"]
@@ -127,7 +127,8 @@ class Lifecycle(Posterior):
         Returns
         -------
         Detector
-            The new detector; this one is unchanged.
+            The new detector; this one is unchanged. A guard of `shadow` keeps its pairs if its zeta is the same, and
+            begins again with the new zeta otherwise.
 
         Examples
         --------
@@ -157,7 +158,7 @@ class Lifecycle(Posterior):
         )
         if policy is None:
             other.policy.restore(self.policy.state())
-        other.shadow = {name: guard for name, guard in self.shadow.items() if name in other._by_name}
+        other.shadow = guards_for(self.shadow, self._by_name, other.fidelities)
         other._adopt(self._filter.state.copy(), self.spent)
         return other
 

@@ -328,6 +328,28 @@ def guards_of(
     return guards
 
 
+def guards_for(
+    guards: Mapping[str, ShadowGuard], before: Mapping[str, Fidelity], fidelities: Sequence[Fidelity]
+) -> dict[str, ShadowGuard]:
+    """Return the guards of other fidelities: with their pairs where zeta is the same, else new ones of the new zeta.
+
+    A fidelity that is gone, or that is the best one now, has none.
+    """
+    best = max(f.zeta for f in fidelities)
+    found = {}
+    for f in fidelities:
+        guard = guards.get(f.name)
+        if guard is None or not 0.0 < f.zeta < best:
+            continue
+        if f.zeta in (before[f.name].zeta, guard.declared):
+            found[f.name] = copy.copy(guard)
+        else:
+            found[f.name] = ShadowGuard(
+                f.zeta, guard.every, guard.method, level=guard.level, noise_var=guard.noise_var, learn=guard.learn
+            )
+    return found
+
+
 def _guards_of(
     shadow: int | Mapping[str, ShadowGuard] | None, model: Model, fidelities: Sequence[Fidelity]
 ) -> dict[str, ShadowGuard]:
