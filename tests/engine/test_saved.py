@@ -65,7 +65,10 @@ def test_saved_examples_load_and_continue(name: str) -> None:
     data = base64.b64decode(kept["bytes"])
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
         detector = load(data)
-        assert detector.to_bytes() == data
+        again = detector.to_bytes()
+        assert load(again).to_bytes() == again
+        if name != "cap":  # its model has an argument more since: what it was before is now written
+            assert again == data
         made = EXAMPLES[name]()
         for field in ("model", "fidelities", "hazard", "policy", "pruning", "alarm", "seed", "missing", "on_error"):
             assert repr(getattr(detector, field)) == repr(getattr(made, field))

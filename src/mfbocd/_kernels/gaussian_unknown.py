@@ -59,7 +59,7 @@ def _normalized(lift: float, pull: float, shape: float, scale: float, deviations
 
 @scalar
 def _deviations(setup: Pointer, zeta: float) -> float:
-    """As how many squared deviations a reading at zeta > 0 counts (`UnknownNoise.deviations`)."""
+    """As how many squared deviations a reading at zeta > 0 counts (`UnknownNoise._deviations`)."""
     return zeta if setup[FIRST + 5] == 1.0 else 1.0
 
 

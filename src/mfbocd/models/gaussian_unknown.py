@@ -125,7 +125,7 @@ class GaussianUnknown(UnknownNoise):
         d = (np.clip(y, -FAR, FAR) if np.ndim(y) else min(max(y, -FAR), FAR)) - stats[1]
         return d, 0.5 * zeta * stats[0] / (stats[0] + zeta) * d * d
 
-    def learned(self, stats: Array, x: float, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: float, zeta: Any, deviations: Any) -> Array:
         """Update the Normal-inverse-gamma posterior with a reading, equation `mf_posterior` if tempered."""
         count, mean, shape, scale = stats
         d, lift = self._lift(stats, x, zeta)
@@ -141,12 +141,12 @@ class GaussianUnknown(UnknownNoise):
 
     def _degrees(self, shape: Array, zeta: float) -> Array:
         """Return the degrees of freedom of the next reading."""
-        return np.asarray(2.0 * shape + self.deviations(zeta) - 1.0)
+        return np.asarray(2.0 * shape + self._deviations(zeta) - 1.0)
 
     def _log_density(self, stats: Array, x: Any, zeta: float) -> Array:
         count, _, shape, scale = stats
         _, lift = self._lift(stats, x, zeta)
-        deviations = self.deviations(zeta)
+        deviations = self._deviations(zeta)
         fall = (shape + 0.5 * deviations) * np.log1p(lift / scale)
         if self.kind == "paper":
             rise = log_gamma_ratios(np.ravel(shape), 0.5 * zeta).reshape(shape.shape)
@@ -215,7 +215,7 @@ class GaussianUnknown(UnknownNoise):
         Tempered, it is f(a) - f(a + zeta / 2), the information in as much scatter as the update counts: no reading of
         one number has that update (a fraction of a squared deviation).
         """
-        gain = parameter_gains(np.ravel(stats[0]), np.ravel(stats[2]), zeta, self.deviations(zeta))
+        gain = parameter_gains(np.ravel(stats[0]), np.ravel(stats[2]), zeta, self._deviations(zeta))
         return gain.reshape(np.shape(stats[0]))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

@@ -148,7 +148,7 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
         """Accept every d finite numbers."""
         return x
 
-    def learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
         """Update count, degrees and mean, and rotate the reading into the Cholesky factor of the scale."""
         d = self.dimension
         out = np.array(stats.reshape(self.columns, -1))  # a contiguous copy: the kernel runs along its rows
@@ -170,7 +170,7 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
             return np.zeros(stats.shape[1:])
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
-        count, nu, deviations = self.count + rows[0], self._df(rows), self.deviations(zeta)
+        count, nu, deviations = self.count + rows[0], self._df(rows), self._deviations(zeta)
         factor = np.ascontiguousarray(rows[self._factor])
         share = zeta * count / (count + zeta)
         away = (self._into @ standard(x, self.mean, self._sd))[:, None] - rows[1 : 1 + d]
@@ -261,7 +261,7 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
         rows = stats.reshape(self.columns, -1)
         d = self.dimension
         gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0]))
-        gain = gain + covariance_gain(self._df(rows), self.deviations(zeta), d)
+        gain = gain + covariance_gain(self._df(rows), self._deviations(zeta), d)
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
@@ -303,7 +303,7 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
     def _student(self, rows: Array, zeta: float) -> tuple[Array, Array]:
         """c and the degrees of freedom of the predictive, each (K,)."""
         count = self.count + rows[0]
-        return zeta * count / (count + zeta), self._df(rows) + self.deviations(zeta) - self.dimension
+        return zeta * count / (count + zeta), self._df(rows) + self._deviations(zeta) - self.dimension
 
 
 def _reciprocal(left: Array) -> Array:

@@ -188,7 +188,7 @@ class Regression(UnknownNoise):
         self._advance_extra(rows, None, 0.0)
         return rows.reshape(stats.shape)
 
-    def learned(self, stats: Array, x: Any, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: Any, zeta: Any, deviations: Any) -> Array:
         """Rotate sqrt(zeta) (u, x) into the factor, which adds zeta u u^T, zeta u x and zeta x^2 (`mf_posterior`)."""
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
@@ -221,7 +221,7 @@ class Regression(UnknownNoise):
         q = 1.0 / self._weight(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
         if self.noise_var is None:
-            deviations = self.deviations(zeta)
+            deviations = self._deviations(zeta)
             rise = half_gamma_ratios(shape + 0.5 * (deviations - 1.0)) - 0.5 * np.log(scale)
             value = rise - (shape + 0.5 * deviations) * np.log1p(lift / scale)
         else:
@@ -254,7 +254,7 @@ class Regression(UnknownNoise):
             return mean, np.full_like(mean, np.inf)
         var = self._unit**2 * (1.0 / self._weight(rows, zeta) + spread)
         if self.noise_var is None:
-            var = 2.0 * var * ratio(scale, 2.0 * shape + self.deviations(zeta) - 3.0)
+            var = 2.0 * var * ratio(scale, 2.0 * shape + self._deviations(zeta) - 3.0)
         return mean, var
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
@@ -274,7 +274,7 @@ class Regression(UnknownNoise):
         if self.noise_var is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
-        df = 2.0 * shape + self.deviations(zeta) - 1.0
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
         tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(d > 0.0, 1.0 - tail, tail)
 
@@ -292,7 +292,7 @@ class Regression(UnknownNoise):
         d, q, shape, scale = self._residual(rows, x, zeta)
         if self.noise_var is not None:
             return normal_tails(d / np.sqrt(q))
-        return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + self.deviations(zeta) - 1.0)
+        return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + self._deviations(zeta) - 1.0)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
@@ -305,7 +305,7 @@ class Regression(UnknownNoise):
         q = 1.0 / self._weight(stats, zeta) + spread
         if self.noise_var is not None:
             return float(information(np.array(weight), centre, q))
-        df = 2.0 * shape + self.deviations(zeta) - 1.0
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
         return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
@@ -318,7 +318,7 @@ class Regression(UnknownNoise):
         _, spread, shape, _ = self._forecast(rows, self._next_regressors(rows)[0])
         gain = 0.5 * np.log1p(self._weight(rows, zeta) * spread)
         if self.noise_var is None:
-            gain = gain + covariance_gain(2.0 * shape, self.deviations(zeta), 1)
+            gain = gain + covariance_gain(2.0 * shape, self._deviations(zeta), 1)
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

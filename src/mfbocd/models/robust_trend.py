@@ -188,7 +188,7 @@ class RobustTrend(UnknownNoise):
         out[OUTLIER] = 0.0
         return out
 
-    def learned(self, stats: Array, x: float, zeta: float, deviations: float) -> Array:
+    def _learned(self, stats: Array, x: float, zeta: float, deviations: float) -> Array:
         """Add the reading with weight zeta P(no outlier | x), then forget."""
         rows = self._columns(stats).copy()
         updated(rows, self._params, self._standard(x), zeta, deviations)
@@ -199,7 +199,9 @@ class RobustTrend(UnknownNoise):
         return np.asarray(forecasts(rows, self._table, len(self.ar), self._tempered))
 
     def _weighed(self, stats: Array, x: float, zeta: float) -> Array:
-        return np.asarray(weighed(self._columns(stats), self._params, self._standard(x), zeta, self.deviations(zeta)))
+        return np.asarray(
+            weighed(self._columns(stats), self._params, self._standard(x), zeta, self._deviations(zeta))
+        )
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log density of the mixture of level, line and outlier."""
@@ -255,7 +257,7 @@ class RobustTrend(UnknownNoise):
         noise = 1.0 / zeta - 1.0
         weights = np.stack([(1.0 - self.outliers) * (1.0 - p), (1.0 - self.outliers) * p, np.full(k, self.outliers)])
         centers = np.stack([seen[2] + seen[4], seen[2] + seen[5], np.zeros(k)])
-        df = 2.0 * np.stack([rows[SHAPE], rows[SHAPE], np.full(k, self.shape)]) + self.deviations(zeta) - 1.0
+        df = 2.0 * np.stack([rows[SHAPE], rows[SHAPE], np.full(k, self.shape)]) + self._deviations(zeta) - 1.0
         first = noise + self._table[-len(self.ar) - 1] + 1.0 / self.count[0]
         squares = [rows[LEVEL] * (noise + seen[3] + seen[6]), rows[LINE] * (noise + seen[3] + seen[7])]
         return weights, centers, 2.0 * np.stack([*squares, np.full(k, first)]) / df, df
@@ -308,7 +310,7 @@ class RobustTrend(UnknownNoise):
         level, line, rows = self._spreads(stats, zeta)
         p = rows[SLOPED]
         gain = 0.5 * ((1.0 - p) * np.log1p(level) + p * np.log1p(line)) + covariance_gain(
-            2.0 * rows[SHAPE], self.deviations(zeta), 1
+            2.0 * rows[SHAPE], self._deviations(zeta), 1
         )
         return np.asarray((1.0 - self.outliers) * gain).reshape(stats.shape[1:])
 

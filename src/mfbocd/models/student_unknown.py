@@ -234,7 +234,7 @@ class StudentTUnknown(UnknownNoise):
         k = rows.shape[1]
         return rows, y, np.full(k, zeta), np.full(k, deviations), self._node, self._log_share
 
-    def learned(self, stats: Array, x: float, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: float, zeta: Any, deviations: Any) -> Array:
         """Update by a reading of each precision, and project the mixture onto one Normal-inverse-gamma."""
         return _projected(*self._arguments(stats, x, zeta, deviations)).reshape(stats.shape)
 
@@ -242,7 +242,7 @@ class StudentTUnknown(UnknownNoise):
         """Return the log of the mixture of Student's t over the precision of the noise."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        value = _log_predictives(*self._arguments(stats, x, zeta, self.deviations(zeta))) - math.log(self._unit)
+        value = _log_predictives(*self._arguments(stats, x, zeta, self._deviations(zeta))) - math.log(self._unit)
         return value.reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
@@ -258,7 +258,7 @@ class StudentTUnknown(UnknownNoise):
             return centre, np.full(stats.shape[1:], np.inf)
         noise = self.degrees / (self.degrees - 2.0) / zeta  # E 1 / (zeta w)
         return centre, self.scale * ratio(
-            2.0 * scale * (1.0 / count + noise), 2.0 * shape + self.deviations(zeta) - 3.0
+            2.0 * scale * (1.0 / count + noise), 2.0 * shape + self._deviations(zeta) - 3.0
         )
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
@@ -271,7 +271,7 @@ class StudentTUnknown(UnknownNoise):
 
     def _components(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array, Array]:
         """Return the deviation of x, (K,), t^2 / df given each precision, (nodes, K), and df, (K,)."""
-        deviations = self.deviations(zeta)
+        deviations = self._deviations(zeta)
         rows, y, _, _, node, _ = self._arguments(stats, x, zeta, deviations)
         count, mean, shape, scale = rows
         worth = zeta * node[:, None]
@@ -299,7 +299,7 @@ class StudentTUnknown(UnknownNoise):
         """
         rows = stats.reshape(4, -1)
         level = 0.5 * np.exp(self._log_share) @ np.log1p(zeta * self._node[:, None] / rows[0])
-        return np.asarray(level + scale_gains(np.ascontiguousarray(rows[2]), 0.5 * self.deviations(zeta))).reshape(
+        return np.asarray(level + scale_gains(np.ascontiguousarray(rows[2]), 0.5 * self._deviations(zeta))).reshape(
             stats.shape[1:]
         )
 

@@ -21,7 +21,7 @@ class UnknownNoise(Model):
 
     weighting: Weighting
 
-    def deviations(self, zeta: Any) -> Any:
+    def _deviations(self, zeta: Any) -> Any:
         """Return as how many squared deviations a reading counts in what is learned about the noise.
 
         A zeta above 1 stands for as many full readings (`Budget.initialize`).
@@ -34,18 +34,18 @@ class UnknownNoise(Model):
         """Update the posterior with a reading, or skip the tick at zeta = 0."""
         if np.ndim(zeta) == 0 and zeta == 0.0:
             return self.skip(stats)
-        return self.learned(stats, x, zeta, self.deviations(zeta))
+        return self._learned(stats, x, zeta, self._deviations(zeta))
 
     def update_doubtful(self, stats: Array, x: Any, zeta: float, trust: Array) -> Array:
         """Count a reading that may not belong to the regime as a fraction `trust` of a reading at zeta."""
         part: Any = np.maximum(trust, 1e-300 / zeta)  # 0 would be a tick without a reading
-        weight, deviations = zeta * part, self.deviations(zeta) * part
+        weight, deviations = zeta * part, self._deviations(zeta) * part
         if self.elementwise or stats.ndim == 1:
-            return self.learned(stats, x, weight, deviations)
+            return self._learned(stats, x, weight, deviations)
         each = zip(stats.T, weight.tolist(), deviations.tolist(), strict=True)
-        return np.stack([self.learned(column, x, *counts) for column, *counts in each], axis=1)
+        return np.stack([self._learned(column, x, *counts) for column, *counts in each], axis=1)
 
-    def learned(self, stats: Array, x: Any, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: Any, zeta: Any, deviations: Any) -> Array:
         """Return the statistics after a reading of precision zeta that counts as so many deviations."""
         raise NotImplementedError
 

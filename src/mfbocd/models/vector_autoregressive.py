@@ -188,7 +188,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         centre, _, spread = self._forecast(rows)
         return np.asarray(y - (1.0 - (1.0 + spread) / (1.0 / zeta + spread)) * (y - centre))
 
-    def learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
+    def _learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
         """Rotate sqrt(zeta) (u, x) into the Cholesky factor, equation `mf_posterior`."""
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
@@ -212,7 +212,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         nu = self.degrees + rows[self._rows]
         i, j = np.tril_indices(self._size + d)
         root = np.log(rows[np.flatnonzero(i == j)[self._size :]]).sum(axis=0) + self._log_unit
-        deviations = self.deviations(zeta)
+        deviations = self._deviations(zeta)
         front = log_gamma_ratios(0.5 * (nu + deviations - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
         tail = 0.5 * (nu + deviations) * np.log1p((away**2).sum(axis=0) / q)
         return np.asarray(front - tail).reshape(stats.shape[1:])
@@ -224,7 +224,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         with np.errstate(divide="ignore"):
             square = (own**2).sum(axis=2).T * (np.divide(1.0, zeta) + spread)
         mean = self.mean[:, None] + self._sd[:, None] * (self._back @ centre)
-        return mean, square, self.degrees + rows[self._rows] + self.deviations(zeta) - self.dimension
+        return mean, square, self.degrees + rows[self._rows] + self._deviations(zeta) - self.dimension
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the moments of Student's t; a variance is infinite up to two degrees of freedom."""
@@ -254,7 +254,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
     def components(self, stats: Array, zeta: float) -> Components:
         """Return Student's t, in units of the prior scale."""
         centre, root, spread = self._forecast(stats)
-        df = self.degrees + stats[self._rows] + self.deviations(zeta) - self.dimension
+        df = self.degrees + stats[self._rows] + self._deviations(zeta) - self.dimension
         return Components(centre.T, root @ root.transpose(0, 2, 1) * ((1.0 / zeta + spread) / df)[:, None, None], df)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
@@ -290,7 +290,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         """
         rows = stats.reshape(self.columns, -1)
         spread, _ = self._solved(rows, np.zeros(self.dimension))
-        gain = covariance_gain(self.degrees + rows[self._rows], self.deviations(zeta), self.dimension)
+        gain = covariance_gain(self.degrees + rows[self._rows], self._deviations(zeta), self.dimension)
         return np.asarray(0.5 * self.dimension * np.log1p(zeta * spread) + gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
