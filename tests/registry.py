@@ -181,6 +181,23 @@ def sequential(readings: Readings, log_predictive: Callable[[Readings, float, fl
     return sum(log_predictive(given[:i], x, zeta) for i, (x, zeta) in enumerate(given))
 
 
+def unknown_marginal(readings: Readings) -> float:
+    """Readings of variance s2 / zeta are jointly Student's t."""
+    given = [(x, zeta) for x, zeta in readings if zeta > 0]
+    if not given:
+        return 0.0
+    x, zeta = np.array(given).T
+    shape = SCALE / FORM * (1 / STRENGTH + np.diag(1 / zeta))
+    return float(stats.multivariate_t(np.full(x.size, CENTRE), shape, df=2 * FORM).logpdf(x))
+
+
+def partial_predictive(past: Sequence[tuple[Any, ...]], x: float, zeta: float) -> float:
+    """The next reading after (x, weight, deviations): the posterior's sums, and Student's t."""
+    mean, count, _, scale = normal_gamma([entry[:2] for entry in past])
+    shape = FORM + 0.5 * sum(deviations for _, _, deviations in past)
+    return float(stats.t(2 * shape, mean, math.sqrt(scale / shape * (1 / zeta + 1 / count))).logpdf(x))
+
+
 def unknown_predictive(past: Readings, x: float, zeta: float) -> float:
     mean, count, shape, scale = normal_gamma(past)
     df = 2 * shape + zeta - 1
@@ -385,9 +402,10 @@ def contaminated(
     draw: Callable[[np.random.Generator], Any],
     predictive: Callable[[Readings, Any, float], float],
     mean: Callable[[Readings], Any],
+    entry: c.Entry = c.weighed,
 ) -> Case:
     """A family with outliers, from the family's own predictive and mean."""
-    wrapped = (c.marginal(predictive), c.mean(predictive, mean))
+    wrapped = (c.marginal(predictive, entry), c.mean(predictive, mean, entry))
     return Case(f"outliers-{name}", lambda: mf.Outliers(model(), c.RATE), draw, *wrapped, additive=False)
 
 
@@ -414,12 +432,20 @@ CASES = [
         "unknown-variance",
         lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE),
         _normal,
+        unknown_marginal,
+        lambda r: normal_gamma(r)[0],
+        additive=False,
+    ),
+    Case(
+        "unknown-variance-tempered",
+        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE, weighting="tempered"),
+        _normal,
         lambda r: sequential(r, unknown_predictive),
         lambda r: normal_gamma(r)[0],
     ),
     Case(
         "unknown-variance-paper",
-        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE, predictive="paper"),
+        lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE, "paper", "tempered"),
         _normal,
         unknown_paper_marginal,
         lambda r: normal_gamma(r)[0],
@@ -478,6 +504,14 @@ CASES = [
     ),
     trend(None),
     trend(d.NOISE),
+    Case(
+        "trend-tempered",
+        lambda: mf.Trend(d.LEVEL, d.SLOPE, d.COUNTS[:2], d.SHAPE, d.SCALE, weighting="tempered"),
+        _normal,
+        d.tempered_trend,
+        lambda r: d.trend_mean(r, None),
+        additive=False,
+    ),
     season(None),
     season(d.NOISE),
     autoregressive(None),
@@ -506,8 +540,9 @@ CASES = [
         "unknown",
         lambda: mf.GaussianUnknown(CENTRE, STRENGTH, FORM, SCALE),
         _normal,
-        unknown_predictive,
-        lambda r: normal_gamma(r)[0],
+        partial_predictive,
+        lambda r: normal_gamma([entry[:2] for entry in r])[0],
+        c.partial,
     ),
     contaminated("poisson", lambda: mf.Poisson(SHAPE, RATE), _count, poisson_predictive, poisson_mean),
     contaminated("bernoulli", lambda: mf.Bernoulli(ALPHA, BETA), _bit, beta_predictive, beta_mean),
@@ -517,6 +552,16 @@ CASES = [
         _normal,
         rt.marginal,
         rt.mean,
+        additive=False,
+    ),
+    Case(
+        "robust-trend-tempered",
+        lambda: mf.RobustTrend(
+            rt.LEVEL, rt.COUNT, rt.SHAPE, rt.SCALE, rt.LINE, rt.AR, rt.OUTLIERS, rt.FORGET, "tempered"
+        ),
+        _normal,
+        rt.tempered_marginal,
+        rt.tempered_mean,
         additive=False,
     ),
     Case(
@@ -553,7 +598,8 @@ CASES += [
 COMPILED = [case for case in CASES if case.model().observe is not None]
 INTEGRATED = {
     *("family-gaussian", "family-gaussian-paper", "product", "process", "student", "student-unknown"),
-    *("mixture-gaussian", "mixture-trend", "mixture-counts", "robust-trend", "robust-trend-plain"),
+    *("mixture-gaussian", "mixture-trend", "mixture-counts"),
+    *("robust-trend", "robust-trend-plain", "robust-trend-tempered"),
     *(f"outliers-{name}" for name in ("gaussian", "unknown", "poisson", "bernoulli")),
 }
 """Models whose gains are integrals in numpy, 0.1 s per state and more: tested with fewer states."""
@@ -581,13 +627,27 @@ def multivariate() -> Any:
     return mf.MultivariateGaussian(v.CENTRE, v.PRIOR, v.KNOWN)
 
 
-def wishart(predictive: str) -> Any:
-    return mf.MultivariateGaussianUnknown(v.PLACE, v.COUNT, v.DEGREES, v.SCALE, predictive)
+def wishart(predictive: str, weighting: str = "tempered") -> Any:
+    return mf.MultivariateGaussianUnknown(v.PLACE, v.COUNT, v.DEGREES, v.SCALE, predictive, weighting)
 
 
 VECTORS = [
     Case("multivariate", multivariate, v.three, v.multivariate_marginal, v.multivariate_mean),
-    Case("wishart", lambda: wishart("normalized"), v.two, v.wishart_marginal, v.wishart_mean),
+    Case(
+        "wishart",
+        lambda: wishart("normalized", "precision"),
+        v.two,
+        v.wishart_marginal,
+        v.wishart_mean,
+        additive=False,
+    ),
+    Case(
+        "wishart-tempered",
+        lambda: wishart("normalized"),
+        v.two,
+        lambda r: v.wishart_marginal(r, tempered=True),
+        v.wishart_mean,
+    ),
     Case("wishart-paper", lambda: wishart("paper"), v.two, v.wishart_paper_marginal, v.wishart_mean),
     Case("product", product_model, v.mixed, product_marginal, product_mean),
     regression(None),

@@ -426,7 +426,7 @@ def test_a_saved_monitor_continues_with_its_pending_items(options: dict[str, Any
     twin = JudgeMonitor.from_bytes(saved, score, cost=lambda item: 0.02)
     assert twin.to_bytes() == saved
     assert twin.waiting == one.waiting == tuple(item["id"] for item in waiting)
-    for both in (one, twin, copy.deepcopy(one)):
+    for both in (one, twin, copy.deepcopy(one), copy.copy(one)):
         for item in waiting[::-1]:
             assert both.judged(item, item["label"])
         fed(both, iter(stream[70:]))

@@ -161,11 +161,11 @@ def test_a_pickle_and_a_copy_continue_identically() -> None:
     stream = np.random.default_rng(9).normal(size=100).tolist()
     detector = BOCD()
     drifts(detector, stream[:50])
-    twins = [pickle.loads(pickle.dumps(detector)), copy.deepcopy(detector)]
+    twins = [pickle.loads(pickle.dumps(detector)), copy.deepcopy(detector), copy.copy(detector)]
     rest = [*stream[50:], 20.0, 20.5, 19.0]
     expected = drifts(detector, rest)
     assert expected
-    assert [drifts(twin, rest) for twin in twins] == [expected, expected]
+    assert [drifts(twin, rest) for twin in twins] == [expected] * 3
 
 
 def test_a_clone_has_seen_nothing() -> None:

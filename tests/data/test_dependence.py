@@ -44,7 +44,7 @@ def test_effective_power_refusals() -> None:
 def test_tempered_evidence_of_a_segment_is_that_of_the_tempered_likelihood() -> None:
     """Against a sum over a grid of levels and noise variances; the next regime has hardly any weight."""
     power, x = 0.3, np.array([0.4, -1.1, 0.7, 2.0, 0.1])
-    model = mf.GaussianUnknown(mean=0, count=0.5, shape=2, scale=1.5, predictive="paper")
+    model = mf.GaussianUnknown(mean=0, count=0.5, shape=2, scale=1.5, predictive="paper", weighting="tempered")
     detector = mf.Detector(model, mf.Fidelity("full", power, 1), hazard=1e-12, prune=None)
     for v in x:
         detector.update(float(v))
@@ -62,7 +62,7 @@ def test_tempered_evidence_of_a_segment_is_that_of_the_tempered_likelihood() -> 
 def test_tempering_removes_the_false_alarms_of_a_dependent_stream_and_finds_a_change() -> None:
     learn, quiet = autoregression(0.9, 1000, seed=5), autoregression(0.9, 4000, seed=6)
     var = float(np.var(learn))
-    model = mf.GaussianUnknown(0.0, 0.1, 3, 2 * var, predictive="paper")
+    model = mf.GaussianUnknown(0.0, 0.1, 3, 2 * var, predictive="paper", weighting="tempered")
     power = effective_power(learn)
 
     def alarms(zeta: float, x: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[int]:

@@ -26,7 +26,7 @@ def posterior(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray)
     precision = np.diag(count) + (u.T * zeta) @ u
     mean = np.linalg.solve(precision, (u.T * zeta) @ y)
     scale = 1.0 + 0.5 * (zeta @ (y - u @ mean) ** 2 + mean @ (count * mean))
-    return mean, np.linalg.inv(precision), SHAPE + 0.5 * zeta.sum(), scale
+    return mean, np.linalg.inv(precision), SHAPE + 0.5 * np.count_nonzero(zeta), scale
 
 
 def known_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
@@ -38,11 +38,19 @@ def known_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.nda
 
 
 def unknown_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
-    """The model is DEFINED by its normalized predictives: their sum, each from the normal equations."""
+    """The joint density of a segment, Student's t, in units of the prior scale."""
+    if y.size == 0:
+        return 0.0
+    covariance = (u / count) @ u.T + np.diag(1 / zeta)
+    return float(stats.multivariate_t(np.zeros(y.size), covariance / SHAPE, df=2 * SHAPE).logpdf(y))
+
+
+def tempered_marginal(u: np.ndarray, y: np.ndarray, zeta: np.ndarray, count: np.ndarray) -> float:
+    """The tempered model is DEFINED by its normalized predictives: their sum, each from the normal equations."""
     total = 0.0
     for t in range(y.size):
-        mean, covariance, shape, scale = posterior(u[:t], y[:t], zeta[:t], count)
-        df = 2 * shape + zeta[t] - 1
+        mean, covariance, _, scale = posterior(u[:t], y[:t], zeta[:t], count)
+        df = 2 * SHAPE + zeta[:t].sum() + zeta[t] - 1
         q = 1 / zeta[t] + u[t] @ covariance @ u[t]
         total += float(stats.t(df, u[t] @ mean, math.sqrt(2 * scale * q / df)).logpdf(y[t]))
     return total
@@ -77,6 +85,12 @@ def _trend(readings: Readings, noise_var: float | None) -> tuple[np.ndarray, np.
 
 def trend_marginal(readings: Readings, noise_var: float | None) -> float:
     return marginal(*_trend(readings, noise_var), COUNTS[:2], noise_var) if readings else 0.0
+
+
+def tempered_trend(readings: Readings) -> float:
+    u, y, zeta = _trend(readings, None)
+    kept = zeta > 0
+    return tempered_marginal(u[kept], y[kept], zeta[kept], COUNTS[:2]) - kept.sum() * math.log(unit(None))
 
 
 def trend_mean(readings: Readings, noise_var: float | None) -> float:
@@ -131,31 +145,61 @@ def season_mean(readings: Readings, noise_var: float | None) -> float:
 ABOUT = 0.8
 
 
-def _lagged(readings: Readings, before: Readings, noise_var: float | None):  # type: ignore[no-untyped-def]
-    """Regressors, readings and zetas of a segment and the regressors of the tick after it, standardized."""
-    past = [0.0, 0.0] + [(x - ABOUT) / unit(noise_var) if zeta > 0 else 0.0 for x, zeta in before]
-    rows: list[list[float]] = []
-    values: list[float] = []
-    zetas: list[float] = []
-    for x, zeta in readings:
-        row = [1.0, past[-1], past[-2]]
-        if zeta > 0:
-            rows, values, zetas = [*rows, row], [*values, (x - ABOUT) / unit(noise_var)], [*zetas, zeta]
-            past.append(values[-1])
+class Lagged:
+    """A regime, reading by reading, from the normal equations of all its readings.
+
+    A lag has a mean and a variance: prediction and reading, weighted with their precisions.
+    """
+
+    def __init__(self, before: Readings, noise_var: float | None) -> None:
+        self.noise_var = noise_var
+        self.rows, self.values, self.weights = np.empty((0, 3)), np.empty(0), np.empty(0)
+        s2 = 1 / SHAPE if noise_var is None else 1.0
+        self.lags = [(0.0, 0.0), (0.0, 0.0)]
+        for x, zeta in before:
+            lag = ((x - ABOUT) / unit(noise_var), s2 * (1 / zeta - 1)) if zeta > 0 else (0.0, 0.0)
+            self.lags = [lag, self.lags[0]]
+
+    def observe(self, x: float, zeta: float) -> float:
+        """Add a reading; returns its log density."""
+        lags, doubt = np.array(self.lags).T
+        row = np.append(1.0, lags)
+        mean, covariance, shape, scale = posterior(self.rows, self.values, self.weights, COUNTS)
+        s2 = scale / shape if self.noise_var is None else 1.0
+        centre = float(mean @ row)
+        if zeta == 0:
+            self.lags = [(centre, 0.0), self.lags[0]]
+            return 0.0
+        y = (x - ABOUT) / unit(self.noise_var)
+        lost = doubt @ (mean[1:] ** 2 / s2 + np.diag(covariance)[1:])
+        spread = row @ covariance @ row
+        width = math.sqrt(s2 * (1 / zeta + lost + spread))
+        density = stats.t(2 * shape, centre, width) if self.noise_var is None else stats.norm(centre, width)
+        precisions = np.array([1 / (s2 * (1 + lost + spread)), math.inf if zeta == 1 else 1 / (s2 * (1 / zeta - 1))])
+        if zeta == 1:
+            lag = (y, 0.0)
         else:
-            mean = posterior(np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), COUNTS)[0]
-            past.append(float(mean @ row))
-    return np.array(rows).reshape(-1, 3), np.array(values), np.array(zetas), np.array([1.0, past[-1], past[-2]])
+            lag = (float(precisions @ [centre, y] / precisions.sum()), float(1 / precisions.sum()))
+        self.lags = [lag, self.lags[0]]
+        self.rows, self.values = np.vstack([self.rows, row]), np.append(self.values, y)
+        self.weights = np.append(self.weights, 1 / (1 / zeta + lost))
+        return float(density.logpdf(y)) - math.log(unit(self.noise_var))
+
+    def mean(self) -> float:
+        coefficients = posterior(self.rows, self.values, self.weights, COUNTS)[0]
+        return ABOUT + unit(self.noise_var) * float(coefficients @ np.append(1.0, [lag for lag, _ in self.lags]))
 
 
 def lagged_marginal(readings: Readings, before: Readings, noise_var: float | None) -> float:
-    u, y, zeta, _ = _lagged(readings, before, noise_var)
-    return marginal(u, y, zeta, COUNTS, noise_var)
+    segment = Lagged(before, noise_var)
+    return sum(segment.observe(x, zeta) for x, zeta in readings)
 
 
 def lagged_mean(readings: Readings, before: Readings, noise_var: float | None) -> float:
-    u, y, zeta, row = _lagged(readings, before, noise_var)
-    return ABOUT + unit(noise_var) * float(posterior(u, y, zeta, COUNTS)[0] @ row)
+    segment = Lagged(before, noise_var)
+    for x, zeta in readings:
+        segment.observe(x, zeta)
+    return segment.mean()
 
 
 # --- Gaussian process of order 1 or 2 -------------------------------------------------------------------------------
@@ -186,7 +230,9 @@ class Process:
     def __init__(self, order: int, before: Readings, noise_var: float | None) -> None:
         self.noise_var = noise_var
         self.places, self.y, self.zeta = np.empty((0, 2, order)), np.empty(0), np.empty(0)
-        past = [(0.0, NOWHERE)] * order + [(x - ABOUT, 0.0) if zeta > 0 else (0.0, NOWHERE) for x, zeta in before]
+        s2 = unit(noise_var) ** 2 * (1 / SHAPE if noise_var is None else 1.0)
+        past = [(0.0, NOWHERE)] * order
+        past += [(x - ABOUT, s2 * (1 / zeta - 1)) if zeta > 0 else (0.0, NOWHERE) for x, zeta in before]
         self.place = np.array(past[: -order - 1 : -1]).T[None]  # mean and variance by lag, newest first
 
     def covariance(self) -> np.ndarray:
@@ -200,12 +246,17 @@ class Process:
         solved = np.linalg.solve(self.covariance(), np.stack([self.y, across], axis=1))
         var = 1 / FIRM + 1 / LOOSE - across @ solved[:, 1]
         scale = 1 + 0.5 * self.y @ solved[:, 0]
-        return float(across @ solved[:, 0]), float(var), float(SHAPE + 0.5 * self.zeta.sum()), float(scale)
+        return float(across @ solved[:, 0]), float(var), SHAPE + 0.5 * self.zeta.size, float(scale)
 
     def read(self, x: float, zeta: float) -> None:
         mean, var, shape, scale = self.ahead()
         lag = (x - ABOUT, 0.0)
         if zeta > 0:
+            if zeta < 1:  # prediction and reading, weighted with their precisions
+                s2 = unit(self.noise_var) ** 2 * (scale / shape if self.noise_var is None else 1.0)
+                precisions = np.array([1 / (s2 * (1 + var)), 1 / (s2 * (1 / zeta - 1))])
+                total = precisions.sum()
+                lag = (float(precisions @ [unit(self.noise_var) * mean, x - ABOUT] / total), float(1 / total))
             self.places = np.concatenate([self.places, self.place])
             self.y, self.zeta = np.append(self.y, (x - ABOUT) / unit(self.noise_var)), np.append(self.zeta, zeta)
         else:
@@ -219,7 +270,7 @@ def process_marginal(readings: Readings, before: Readings, noise_var: float | No
     for x, zeta in readings:
         if zeta > 0 and noise_var is None:  # DEFINED by its normalized predictives
             mean, var, shape, scale = segment.ahead()
-            df = 2 * shape + zeta - 1
+            df = 2 * shape
             width = math.sqrt(2 * scale * (1 / zeta + var) / df) * unit(noise_var)
             total += float(stats.t(df, ABOUT + unit(noise_var) * mean, width).logpdf(x))
         segment.read(x, zeta)
@@ -280,9 +331,13 @@ def _vectors(readings: Readings, before: Readings):  # type: ignore[no-untyped-d
     rows, values, zetas = np.empty((0, 3)), np.empty((0, 2)), np.empty(0)
     for x, zeta in readings:
         row = np.append(1.0, last)
-        last = unit_of(x) if zeta > 0 else _coefficients(rows, values, zetas)[0].T @ row
+        b, covariance, _, _ = _coefficients(rows, values, zetas)
+        last = b.T @ row
         if zeta > 0:
-            rows, values, zetas = np.vstack([rows, row]), np.vstack([values, last]), np.append(zetas, zeta)
+            y, spread = unit_of(x), row @ covariance @ row
+            precisions = np.array([1 / (1 + spread), zeta / (1 - zeta)]) if zeta < 1 else np.array([0.0, 1.0])
+            last = precisions @ np.stack([last, y]) / precisions.sum()
+            rows, values, zetas = np.vstack([rows, row]), np.vstack([values, y]), np.append(zetas, zeta)
     return rows, values, zetas, np.append(1.0, last)
 
 
@@ -291,7 +346,7 @@ def _coefficients(u: np.ndarray, y: np.ndarray, zeta: np.ndarray):  # type: igno
     precision = np.diag(COUNTS) + (u.T * zeta) @ u
     b = np.linalg.solve(precision, (u.T * zeta) @ y)
     scale = np.eye(2) + ((y - u @ b).T * zeta) @ (y - u @ b) + b.T @ np.diag(COUNTS) @ b
-    return b, np.linalg.inv(precision), DEGREES + zeta.sum(), scale
+    return b, np.linalg.inv(precision), DEGREES + zeta.size, scale
 
 
 def vectors_marginal(readings: Readings, before: Readings = ()) -> float:
@@ -300,7 +355,7 @@ def vectors_marginal(readings: Readings, before: Readings = ()) -> float:
     total = 0.0
     for t in range(zeta.size):
         b, covariance, degrees, scale = _coefficients(u[:t], y[:t], zeta[:t])
-        df = degrees + zeta[t] - 2
+        df = degrees - 1
         q = 1 / zeta[t] + u[t] @ covariance @ u[t]
         centre = CENTRE + ROOT @ (b.T @ u[t])
         truth = stats.multivariate_t(centre, ROOT @ scale @ ROOT.T * q / df, df=df)

@@ -118,7 +118,7 @@ def _scaled(
     state = scale_state(past)
     mean, count, shape, scale = state
     precision = zeta * np.exp(_LOG_PRECISION)
-    df = 2 * shape + zeta - 1
+    df = 2 * shape
     width = np.sqrt(2 * scale * (count + precision) / (precision * count * df))
     return state, precision, stats.t(df, mean, width).pdf(x)
 
@@ -138,7 +138,7 @@ def scale_state(readings: Readings) -> tuple[float, float, float, float]:
     counts = count + precision
     means = (count * mean + precision * x) / counts
     scales = scale + 0.5 * (count * (mean - means) ** 2 + precision * (x - means) ** 2)
-    shape += 0.5 * zeta
+    shape += 0.5
     tau, log_tau = w @ (shape / scales), special.digamma(shape) - w @ np.log(scales)
     first, second = w @ (means * shape / scales), w @ (1 / counts + means**2 * shape / scales)
     found = optimize.brentq(

@@ -25,7 +25,11 @@ EXAMPLES: dict[str, Callable[[], mf.Detector]] = {
         mf.Gaussian(0, 9, 1), IMU_GPS, 0.02, policy=mf.Budget(share=0.35), prune=mf.Resample(8), seed=7
     ),
     "cap": lambda: mf.Detector(
-        mf.GaussianUnknown(0, 1, 2, 1), IMU_GPS, 0.02, policy=mf.Budget(8.0, cap=(60.0, 5)), prune=mf.TopK(9)
+        mf.GaussianUnknown(0, 1, 2, 1, weighting="tempered"),
+        IMU_GPS,
+        0.02,
+        policy=mf.Budget(8.0, cap=(60.0, 5)),
+        prune=mf.TopK(9),
     ),
     "exact": lambda: mf.Detector(
         mf.Poisson(2, 1), IMU_GPS, [0.1, 0.05, 0.02], policy=mf.Net(0.01), prune=None, alarm=None

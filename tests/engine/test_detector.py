@@ -494,6 +494,37 @@ def test_other_fidelities_mid_stream_keep_the_belief_and_the_price() -> None:
         gone.with_fidelities(fidelities[0])
 
 
+def test_a_chosen_skip_is_not_a_missing_reading() -> None:
+    """A loop of one's own needs no missing="skip" for the ticks at which the policy reads nothing."""
+    skip, high = mf.Fidelity("skip", 0.0, 0.0), mf.Fidelity("high", 1.0, 2.0)
+    loop, shadowed = (mf.Detector(mf.Gaussian(0, 9, 1), [skip, high], policy=mf.Budget(0.5)) for _ in range(2))
+    fleet = mf.Fleet(2, mf.Gaussian(0, 9, 1), [skip, high], policy=mf.Budget(0.5), share_policy=False)
+    rng = np.random.default_rng(2)
+    skips = 0
+    for x in rng.normal(size=80).tolist():
+        chosen = loop.choose()
+        seen = x if chosen is high else None
+        skips += chosen is skip
+        assert loop.update(seen, chosen) == shadowed.update(seen, shadowed.choose().name)
+        choices = fleet.choose()
+        assert fleet.update([seen, x if choices[1] else math.nan]).fidelities[choices[0]] == chosen.name
+    assert 20 < skips < 80
+    assert fleet.to_bytes(0) == loop.to_bytes()
+    while loop.choose() is high:
+        loop.update(0.1, "high")
+    step = loop.update(None)  # what was chosen
+    assert (step.fidelity, step.x, step.cost) == ("skip", None, 0.0)
+    for given in (None, math.nan):
+        with pytest.raises(ValueError, match="missing='skip'"):
+            loop.update(given, "high")
+        with pytest.raises(ValueError, match=r"stream 1: .*missing='skip'"):
+            fleet.update([0.0, given], "high")
+    with pytest.raises(ValueError, match="missing='skip'"):
+        mf.Detector(mf.Gaussian(0, 9, 1), [skip, high]).update(None)
+    vector = mf.Detector(mf.MultivariateGaussian([0, 0], 9, 1), [skip, high])
+    assert vector.update(None, "skip").fidelity == "skip"
+
+
 def test_a_changed_cost_changes_the_choice_and_not_the_belief() -> None:
     fidelities = [mf.Fidelity("low", 0.2, 1.0), mf.Fidelity("high", 1.0, 2.0)]
     detector = mf.Detector(mf.Gaussian(0, 9, 1), fidelities, hazard=0.05, policy=mf.Net(0.02), seed=3)

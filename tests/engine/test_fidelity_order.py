@@ -46,6 +46,11 @@ COHERENT = {
 """Families whose readings at any zeta have a probability model with the family's own update."""
 
 
+def precise(model: Any) -> bool:
+    """Return whether a reading at zeta has the noise variance s2 / zeta, where s2 is learned."""
+    return getattr(model, "weighting", "") == "precision" and getattr(model, "noise_var", None) is None
+
+
 def levels(model: Any) -> Array:
     """Return the zetas of the model's fidelities; a grid identifies fidelities by zeta."""
     return np.array([0.0, *sorted(model._ways)]) if getattr(model, "_ways", None) else ZETAS
@@ -95,12 +100,27 @@ def test_coherent_readings_have_ordered_gains_by_themselves(case: Case) -> None:
             assert np.diff(gains).min() >= -1e-6 * max(1.0, max(gains))
 
 
+@pytest.mark.parametrize("case", [case for case in ALL if precise(case.model())], ids=lambda c: c.name)
+def test_gains_of_parameters_rise_by_themselves_where_noise_is_unknown(case: Case) -> None:
+    """The run-length gain need not: a noisier reading may say more about the noise, relative to the level."""
+    for belief in states(case, 4):
+        weight, stats_ = belief.predicted()
+        for gain in (belief.model.parameter_gain, belief.model.variance_gain):
+            gains = [float(weight @ gain(stats_, float(z))) for z in ZETAS]
+            assert gains[0] == 0.0
+            assert np.diff(gains).min() > 0.0
+
+
 PRIORS: dict[str, Any] = {
     "bernoulli": (lambda r: mf.Bernoulli(*10 ** r.uniform(-1.5, 1.5, 2)), lambda r: float(r.random() < 0.2)),
     "categorical": (lambda r: mf.Categorical(10 ** r.uniform(-1, 1, 4)), lambda r: float(r.integers(4))),
     "poisson": (lambda r: mf.Poisson(*10 ** r.uniform(-1, 1, 2)), lambda r: float(r.poisson(r.choice([0.3, 9])))),
     "binomial": (lambda r: mf.Binomial(6, *10 ** r.uniform(-1, 1, 2)), lambda r: float(r.integers(0, 3))),
     "unknown": (
+        lambda r: mf.GaussianUnknown(0, 10 ** r.uniform(-2, 2), 0.51 + 10 ** r.uniform(-2, 1), weighting="tempered"),
+        lambda r: float(r.normal(0, r.choice([0.3, 5]))),
+    ),
+    "unknown-precise": (
         lambda r: mf.GaussianUnknown(0, 10 ** r.uniform(-2, 2), 0.51 + 10 ** r.uniform(-2, 1)),
         lambda r: float(r.normal(0, r.choice([0.3, 5]))),
     ),

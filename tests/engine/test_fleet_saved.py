@@ -38,6 +38,9 @@ def test_streams_of_another_configuration_are_refused_by_name() -> None:
             with pytest.raises(ValueError, match=f"the detector's {field} must equal the fleet's"):
                 fleet.insert(form)
     assert len(fleet) == 2
+    close = mf.Gaussian(0, 9 + 1e-9, 1)  # prints like the other
+    with pytest.raises(ValueError, match=r"model must .* 'var': 9\.0, .* not .* 'var': 9\.000000001, "):
+        fleet.insert(mf.Detector(**(good | {"model": close})))
     sharing = mf.Fleet(1, mf.Gaussian(0, 9, 1), FIDELITIES, 0.05)
     before = sharing.policy.state()
     sharing.insert(mf.Detector(**(good | others["policy"])))  # its policy is dropped

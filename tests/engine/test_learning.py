@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,23 @@ def test_run_reads_the_same_pairs_as_step() -> None:
     assert running.fidelities[0].zeta == stepping.fidelities[0].zeta < 0.15
     assert running.shadow["low"].spec() == stepping.shadow["low"].spec()
     assert running.shadow["low"].pairs > 20
+
+
+def test_other_fidelities_have_guards_of_their_own_zeta() -> None:
+    detector = paired(learn=True)
+    mf.run(detector, rows(60))
+    before = detector.to_bytes()
+    low, high = detector.fidelities
+    dearer = detector.with_fidelities([low, replace(high, cost=80.0)])
+    assert dearer.shadow["low"].spec() == detector.shadow["low"].spec()
+    mf.run(dearer, rows(60, seed=6))
+    assert detector.to_bytes() == before
+    better = detector.with_fidelities([replace(low, zeta=0.7), high])
+    guard = better.shadow["low"]
+    assert (guard.declared, guard.pairs, guard.learn, guard.zeta) == (0.7, 0, True, 0.7)
+    assert guard.every == detector.shadow["low"].every
+    best = detector.with_fidelities([replace(low, zeta=1.0), replace(high, zeta=0.9)])
+    assert best.shadow == {}  # nothing better to compare it with
 
 
 def test_a_learned_detector_continues_after_loading() -> None:

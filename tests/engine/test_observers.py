@@ -474,6 +474,7 @@ def test_a_shadow_pair_may_be_missing() -> None:
     assert rig.step().x is None
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_a_shadow_respects_the_cap_and_counts_in_the_budget() -> None:
     rig = Rig(mf.Budget(8.0, cap=(60.0, 10)), "low high", shadow=6)
     stream = mf.simulate.gaussian(GAUSSIAN, rig.detector.fidelities, 1 / 50, ticks=4000, seed=5)

@@ -20,6 +20,7 @@ from mfbocd.cli.output import StepWriter
 from mfbocd.io.config import Config
 from mfbocd.models.cost import cost_bound_of
 from mfbocd.models.lattice import Lattice
+from mfbocd.models.unknown_noise import UnknownNoise
 from mfbocd.service.records import Event, step_record
 from mfbocd.service.trace import format_steps
 
@@ -103,10 +104,30 @@ def test_a_doubtful_reading_counts_in_part_for_each_hypothesis(case: Case) -> No
             read = np.exp(model.update(one, x, 0.5))
             expected = trust[k] * read + (1 - trust[k]) * np.exp(one)
             np.testing.assert_allclose(np.exp(got[:, k]), expected, rtol=1e-12, atol=1e-300)
-        else:
+        elif not isinstance(model, (UnknownNoise, mf.Mixture)) or getattr(model, "weighting", "") == "tempered":
             expected = model.update(one, x, max(0.5 * trust[k], 1e-300))
             np.testing.assert_allclose(got[:, k], expected, rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(got[:, k], model.update_doubtful(one, x, 0.5, trust[k]), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in ALL if isinstance(case.model(), UnknownNoise)], ids=lambda c: c.name
+)
+def test_a_part_of_a_full_reading_is_the_same_in_either_weighting(case: Case) -> None:
+    spec = case.model().spec()
+    if case.model().has_outliers or spec.get("predictive") == "paper":
+        pytest.skip("its own rule, or a predictive of its own")
+    rng = np.random.default_rng(2)
+    xs = [case.draw(rng) for _ in range(6)]
+    logs = []
+    for weighting in ("precision", "tempered"):
+        model = type(case.model())(**(spec | {"weighting": weighting}))
+        stats_ = model.prior()
+        for x, trust in zip(xs, (1.0, 0.3, 0.9, 0.0, 1.0), strict=False):
+            stats_ = model.update_doubtful(stats_, x, 1.0, np.float64(trust))
+        logs.append(float(model.log_predictive(stats_, xs[-1], 1.0)))
+        assert math.isfinite(logs[-1])
+    assert logs[0] == logs[1]
 
 
 def test_on_a_grid_the_posterior_is_exact() -> None:

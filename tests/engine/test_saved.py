@@ -65,7 +65,10 @@ def test_saved_examples_load_and_continue(name: str) -> None:
     data = base64.b64decode(kept["bytes"])
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
         detector = load(data)
-        assert detector.to_bytes() == data
+        again = detector.to_bytes()
+        assert load(again).to_bytes() == again
+        if name != "cap":  # its model has an argument more since: what it was before is now written
+            assert again == data
         made = EXAMPLES[name]()
         for field in ("model", "fidelities", "hazard", "policy", "pruning", "alarm", "seed", "missing", "on_error"):
             assert repr(getattr(detector, field)) == repr(getattr(made, field))
@@ -94,6 +97,7 @@ def test_one_serializer_writes_all_streams_of_a_configuration() -> None:
         assert Loader(mf.Detector.from_bytes)(data).seed == detector.seed
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_a_serializer_follows_lists_in_the_policy_state() -> None:
     detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, policy=mf.Budget(3.0, cap=(12.0, 5)))
     serializer = Serializer(detector)
@@ -226,6 +230,7 @@ def test_an_impossible_state_of_a_policy_or_guard_is_refused() -> None:
             Pruning(**{"eps": 0.0, "most": 256, "slack": 32, "resample": True} | bad)
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_detectors_of_one_configuration_share_constants() -> None:
     def make(policy: mf.Policy, hazard: float = 0.02) -> mf.Detector:
         detector = mf.Detector(mf.Gaussian(0, 9, 1), FIDELITIES, hazard, policy=policy, prune=mf.Resample(20))

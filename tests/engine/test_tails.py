@@ -76,7 +76,7 @@ def gaussian(stats: Any, x: float, zeta: float) -> Any:
 
 def gaussian_unknown(stats: Any, x: float, zeta: float) -> Any:
     count, mean, shape, scale = (mp.mpf(float(v)) for v in stats)  # standardized: the model has mean 0 and scale 1
-    df = 2 * shape + zeta - 1
+    df = 2 * shape
     return student((x - mean) / mp.sqrt(2 * scale * (1 / mp.mpf(zeta) + 1 / count) / df), df)
 
 
@@ -131,7 +131,7 @@ def outliers(stats: Any, x: float, zeta: float) -> Any:
 def student_unknown(stats: Any, x: float, zeta: float) -> Any:
     """The integral over the precision w of one reading, w ~ Gamma(6, 6): 12 degrees of freedom."""
     count, mean, shape, scale = (mp.mpf(float(v)) for v in stats)
-    df = 2 * shape + zeta - 1
+    df = 2 * shape
 
     def part(w: Any) -> Any:
         t = (x - mean) / mp.sqrt(2 * scale * (1 / (zeta * w) + 1 / count) / df)

@@ -284,7 +284,7 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("model", [GAUSSIAN, mf.MultivariateGaussian([0, 0], 9, 1)], ids=["compiled", "methods"])
 def test_a_copy_of_a_detector_is_independent_and_the_same(how: str, prune: Any, model: mf.Model) -> None:
     guard = {"low": mf.calibrate.ShadowGuard(0.1, 3, "gaussian", noise_var=1.0)}
-    detector = mf.Detector(model, FIDELITIES, prune=prune, shadow=guard, policy=mf.Budget(share=0.5, cap=(50, 10)))
+    detector = mf.Detector(model, FIDELITIES, prune=prune, shadow=guard, policy=mf.Budget(share=0.3, cap=(50, 10)))
     xs = np.random.default_rng(1).normal(size=(40, model.dimension))
     given = [float(x[0]) if model.dimension == 1 else x for x in xs]
     for x in given[:20]:

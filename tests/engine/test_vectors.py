@@ -41,9 +41,9 @@ def by_name(name: str) -> Case:
 def test_the_unknown_gaussian_is_scipys_multivariate_t_at_full_fidelity() -> None:
     read = some(by_name("wishart"), 5)
     x = np.array([0.3, 2.0])
-    truth = v.wishart_student(read, 1.0)
-    for predictive in ("normalized", "paper"):
-        model = wishart(predictive)
+    for predictive, weighting in (("normalized", "tempered"), ("paper", "tempered"), ("normalized", "precision")):
+        model = wishart(predictive, weighting)
+        truth = v.wishart_student(read, 1.0, tempered=weighting == "tempered")
         assert float(model.log_predictive(updated(model, read), x, 1.0)) == pytest.approx(truth.logpdf(x), abs=1e-10)
 
 
@@ -73,11 +73,15 @@ def test_in_one_dimension_the_formula_is_the_univariate_one(zeta: float) -> None
     """The registry's formula at d = 1, against scipy and the univariate family."""
     prior = (np.array([0.4]), 0.8, 2.6, np.array([[1.7]]))
     read = [(np.array([1.0]), 0.3), (np.array([-0.5]), 1.0)]
-    one = mf.GaussianUnknown(mean=0.4, count=0.8, shape=1.3, scale=0.85)
-    paper = mf.GaussianUnknown(mean=0.4, count=0.8, shape=1.3, scale=0.85, predictive="paper")
-    at = updated(one, [(float(x[0]), z) for x, z in read])
+    precise = mf.GaussianUnknown(mean=0.4, count=0.8, shape=1.3, scale=0.85)
+    one = mf.GaussianUnknown(0.4, 0.8, 1.3, 0.85, weighting="tempered")
+    paper = mf.GaussianUnknown(0.4, 0.8, 1.3, 0.85, "paper", "tempered")
+    at, there = (updated(model, [(float(x[0]), z) for x, z in read]) for model in (one, precise))
     x = np.array([2.2])
-    expected = float(v.wishart_student(read, zeta, *prior).logpdf(x))
+    assert float(precise.log_predictive(there, 2.2, zeta)) == pytest.approx(
+        float(v.wishart_student(read, zeta, *prior).logpdf(x)), abs=1e-10
+    )
+    expected = float(v.wishart_student(read, zeta, *prior, tempered=True).logpdf(x))
     assert float(one.log_predictive(at, 2.2, zeta)) == pytest.approx(expected, abs=1e-10)
     rise = v.wishart_paper_marginal([*read, (x, zeta)], *prior) - v.wishart_paper_marginal(read, *prior)
     assert float(paper.log_predictive(at, 2.2, zeta)) == pytest.approx(rise, abs=1e-10)

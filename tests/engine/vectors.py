@@ -73,17 +73,21 @@ def wishart_paper_marginal(readings: Vectors, place=PLACE, count=COUNT, degrees=
     return tempered + _log_normalizer(*after) - _log_normalizer(count, degrees, scale)
 
 
-def wishart_student(readings: Vectors, zeta: float, *prior: Any) -> Any:
+def wishart_student(readings: Vectors, zeta: float, *prior: Any, tempered: bool = False) -> Any:
     """The normalized predictive after a segment."""
     place, count, degrees, scale = wishart_posterior(readings, *prior)
     df = degrees + zeta - len(place)
+    if not tempered:
+        df += sum(1 - z for _, z in readings if z > 0) + 1 - zeta
     return stats.multivariate_t(place, scale * (count + zeta) / (zeta * count * df), df=df)
 
 
-def wishart_marginal(readings: Vectors) -> float:
+def wishart_marginal(readings: Vectors, tempered: bool = False) -> float:
     """The model is defined by its sequential predictives: their product, with scipy's multivariate t."""
     read = [(x, zeta) for x, zeta in readings if zeta > 0]
-    return float(sum(wishart_student(read[:i], zeta).logpdf(x) for i, (x, zeta) in enumerate(read)))
+    return float(
+        sum(wishart_student(read[:i], zeta, tempered=tempered).logpdf(x) for i, (x, zeta) in enumerate(read))
+    )
 
 
 def wishart_mean(readings: Vectors) -> np.ndarray:

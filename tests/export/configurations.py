@@ -19,7 +19,8 @@ def make_model(rng: np.random.Generator, family: str) -> Any:
         return mf.Gaussian(rng.normal(), rng.uniform(1, 20), rng.uniform(0.2, 3))
     if family == "unknown":
         prior = rng.normal(), rng.uniform(0.1, 2), rng.uniform(0.6, 3), rng.uniform(0.3, 3)
-        return mf.GaussianUnknown(*prior, predictive=kind)
+        tempered = kind == "paper" or rng.random() < 0.5
+        return mf.GaussianUnknown(*prior, predictive=kind, weighting="tempered" if tempered else "precision")
     if family == "bernoulli":
         return mf.Bernoulli(rng.uniform(0.3, 3), rng.uniform(0.3, 3), predictive=kind)
     return mf.Poisson(rng.uniform(0.5, 4), rng.uniform(0.1, 2), predictive=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -445,6 +446,7 @@ def spends(seed: int) -> tuple[tuple[float, int], np.ndarray] | None:
     return cap, np.array(costs)
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_a_cap_holds_in_every_window_or_is_refused() -> None:
     """200 random configurations with cost functions, fallbacks, shadows and fleets."""
     used, refused = 0, 0
@@ -460,17 +462,48 @@ def test_a_cap_holds_in_every_window_or_is_refused() -> None:
     assert 20 < refused < 150
 
 
+@pytest.mark.parametrize(
+    ("costs", "amount", "most"),
+    [
+        ((1.0, 40.0), 60 + 2.5 * 39, 60 + 2 * 39),  # half a reading is lost
+        ((1.0, 40.0), 60 + 3 * 39, 60 + 3 * 39),
+        ((1.0, 14.0, 40.0), 60 + 2.5 * 39, 60 + 2 * 39 + 13),  # a medium one fits into the rest
+        ((1.0, 27.0, 40.0), 60 + 2.0 * 39, 60 + 3 * 26),  # three medium ones use all of it
+        ((0.0, 10.0), 20.0, 20.0),
+    ],
+)
+def test_a_budget_that_a_cap_leaves_no_room_for_is_said_and_otherwise_spent(
+    costs: tuple[float, ...], amount: float, most: float
+) -> None:
+    """Filling one window with whole readings, by enumeration, says what the cap allows."""
+    ticks = 60
+    ways = [mf.Fidelity(f"f{j}", 0.3 * j, cost) for j, cost in enumerate(costs)]
+    fills = [
+        ticks * costs[0] + sum(n * (cost - costs[0]) for n, cost in zip(counts, costs[1:], strict=True))
+        for counts in product(range(8), repeat=len(costs) - 1)
+    ]
+    assert max(fill for fill in fills if fill <= amount) == most
+    exact = mf.Budget(most / ticks, cap=(amount, ticks))
+    detector = mf.Detector(GAUSSIAN, ways, 1 / 250, policy=exact)
+    rng = np.random.default_rng(2)
+    for _ in range(4000):
+        detector.update(float(rng.normal()), detector.choose())
+    assert detector.spent == pytest.approx(4000 * most / ticks, rel=0.06)  # until 200 units are saved, less is spent
+    with pytest.warns(UserWarning, match=rf"Budget\.cap = .* leaves room for {most / ticks:g} per tick"):
+        mf.Detector(GAUSSIAN, ways, 1 / 250, policy=mf.Budget(1.02 * most / ticks, cap=(amount, ticks)))
+
+
 def test_a_cap_without_a_fixed_cost_to_fall_back_on_is_refused() -> None:
     functions = [mf.Fidelity("a", 0.1, float), mf.Fidelity("b", 1.0, float)]
     with pytest.raises(ValueError, match=r"Budget\.cap needs a fidelity whose cost is a number"):
-        mf.Detector(GAUSSIAN, functions, policy=mf.Budget(8.0, cap=(60.0, 10)))
+        mf.Detector(GAUSSIAN, functions, policy=mf.Budget(5.0, cap=(60.0, 10)))
     high = mf.Fidelity("high", 1.0, 40.0)
     with pytest.raises(
         ValueError, match=r"must allow 10 ticks of the cheapest fidelity whose cost is a number, 400, not 60"
     ):
-        mf.Detector(GAUSSIAN, [functions[0], high], policy=mf.Budget(8.0, cap=(60.0, 10)))
+        mf.Detector(GAUSSIAN, [functions[0], high], policy=mf.Budget(5.0, cap=(60.0, 10)))
     skip = mf.Fidelity("skip", 0.0, 0.0)
-    assert mf.Detector(GAUSSIAN, [skip, *functions], policy=mf.Budget(8.0, cap=(60.0, 10))).choose(61.0) == skip
+    assert mf.Detector(GAUSSIAN, [skip, *functions], policy=mf.Budget(5.0, cap=(60.0, 10))).choose(61.0) == skip
 
 
 def test_a_cost_function_is_called_once_per_reading() -> None:

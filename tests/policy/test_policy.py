@@ -509,6 +509,7 @@ def test_worst_window() -> None:
     assert worst_window(np.array([5.0, 1.0]), 10) == 6.0
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 @pytest.mark.parametrize(
     ("fidelities", "cap"),
     [
@@ -547,6 +548,7 @@ def test_a_cap_that_never_binds_changes_nothing() -> None:
     np.testing.assert_array_equal(free.choice, capped.choice)
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_a_cap_with_cost_functions() -> None:
     """With a fidelity of fixed cost as a fallback no window overspends, whatever the functions return."""
     rng = np.random.default_rng(0)
@@ -579,6 +581,7 @@ def test_an_exceeded_cap_is_restored_by_the_cheapest() -> None:
         assert chosen[:4] == ["low"] * 4
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_cap_of_a_fleet_applies_to_all_streams_together(order: int) -> None:
     n, cap = 6, (200.0, 5)
@@ -594,6 +597,7 @@ def test_a_cap_of_a_fleet_applies_to_all_streams_together(order: int) -> None:
     assert worst_window(np.array(costs), cap[1]) > cap[0] - 40.0
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_the_rest_of_a_cap_goes_to_the_largest_gain() -> None:
     policy = mf.Budget(50.0, cap=(44.0, 1)).bind(FIDELITIES, 4)
     policy.log_price = math.log(1e-3)
@@ -712,6 +716,7 @@ def test_net_in_a_fleet_equals_detectors(model) -> None:  # type: ignore[no-unty
     assert len(set(choices.ravel().tolist())) > 1
 
 
+@pytest.mark.filterwarnings("ignore:Budget.cap")
 def test_a_fleet_uses_the_cost_of_each_raw_input() -> None:
     fidelities = [LOW, mf.Fidelity("high", 1.0, lambda raw: 10.0 * raw)]
     fleet = mf.Fleet(3, GAUSSIAN, fidelities, policy=mf.Net(0.02), threads=1)

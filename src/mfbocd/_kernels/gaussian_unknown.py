@@ -51,10 +51,16 @@ def _standard(x: float, mean: float, unit: float) -> float:
 
 
 @scalar
-def _normalized(lift: float, pull: float, shape: float, scale: float, zeta: float) -> float:
+def _normalized(lift: float, pull: float, shape: float, scale: float, deviations: float) -> float:
     """log of Student's t: `lift` is the amount the reading adds to the scale, `pull` zeta count / (count + zeta)."""
-    f, e = half_gamma_ratio(shape + 0.5 * (zeta - 1.0))
-    return 0.5 * (log(f * pull / scale) - _LOG_2PI) + e - (shape + 0.5 * zeta) * log1p(lift / scale)
+    f, e = half_gamma_ratio(shape + 0.5 * (deviations - 1.0))
+    return 0.5 * (log(f * pull / scale) - _LOG_2PI) + e - (shape + 0.5 * deviations) * log1p(lift / scale)
+
+
+@scalar
+def _deviations(setup: Pointer, zeta: float) -> float:
+    """As how many squared deviations a reading at zeta > 0 counts (`UnknownNoise._deviations`)."""
+    return zeta if setup[FIRST + 5] == 1.0 else 1.0
 
 
 @scalar
@@ -69,6 +75,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     """One tick: `GaussianUnknown.log_predictive` and `update` for every hypothesis, in one pass."""
     prior_mean, unit = setup[FIRST], setup[FIRST + 1]
     paper = setup[FIRST + 4] == 1.0 and zeta < 1.0  # at zeta = 1 they are equal
+    deviations = _deviations(setup, zeta)
     scale = begin(state, setup)
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
@@ -95,12 +102,12 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             if paper:
                 value = _tempered(lift, pull, shapes[i], scales[i], zeta)
             else:
-                value = _normalized(lift, pull, shapes[i], scales[i], zeta)
+                value = _normalized(lift, pull, shapes[i], scales[i], deviations)
             plain = plain or (weight[i] * scale > 1e-25 and value > -400.0)
         if plain and not paper:
             total = 0.0
             top = 0
-            shift = 0.5 * (zeta - 1.0)
+            shift = 0.5 * (deviations - 1.0)
             rest = scale / math.sqrt(2.0 * math.pi)
             # Older hypotheses have larger shapes: before `old` no gamma function needs its argument shifted.
             old = 0
@@ -125,7 +132,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                 m = means[i] + step * d
                 means[i] = m
                 counts[i] = k1
-                shapes[i] += 0.5 * zeta
+                shapes[i] += 0.5 * deviations
                 scales[i] = b + lift
                 total += w
                 moment += w * m
@@ -150,7 +157,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                 m = means[i] + step * d
                 means[i] = m
                 counts[i] = k1
-                shapes[i] += 0.5 * zeta
+                shapes[i] += 0.5 * deviations
                 scales[i] = b + lift
                 total += w
                 moment += w * m
@@ -165,10 +172,10 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
                 if paper:
                     logs[i] = _tempered(lift, pull, shapes[i], scales[i], zeta)
                 else:
-                    logs[i] = _normalized(lift, pull, shapes[i], scales[i], zeta)
+                    logs[i] = _normalized(lift, pull, shapes[i], scales[i], deviations)
                 means[i] += pull / counts[i] * d
                 counts[i] += zeta
-                shapes[i] += 0.5 * zeta
+                shapes[i] += 0.5 * deviations
                 scales[i] += lift
             total, factor, top = reweigh(state, scale, logs)
             for i in range(n):
@@ -187,9 +194,9 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 
 
 @scalar
-def _parameter_gain(count: float, shape: float, zeta: float) -> float:
+def _parameter_gain(count: float, shape: float, zeta: float, deviations: float) -> float:
     """Information about the mean given the variance, plus that about the variance (see the method)."""
-    return 0.5 * log1p(zeta / count) + scale_gain(shape, 0.5 * zeta)
+    return 0.5 * log1p(zeta / count) + scale_gain(shape, 0.5 * deviations)
 
 
 @kernel
@@ -197,6 +204,7 @@ def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
     """`parameter_gain` or `variance_gain` averaged over r, and I(r; x) of the mixture of Student's t."""
     if zeta == 0.0:
         return 0.0
+    deviations = _deviations(setup, zeta)
     n = int(state[COUNT]) + 1
     counts = column(state, STATS)
     means = column(state, STATS + 1)
@@ -213,11 +221,11 @@ def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
         count = counts[i] if alive else setup[FIRST + 2]
         shape = shapes[i] if alive else setup[FIRST + 3]
         mean[i] = means[i] if alive else 0.0
-        df[i] = 2.0 * shape + zeta - 1.0
+        df[i] = 2.0 * shape + deviations - 1.0
         pull = zeta * count / (count + zeta)
         width[i] = math.sqrt(2.0 * (scales[i] if alive else 1.0) / (pull * df[i]))
         if kind in (JOINT, CHANGE):
-            inner += weight[i] * _parameter_gain(count, shape, zeta)
+            inner += weight[i] * _parameter_gain(count, shape, zeta, deviations)
         elif kind == VARIANCE:
             inner += weight[i] * zeta / (count * (count + zeta))
     if kind in (VARIANCE, CHANGE):
@@ -237,9 +245,9 @@ def moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
 
 
 @kernel
-def parameter_gains(count: Array, shape: Array, zeta: float) -> Array:
+def parameter_gains(count: Array, shape: Array, zeta: float, deviations: float) -> Array:
     """`GaussianUnknown.parameter_gain` of every hypothesis."""
     out = np.empty(count.size)
     for i in range(count.size):
-        out[i] = _parameter_gain(count[i], shape[i], zeta)
+        out[i] = _parameter_gain(count[i], shape[i], zeta, deviations)
     return out

@@ -24,10 +24,10 @@ _LEAST = 1e-12  # least probability of the level and of the line, so that either
 
 # The statistics of a hypothesis: the Cholesky factor of the coefficients' precision and, rotated with it, the
 # readings; the shape of the noise; its scale given a level and given a line; P(line); ticks; number of lags; P(the
-# last reading was an outlier); lags.
+# last reading was an outlier); lags; and, unless tempered, the variances of the lags in units of the noise variance.
 L00, L10, L11, Z0, Z1, SHAPE, LEVEL, LINE, SLOPED, AGE, SEEN, OUTLIER, LAGS = range(13)
 # The parameters in the setup: prior, then the predictors of order 0 to p and their variances (`partial_predictors`).
-P_MEAN, P_UNIT, P_COUNT0, P_COUNT1, P_SHAPE, P_SLOPED, P_RATE, P_FORGET, P_ORDER, P_TABLE = range(10)
+P_MEAN, P_UNIT, P_COUNT0, P_COUNT1, P_SHAPE, P_SLOPED, P_RATE, P_FORGET, P_ORDER, P_TEMPERED, P_TABLE = range(11)
 
 
 class Forecast(NamedTuple):
@@ -52,43 +52,57 @@ class Forecast(NamedTuple):
 
 
 @scalar
-def _student(d: float, q: float, shape: float, scale: float, zeta: float) -> float:
+def _student(d: float, q: float, shape: float, scale: float, deviations: float) -> float:
     """log density of the normalized predictive: Student's t of the residual d, with variance q s2."""
-    f, e = half_gamma_ratio(shape + 0.5 * (zeta - 1.0))
+    f, e = half_gamma_ratio(shape + 0.5 * (deviations - 1.0))
     lift = 0.5 * d * d / (q * scale)
-    return 0.5 * (log(f / (q * scale)) - _LOG_2PI) + e - (shape + 0.5 * zeta) * log1p(lift)
+    return 0.5 * (log(f / (q * scale)) - _LOG_2PI) + e - (shape + 0.5 * deviations) * log1p(lift)
 
 
 @scalar
-def _forecast(stats: Pointer, stride: int, table: Pointer, p: int) -> Forecast:
+def _forecast(stats: Pointer, stride: int, table: Pointer, p: int, tempered: bool) -> Forecast:
     """Forecast the reading of one hypothesis, whose statistics are `stride` apart."""
     k = int(stats[SEEN * stride])
     age = stats[AGE * stride]
     level = 1.0
     slope = age
     lagged = 0.0
+    doubt = 0.0
     for m in range(k):
         a = table[k * p + m]
         level -= a
         slope -= a * (age - 1.0 - m)
         lagged += a * stats[(LAGS + m) * stride]
+        if not tempered:
+            doubt += a * a * stats[(LAGS + p + m) * stride]
     u = level / stats[L00 * stride]
     v = (slope - stats[L10 * stride] * u) / stats[L11 * stride]
     flat = stats[Z0 * stride] * u
     line = flat + stats[Z1 * stride] * v
-    return Forecast(level, slope, lagged, table[(p + 1) * p + k], flat, line, u * u, u * u + v * v)
+    return Forecast(level, slope, lagged, table[(p + 1) * p + k] + doubt, flat, line, u * u, u * u + v * v)
 
 
 @scalar
-def _absorb(stats: Pointer, stride: int, p: int, seen: Forecast, y: float, zeta: float, rho: float) -> None:
+def _absorb(
+    stats: Pointer,
+    stride: int,
+    p: int,
+    tempered: bool,
+    seen: Forecast,
+    y: float,
+    zeta: float,
+    deviations: float,
+    rho: float,
+) -> None:
     """Add the reading y to one hypothesis with weight zeta * rho."""
     weight = zeta * rho
+    noise = 0.0 if tempered else max(deviations / zeta - 1.0, 0.0)  # of the reading beyond that of a full one
     rest = y - seen.lagged
     if weight > 0.0:
         q = 1.0 / weight - 1.0 + seen.variance
         stats[LEVEL * stride] += 0.5 * (rest - seen.flat) ** 2 / (q + seen.flat_spread)
         stats[LINE * stride] += 0.5 * (rest - seen.line) ** 2 / (q + seen.line_spread)
-        stats[SHAPE * stride] += 0.5 * weight
+        stats[SHAPE * stride] += 0.5 * deviations * rho
         # Two rotations add the row (level, slope, rest) / sqrt(q) to the factor.
         root = 1.0 / math.sqrt(q)
         u = seen.level * root
@@ -112,9 +126,17 @@ def _absorb(stats: Pointer, stride: int, p: int, seen: Forecast, y: float, zeta:
     if p > 0:
         for m in range(p - 1, 0, -1):
             stats[(LAGS + m) * stride] = stats[(LAGS + m - 1) * stride]
-        # An outlier is replaced by its forecast where later readings are predicted from it.
-        off = rest - seen.flat - stats[SLOPED * stride] * (seen.line - seen.flat)
-        stats[LAGS * stride] = y - (1.0 - rho) * off
+        sloped = stats[SLOPED * stride]
+        off = rest - seen.flat - sloped * (seen.line - seen.flat)
+        expected = seen.variance + seen.flat_spread + sloped * (seen.line_spread - seen.flat_spread)
+        gain = expected / (expected + noise)
+        # Where later readings are predicted from it, a noisy reading is replaced by what forecast and reading give
+        # together, and an outlier by its forecast.
+        stats[LAGS * stride] = y - (1.0 - rho * gain) * off
+        if not tempered:
+            for m in range(p - 1, 0, -1):
+                stats[(LAGS + p + m) * stride] = stats[(LAGS + p + m - 1) * stride]
+            stats[(LAGS + p) * stride] = rho * gain * noise
     stats[SEEN * stride] = min(stats[SEEN * stride] + 1.0, float(p))
     stats[OUTLIER * stride] = 1.0 - rho
     stats[AGE * stride] += 1.0
@@ -132,14 +154,21 @@ def _discount(stats: Pointer, stride: int, shape: float, forget: float) -> None:
 
 @scalar
 def _weigh(
-    stats: Pointer, stride: int, seen: Forecast, y: float, zeta: float, outlier: float, rate: float
+    stats: Pointer,
+    stride: int,
+    seen: Forecast,
+    y: float,
+    zeta: float,
+    deviations: float,
+    outlier: float,
+    rate: float,
 ) -> tuple[float, float, float]:
     """Return the log predictive of y, P(y is no outlier) and P(line); `outlier` is an outlier's log density."""
     shape = stats[SHAPE * stride]
     q = 1.0 / zeta - 1.0 + seen.variance
     rest = y - seen.lagged
-    level = _student(rest - seen.flat, q + seen.flat_spread, shape, stats[LEVEL * stride], zeta)
-    line = _student(rest - seen.line, q + seen.line_spread, shape, stats[LINE * stride], zeta)
+    level = _student(rest - seen.flat, q + seen.flat_spread, shape, stats[LEVEL * stride], deviations)
+    line = _student(rest - seen.line, q + seen.line_spread, shape, stats[LINE * stride], deviations)
     most = max(level, line)
     if rate > 0.0:
         most = max(most, outlier)
@@ -154,7 +183,7 @@ def _weigh(
 @scalar
 def _begin(stats: Pointer, stride: int, params: Pointer) -> None:
     """Write the prior of one hypothesis."""
-    for j in range(LAGS + int(params[P_ORDER])):
+    for j in range(LAGS + int(params[P_ORDER]) * (1 if params[P_TEMPERED] == 1.0 else 2)):
         stats[j * stride] = 0.0
     stats[L00 * stride] = math.sqrt(params[P_COUNT0])
     stats[L11 * stride] = math.sqrt(params[P_COUNT1])
@@ -169,6 +198,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     """One tick: `RobustTrend.log_predictive` and `update` for every hypothesis, in one pass."""
     params = shift(setup, FIRST)
     p = int(params[P_ORDER])
+    tempered = params[P_TEMPERED] == 1.0
     table = shift(params, P_TABLE)
     scale = begin(state, setup)
     n = int(state[COUNT])
@@ -182,16 +212,17 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
             stats[SEEN * stride + i] = 0.0
             stats[OUTLIER * stride + i] = 0.0
     else:
+        deviations = zeta if tempered else 1.0
         unit = params[P_UNIT]
         y = min(max((x - params[P_MEAN]) / unit, -FAR), FAR)
         logs = scratch(n)
         new = shift(stats, n - 1)
-        outlier, _, _ = _weigh(new, stride, _forecast(new, stride, table, p), y, zeta, 0.0, 0.0)
+        outlier, _, _ = _weigh(new, stride, _forecast(new, stride, table, p, tempered), y, zeta, deviations, 0.0, 0.0)
         for i in range(n):
             one = shift(stats, i)
-            seen = _forecast(one, stride, table, p)
-            logs[i], rho, sloped = _weigh(one, stride, seen, y, zeta, outlier, params[P_RATE])
-            _absorb(one, stride, p, seen, y, zeta, rho)
+            seen = _forecast(one, stride, table, p, tempered)
+            logs[i], rho, sloped = _weigh(one, stride, seen, y, zeta, deviations, outlier, params[P_RATE])
+            _absorb(one, stride, p, tempered, seen, y, zeta, deviations, rho)
             one[SLOPED * stride] = sloped
             _discount(one, stride, params[P_SHAPE], params[P_FORGET])
         total, factor, top = reweigh(state, scale, logs)
@@ -200,7 +231,7 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     n = int(state[COUNT])
     values = scratch(n)
     for i in range(n):
-        seen = _forecast(shift(stats, i), stride, table, p)
+        seen = _forecast(shift(stats, i), stride, table, p, tempered)
         center = seen.lagged + seen.flat + stats[SLOPED * stride + i] * (seen.line - seen.flat)
         values[i] = (1.0 - params[P_RATE]) * center
     state[MEAN] = params[P_MEAN] + params[P_UNIT] * expect(state, setup, values, 0.0)
@@ -210,46 +241,49 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 
 
 @kernel
-def forecasts(stats: Array, table: Array, p: int) -> Array:
+def forecasts(stats: Array, table: Array, p: int, tempered: bool) -> Array:
     """`_forecast` of every hypothesis, shape (8, K)."""
     n = stats.shape[1]
     out = np.empty((8, n))
     for i in range(n):
-        seen = _forecast(pointer(stats, i), n, pointer(table, 0), p)
+        seen = _forecast(pointer(stats, i), n, pointer(table, 0), p, tempered)
         out[0, i], out[1, i], out[2, i], out[3, i] = seen.level, seen.slope, seen.lagged, seen.variance
         out[4, i], out[5, i], out[6, i], out[7, i] = seen.flat, seen.line, seen.flat_spread, seen.line_spread
     return out
 
 
 @kernel
-def weighed(stats: Array, params: Array, y: float, zeta: float) -> Array:
+def weighed(stats: Array, params: Array, y: float, zeta: float, deviations: float) -> Array:
     """`_weigh` of every hypothesis, shape (3, K)."""
     n = stats.shape[1]
     setup = pointer(params, 0)
     p = int(setup[P_ORDER])
+    tempered = setup[P_TEMPERED] == 1.0
     table = shift(setup, P_TABLE)
-    new = np.empty(LAGS + p)
+    new = np.empty(LAGS + 2 * p)
     first = pointer(new, 0)
     _begin(first, 1, setup)
-    outlier, _, _ = _weigh(first, 1, _forecast(first, 1, table, p), y, zeta, 0.0, 0.0)
+    outlier, _, _ = _weigh(first, 1, _forecast(first, 1, table, p, tempered), y, zeta, deviations, 0.0, 0.0)
     out = np.empty((3, n))
     for i in range(n):
         one = pointer(stats, i)
-        seen = _forecast(one, n, table, p)
-        out[0, i], out[1, i], out[2, i] = _weigh(one, n, seen, y, zeta, outlier, setup[P_RATE])
+        seen = _forecast(one, n, table, p, tempered)
+        out[0, i], out[1, i], out[2, i] = _weigh(one, n, seen, y, zeta, deviations, outlier, setup[P_RATE])
     new[0] = 0.0  # the array must live as long as its pointer
     return out
 
 
 @kernel
-def updated(stats: Array, params: Array, y: float, zeta: float) -> None:
+def updated(stats: Array, params: Array, y: float, zeta: float, deviations: float) -> None:
     """`_absorb` and `_discount` of every hypothesis, in place."""
     n = stats.shape[1]
     setup = pointer(params, 0)
     p = int(setup[P_ORDER])
-    found = weighed(stats, params, y, zeta)
+    tempered = setup[P_TEMPERED] == 1.0
+    found = weighed(stats, params, y, zeta, deviations)
     for i in range(n):
         one = pointer(stats, i)
-        _absorb(one, n, p, _forecast(one, n, shift(setup, P_TABLE), p), y, zeta, found[1, i])
+        seen = _forecast(one, n, shift(setup, P_TABLE), p, tempered)
+        _absorb(one, n, p, tempered, seen, y, zeta, deviations, found[1, i])
         stats[SLOPED, i] = found[2, i]
         _discount(one, n, setup[P_SHAPE], setup[P_FORGET])

@@ -16,6 +16,7 @@ from ..calibrate.auto import HAZARD, AutoDetector
 from ..detector.detector import Detector
 from ..detector.step import Step, seed_of
 from ..inputs.arguments import whole
+from ..inputs.copies import Independent
 from ..inputs.readings import number
 from ..models import Model
 from .series import model_for
@@ -38,7 +39,7 @@ class _StateSize:
         return len(pickle.dumps(self))
 
 
-class _Stream:
+class _Stream(Independent):
     """Readings of one feature: the first `warmup` are stored to estimate a model, and then passed to its detector."""
 
     def __init__(self, model: Model | None, hazard: float | Hazard, warmup: int, seed: int) -> None:
@@ -103,7 +104,7 @@ def _detector_of(model: Model, hazard: float | Hazard, alarm: Alarm | None, seed
     return detector
 
 
-class BOCD(_StateSize, base.DriftDetector):
+class BOCD(Independent, _StateSize, base.DriftDetector):
     """Bayesian online changepoint detection as a drift detector.
 
     `drift_detected` is true after the reading at which the probability of a change within the last `within` readings
@@ -221,7 +222,7 @@ class BOCD(_StateSize, base.DriftDetector):
         return self._step.confidence if self._step is not None else None
 
 
-class SurpriseScore(_StateSize, base.AnomalyDetector):
+class SurpriseScore(Independent, _StateSize, base.AnomalyDetector):
     """How surprising a reading is given all earlier ones, with changes taken into account.
 
     Each feature is a separate stream with a model estimated from its first `warmup` readings: a Bernoulli for zeros

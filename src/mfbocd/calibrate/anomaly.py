@@ -18,6 +18,7 @@ from ..detector.blocks import BlockDetector
 from ..detector.detector import Detector
 from ..inputs.arguments import finite, probability, whole
 from ..inputs.blocks import Blocks
+from ..inputs.copies import Independent
 from ..inputs.readings import floats
 from ..models import GaussianUnknown, Product
 from .shape import FLOOR, deviation, seen_features
@@ -41,7 +42,7 @@ class Anomaly(NamedTuple):
     detected: bool
 
 
-class AnomalyScore:
+class AnomalyScore(Independent):
     """Turn the surprise of each reading into a score in [0, 1], and into one detection per event.
 
     A model is never exactly right, so that tail probabilities of 1e-6 may be common in one stream and unheard of in

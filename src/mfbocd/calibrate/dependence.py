@@ -24,8 +24,8 @@ def effective_power(readings: ArrayLike) -> float:
     A model of independent readings takes a slow fluctuation for a change. If each reading counts only as `power`
     readings, the evidence of a segment is about what its length is worth. A reading that counts as zeta readings is a
     reading at fidelity zeta, so the detector needs one fidelity with ``zeta=power``. Give models with unknown noise
-    ``predictive="paper"``: the evidence of a segment is then exactly the integral of its likelihood to the power.
-    The other predictive is the density of a noisier reading, which prefers a noise variance that is too small.
+    ``weighting="tempered", predictive="paper"``: the evidence of a segment is then exactly the integral of its
+    likelihood to the power. By default a reading at zeta is a noisier one, and the noise that is learned too small.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ def effective_power(readings: ArrayLike) -> float:
     >>> power = effective_power(x)
     >>> round(power, 2)  # 1/9 in the limit of a long series
     0.1
-    >>> detector = Detector(GaussianUnknown(0, 0.1, 2, 2, predictive="paper"), Fidelity("full", zeta=power, cost=1))
+    >>> model = GaussianUnknown(0, 0.1, 2, 2, predictive="paper", weighting="tempered")
+    >>> detector = Detector(model, Fidelity("full", zeta=power, cost=1))
     """
     rho = autocorrelation(readings)
     rho = rho * (1.0 - np.arange(rho.size) / rho.size)  # large lags have few pairs, hence a large error

@@ -475,11 +475,12 @@ class BaseDetector(OneThread, ABC):
         """Return the fidelity that `x` was read at; None for a tick at which nothing was asked."""
         if fidelity is not None:
             return self._own_fidelity(fidelity)
+        tick, chosen = self._chosen
         if x is None:
-            return None
+            skipped = tick == self.ticks and chosen is not None and chosen.zeta == 0.0
+            return chosen if skipped else None
         if len(self.fidelities) == 1:
             return self.fidelities[0]
-        tick, chosen = self._chosen
         if tick != self.ticks:
             raise ValueError(
                 f"fidelity must be one of {', '.join(self._by_name)}: with several fidelities, give the one that was "

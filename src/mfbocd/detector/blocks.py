@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import struct
@@ -128,9 +127,6 @@ class BlockDetector(BaseDetector):
     def _repr_html_(self) -> str:
         title = f"BlockDetector: {count_text(self.ticks, 'reading')}, {self.blocks!r}"
         return html_table(title, (), ()) + self.detector._repr_html_()
-
-    def __copy__(self) -> Self:
-        return copy.deepcopy(self)
 
     @property
     def ticks(self) -> int:

@@ -30,7 +30,7 @@ from .level_rule import LevelRule
 from .lock import exclusive, in_use
 from .observing import observe, read, shadow_pair
 from .serialization import Serializer, from_bytes
-from .shadow import ShadowGuard, guards_of
+from .shadow import ShadowGuard, guards_for, guards_of
 from .step import Missing, Step, alarm_of, reading, report_fields, seed_of
 
 OnError = Literal["raise", "fallback"]
@@ -209,7 +209,7 @@ class Detector(BaseDetector):
             The reading: a number, or a sequence of numbers if the model's readings have several
             (`mfbocd.inputs.readings` lists the accepted types). None, and NaN with ``missing="skip"``, is a tick
             without a reading: the hazard acts and nothing is learned. Its cost is paid if a fidelity is given: it was
-            asked and gave no reading.
+            asked and gave no reading. None is always accepted at a skip (zeta 0), which is not asked for a reading.
         fidelity : Fidelity or str, optional
             What `x` was read at. It may be omitted if there is only one fidelity, or after `choose` at this tick:
             then it is the chosen one.
@@ -602,7 +602,8 @@ class Detector(BaseDetector):
         Returns
         -------
         Detector
-            The new detector; this one is unchanged.
+            The new detector; this one is unchanged. A guard of `shadow` keeps its pairs if its zeta is the same, and
+            begins again with the new zeta otherwise.
 
         Examples
         --------
@@ -632,7 +633,7 @@ class Detector(BaseDetector):
         )
         if policy is None:
             other.policy.restore(self.policy.state())
-        other.shadow = {name: guard for name, guard in self.shadow.items() if name in other._by_name}
+        other.shadow = guards_for(self.shadow, self._by_name, other.fidelities)
         other._adopt(self._filter.state.copy(), self.spent)
         return other
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..belief.state import Array
 from ..inputs.arguments import whole
+from ..inputs.copies import Independent
 from ..models import Model
 from ..policy import Always
 from .detector import Detector
@@ -17,7 +18,7 @@ Key = str | int
 _MOST_ALARMS = 1000
 
 
-class LateReadings:
+class LateReadings(Independent):
     """Feeds a detector with readings that may be replaced later.
 
     A tick with a `key` is provisional. `replace` gives it another reading, possibly of another fidelity, at any later

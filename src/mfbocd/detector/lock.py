@@ -14,6 +14,8 @@ from functools import wraps
 from threading import RLock
 from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar, cast
 
+from ..inputs.copies import Independent
+
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -66,7 +68,7 @@ def unchanged_on_error(thing: Any) -> Iterator[None]:
             raise
 
 
-class OneThread:
+class OneThread(Independent):
     """Mix-in for objects that only one thread at a time may use; copies and pickles do not share the `_lock`."""
 
     _transient: ClassVar[frozenset[str]] = frozenset({"_lock"})
@@ -82,6 +84,10 @@ class OneThread:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._renew()
+
+    @exclusive
+    def __copy__(self) -> Self:
+        return super().__copy__()
 
     @exclusive
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

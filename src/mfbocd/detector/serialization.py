@@ -32,6 +32,7 @@ from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
 from ..belief.state import Array, check_saved, state_of
 from ..models import Model
+from ..models.nested import saved_arguments
 from ..policy import POLICIES
 from ..policy.fidelity import Fidelity
 from .shadow import ShadowGuard
@@ -238,7 +239,7 @@ def _build(
     if model is None:
         if not spec or kind not in models.__all__ or not issubclass(getattr(models, kind), Model):
             raise ValueError(f"the saved detector's model is {kind}, which contains functions: pass model=")
-        model = getattr(models, kind)(**spec)
+        model = getattr(models, kind)(**saved_arguments(kind, spec))
     elif type(model).__name__ != kind:
         raise ValueError(f"the saved detector's model is {kind}, not {model!r}")
     names = {name for name, _, _ in facts["fidelities"]}

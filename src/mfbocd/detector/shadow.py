@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..inputs.arguments import finite, positive, probability, whole
+from ..inputs.copies import Independent
 from ..inputs.readings import number
 from ..models import Bernoulli, Gaussian, Model
 from ..policy.fidelity import Fidelity
@@ -52,7 +53,7 @@ class ShadowWarning(UserWarning):
         self.odds = odds
 
 
-class ShadowGuard:
+class ShadowGuard(Independent):
     """Warns when paired readings show that the low fidelity is worse than declared.
 
     At every `every`-th tick both fidelities are read (a shadow reading). The guard tests after every pair, so it
@@ -135,7 +136,7 @@ class ShadowGuard:
         self.warning: ShadowWarning | None = None
         self._evidence = [0.0] * len(_LOST)
         self._grid = ZetaGrid(self.declared, method, self.noise_var)
-        self._belief: list[float] | None = None  # replaced, never changed, so that copies are independent
+        self._belief: list[float] | None = None
         if learn:
             self.start_learning()
 
@@ -325,6 +326,28 @@ def guards_of(
         if learn:
             guard.start_learning()
     return guards
+
+
+def guards_for(
+    guards: Mapping[str, ShadowGuard], before: Mapping[str, Fidelity], fidelities: Sequence[Fidelity]
+) -> dict[str, ShadowGuard]:
+    """Return the guards of other fidelities: with their pairs where zeta is the same, else new ones of the new zeta.
+
+    A fidelity that is gone, or that is the best one now, has none.
+    """
+    best = max(f.zeta for f in fidelities)
+    found = {}
+    for f in fidelities:
+        guard = guards.get(f.name)
+        if guard is None or not 0.0 < f.zeta < best:
+            continue
+        if f.zeta in (before[f.name].zeta, guard.declared):
+            found[f.name] = copy.copy(guard)
+        else:
+            found[f.name] = ShadowGuard(
+                f.zeta, guard.every, guard.method, level=guard.level, noise_var=guard.noise_var, learn=guard.learn
+            )
+    return found
 
 
 def _guards_of(

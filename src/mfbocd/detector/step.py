@@ -120,6 +120,8 @@ def reading(model: Model, x: Any, missing: Missing, fidelity: Fidelity | None = 
     float, ndarray or None
         An array if the model's readings have several numbers; None if the reading is missing and may be.
     """
+    if fidelity is not None and fidelity.zeta == 0.0:
+        missing = "skip"  # nothing was asked for
     if model.dimension > 1:
         return _several(model, x, missing)
     value = number(x)

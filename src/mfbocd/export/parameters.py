@@ -59,6 +59,7 @@ def model_header(detector: Detector, real: str) -> str:
         "/* Structure */",
         f"#define MFBOCD_FAMILY MFBOCD_{_FAMILIES[type(detector.model)]}",
         f"#define MFBOCD_PAPER {int(getattr(detector.model, 'kind', '') == 'paper')}",
+        f"#define MFBOCD_TEMPERED {int(getattr(detector.model, 'weighting', '') == 'tempered')}",
         f"#define MFBOCD_K {pruning.most} /* most hypotheses */",
         f"#define MFBOCD_SLACK {pruning.slack} /* hypotheses dropped at once */",
         f"#define MFBOCD_RESAMPLE {int(pruning.resample)} /* 0: keep the heaviest */",

@@ -138,7 +138,6 @@ class Fleet(StreamSet):
         self._names = Names(n, names)
         self._added = n  # number of streams ever added: the next default name and seed
         self._zeta = np.array([f.zeta for f in self.fidelities])
-        self._corrects = any(f.has_correction for f in self.fidelities)
         self._index = {f.name: j for j, f in enumerate(self.fidelities)}
         self._own: OwnPolicies | None = None
         self._shared: SharedBudget | None = None
@@ -287,10 +286,9 @@ class Fleet(StreamSet):
         """
         selected = self._ready(streams)
         rows = selected.rows
-        corrected = choices_of(self, fidelity, rows) if self._corrects else None
-        values = readings_of(self, x, rows, corrected)
         quoted = self._quoted(raws, len(rows))
-        choice = choices_of(self, fidelity, rows) if corrected is None else corrected
+        choice = choices_of(self, fidelity, rows)
+        values = readings_of(self, x, rows, choice)
         return self._advance(selected, values, choice, self._paid(quoted, choice))
 
     @exclusive

@@ -77,9 +77,11 @@ class RowSerializer:
 def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
     """Raise an error if a detector differs from the streams of a fleet; `model` is theirs in its units."""
     like = fleet._like
+    if not _same_model(detector.model, model):
+        raise ValueError(_difference("model", detector.model, model))
+    if _hazard(detector) != _hazard(like):
+        raise ValueError(_difference("hazard", detector.hazard, like.hazard))
     pairs: dict[str, tuple[Any, Any]] = {
-        "model": (_model(detector.model, model), _model(model, model)),
-        "hazard": (_hazard(detector), _hazard(like)),
         "pruning": (detector.pruning, like.pruning),
         "alarm": (detector.alarm, like.alarm),
         "fidelities": (detector.fidelities, like.fidelities),
@@ -92,7 +94,7 @@ def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
         pairs["policy"] = (_spec(detector.policy), _spec(like.policy))
     for field, (given, wanted) in pairs.items():
         if given != wanted:
-            raise ValueError(f"the detector's {field} must equal the fleet's, {wanted!r}, not {given!r}")
+            raise ValueError(_difference(field, given, wanted))
 
 
 def _plain(model: Model) -> bool:
@@ -103,14 +105,22 @@ def _plain(model: Model) -> bool:
     return True
 
 
-def _model(model: Model, wanted: Model) -> Any:
-    """What two models are compared by: their arguments, or only the numbers of models with functions."""
+def _same_model(model: Model, wanted: Model) -> bool:
+    """Compare two models by their arguments, or only by the numbers of models with functions."""
     if model is wanted:
-        return type(model).__name__
-    if type(model) is type(wanted) and _plain(model) and _plain(wanted):
-        return type(model).__name__ if model.spec() == wanted.spec() else model.spec()
-    same = type(model) is type(wanted) and not _plain(wanted) and model.columns == wanted.columns
-    return type(model).__name__ if same and np.array_equal(model.prior(), wanted.prior()) else repr(model)
+        return True
+    if type(model) is not type(wanted):
+        return False
+    if _plain(model) and _plain(wanted):
+        return model.spec() == wanted.spec()
+    return not _plain(wanted) and model.columns == wanted.columns and np.array_equal(model.prior(), wanted.prior())
+
+
+def _difference(field: str, given: Any, wanted: Any) -> str:
+    """Return the error for two objects that differ; with their exact numbers where they print the same."""
+    if repr(given) == repr(wanted) and _plain(given):
+        given, wanted = given.spec(), wanted.spec()
+    return f"the detector's {field} must equal the fleet's, {wanted!r}, not {given!r}"
 
 
 def _hazard(detector: Detector) -> Any:

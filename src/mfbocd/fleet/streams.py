@@ -46,8 +46,7 @@ class StreamSet(Posteriors):
         other = object.__new__(type(self))
         other.__setstate__(self.__getstate__())
         other._rows, other._names, other._policy = self._rows.copy(), self._names.copy(), copy.copy(self._policy)
-        other._own = None if self._own is None else self._own.copy()
-        other._shared = None if self._shared is None else self._shared.copy()
+        other._own, other._shared = copy.copy(self._own), copy.copy(self._shared)
         return other
 
     # --- streams come and go -----------------------------------------------------------------------------------

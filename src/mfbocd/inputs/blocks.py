@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arguments import positive, whole
+from .copies import Independent
 from .readings import floats, number
 
 Array = NDArray[np.float64]
@@ -20,7 +21,7 @@ Feature = Callable[[Array], float]
 HARMONICS = 6
 
 
-class Blocks:
+class Blocks(Independent):
     """A front end that turns a stream of readings into one vector of features per block.
 
     A change of shape, such as another waveform at the same level, is invisible reading by reading, but it changes

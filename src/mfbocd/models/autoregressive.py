@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels.cholesky import unpack
 from ..inputs.arguments import finite, whole
 from .base import Array
 from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import MOST
+from .unknown_noise import Weighting
 
 
 class Autoregressive(Lagged):
@@ -36,6 +38,9 @@ class Autoregressive(Lagged):
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -46,8 +51,11 @@ class Autoregressive(Lagged):
     -----
     The lags are those of the stream, also across the start of a regime: the first reading of a regime depends on the
     last of the one before. A lag that was not read is replaced by the value its regime predicted there; by `mean` if
-    it lies before the regime or before the stream. Lags enter as they were read, at any fidelity: the noise of a
-    low-fidelity reading adds to that of the next tick.
+    it lies before the regime or before the stream. A reading of variance s2 / zeta is a full reading of variance s2
+    with noise of variance s2 (1 / zeta - 1). Its lag is what the full reading is expected to have been, given the
+    prediction and the reading (a Kalman filter), and the variance that remains, times phi^2, adds to the noise of the
+    next ticks; the errors of different lags are taken as independent. Tempered, lags enter as they were read, and the
+    noise of a low-fidelity reading adds to that of the next tick.
 
     Statistics of a hypothesis: those of `Regression`, then the lags.
 
@@ -69,20 +77,23 @@ class Autoregressive(Lagged):
         shape: float | None = None,
         scale: float | None = None,
         noise_var: float | None = None,
+        weighting: Weighting = "precision",
     ) -> None:
         self.order = whole("Autoregressive", "order", order, 0, MOST)
         self.mean = finite("Autoregressive", "mean", mean)
+        if weighting == "precision":
+            self._unknown = (0.0, 0.0)  # a lag, and its variance
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == 2:
             count = [given[0], *[given[1]] * self.order]
-        self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
+        self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var, weighting)
         self._units[1:] = 1.0  # phi has no unit
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with the square of `order`."""
         order = whole_number(arguments, "order", 1)
-        return cls._cost_bound(1 + order, 2 * order, "order")
+        return cls._cost_bound(1 + order, (2 if arguments.get("weighting") == "tempered" else 4) * order, "order")
 
     def rescaled(self, offset: float, scale: float) -> Autoregressive:
         """As for any model; coefficients of lags have no unit."""
@@ -91,6 +102,25 @@ class Autoregressive(Lagged):
     def spec(self) -> dict[str, Any]:
         """Return the arguments; those of an unused prior are left out."""
         return {"order": self.order, "mean": self.mean, "count": self._counts(), **self._noise()}
+
+    def _expected_lag(self, rows: Array) -> Array:
+        expected = np.zeros((len(self._unknown), rows.shape[1]))
+        expected[0] = super()._expected_lag(rows)[0]
+        return expected
+
+    def _weight(self, rows: Array, zeta: float) -> Array | float:
+        if self.weighting == "tempered":
+            return zeta
+        doubt = self._lags(rows)[1]
+        if not doubt.any():
+            return zeta
+        inner = np.linalg.inv(unpack(np.ascontiguousarray(rows[: self._rows]), self._size))
+        square = 0.5 * rows[self._rows - 1] ** 2
+        s2 = square / (self.shape + 0.5 * rows[self._rows]) if self.noise_var is None else 1.0
+        z = rows[self._rows - 1 - self._size : self._rows - 1]
+        phi = np.einsum("kji,jk->ik", inner, z)[1:]
+        lost = (doubt * (phi**2 / s2 + np.einsum("kji,kji->ik", inner, inner)[1:])).sum(axis=0)
+        return zeta / (1.0 + zeta * lost)
 
     def _regressors(self, lags: Array) -> Array:
         return np.concatenate([np.ones((1, lags.shape[2])), lags[0]])

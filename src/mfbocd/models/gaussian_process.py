@@ -16,6 +16,7 @@ from .base import Array
 from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import MOST, counts_of, ratio
+from .unknown_noise import Weighting
 
 _OWNER = "GaussianProcess"
 _TAIL = 4.0  # kernel (up to `reach`) and spectrum are truncated at exp(-_TAIL^2 / 2)
@@ -115,6 +116,9 @@ class GaussianProcess(Lagged):
         Largest distance between two readings of one regime, in their units; at least `length`. By default 8 lengths
         with one lag (15 features, 141 statistics per hypothesis) and 4 lengths with two (81 and 3412). More than 100
         features are refused.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -139,8 +143,9 @@ class GaussianProcess(Lagged):
     apart, and fits worse; nothing else breaks. Only the spread of the readings within a regime matters, not where
     they lie.
 
-    The lags are those of the stream, also across the start of a regime, as they were read at any fidelity. A lag that
-    was not read has the mean and variance that its regime predicted; before the regime or the stream it is unknown.
+    The lags are those of the stream, also across the start of a regime. A lag that was read below full fidelity has
+    the mean and variance that prediction and reading give together (tempered, it enters as it was read). One that was
+    not read has those that its regime predicted; before the regime or the stream it is unknown.
     Where a lag is uncertain, each wave enters with its expected value, and the prior variance of f that this omits is
     added to that of the noise: such a reading is less informative about f.
 
@@ -167,6 +172,7 @@ class GaussianProcess(Lagged):
         scale: float | None = None,
         noise_var: float | None = None,
         reach: float | None = None,
+        weighting: Weighting = "precision",
     ) -> None:
         self.order = whole(_OWNER, "order", order, 1, MOST)
         if self.order > 2:
@@ -178,7 +184,7 @@ class GaussianProcess(Lagged):
         waves, share = self._waves()
         level, f = self.count
         counts = np.concatenate([[1.0 / (1.0 / level + share[0] / f)], np.tile(f / share[1:], 2)])
-        self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise_var)
+        self._set(np.append(self.mean, np.zeros(counts.size - 1)), counts, shape, scale, noise_var, weighting)
         if not self._unit <= 1e100 * self.length:
             raise ValueError(f"{_OWNER}.length = {length!r} is negligible compared with the noise, {self._unit:g}")
         self._rates = waves * (self._unit / self.length)

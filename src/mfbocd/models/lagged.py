@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,19 @@ class Lagged(Regression):
 
     order: int
     mean: float
-    _unknown: ClassVar[tuple[float, ...]] = (0.0,)
-    """A lag that was read neither in the regime nor before it."""
+    _unknown: tuple[float, ...] = (0.0,)
+    """A lag that was read neither in the regime nor before it; a second number is its variance."""
 
     def _set(
-        self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
+        self,
+        mean: Array,
+        count: Any,
+        shape: float | None,
+        scale: float | None,
+        noise_var: float | None,
+        weighting: str,
     ) -> None:
-        super()._set(mean, count, shape, scale, noise_var)
+        super()._set(mean, count, shape, scale, noise_var, weighting)
         self._memory = len(self._unknown) * self.order
         self.columns += 2 * self._memory
 
@@ -83,14 +89,34 @@ class Lagged(Regression):
     def _weight(self, rows: Array, zeta: float) -> Array | float:
         return zeta / (1.0 + zeta * self._lag_variance(self._lags(rows)))
 
-    def _advance_extra(self, rows: Array, x: Any) -> None:
+    def _filtered(self, rows: Array, y: Array, zeta: Any) -> tuple[Array, Array]:
+        """Return mean and variance of what a full reading would have been, given a reading y of s2 / zeta.
+
+        The regime predicts it with variance s2 (1 + u . P^-1 u), and the reading adds noise of s2 (1 / zeta - 1).
+        """
+        centre, spread, shape, scale = self._forecast(rows, self._next_regressors(rows)[0])
+        s2 = scale / shape if self.noise_var is None else 1.0
+        noise = s2 * (1.0 / zeta - 1.0)
+        expected = s2 * (1.0 / self._weight(rows, 1.0) + spread)
+        gain = expected / (expected + noise)
+        return y - (1.0 - gain) * (y - centre), noise * gain
+
+    def _advance_extra(self, rows: Array, x: Any, zeta: Any) -> None:
         k = rows.shape[1]
         here = np.zeros((len(self._unknown), k))
+        there = np.zeros_like(here)
         if x is None:
             here[:] = self._expected_lag(rows)
+            there[:] = np.array(self._unknown)[:, None]
         else:
-            here[0] = self._standard(x, np.full(k, self.mean))
-        there = here if x is not None else np.array(self._unknown)[:, None]
+            y = self._standard(x, np.full(k, self.mean))
+            here[0] = there[0] = y
+            zeta = np.minimum(zeta, 1.0)
+            if self.order and self.weighting == "precision" and (zeta < 1.0).any():
+                here[0], here[1] = self._filtered(rows, y, zeta)
+                # A regime that begins now predicts nothing about the tick before it.
+                s2 = 1.0 / self.shape if self.noise_var is None else 1.0
+                there[1] = s2 * (1.0 / zeta - 1.0)
         both = rows[self._rows + 1 :].reshape(2, len(self._unknown), self.order, k)
         for lags, newest in zip(both, (here, there), strict=True):
             _push(lags, newest)

@@ -13,6 +13,7 @@ from ..inputs.arguments import boolean, finite, whole
 from .base import Array
 from .cost import CostBound, whole_number
 from .regression import MOST, Regression
+from .unknown_noise import Weighting
 
 
 class LinearRegression(Regression):
@@ -41,6 +42,9 @@ class LinearRegression(Regression):
         The noise variance, if it is known. By default it is learned.
     intercept : bool, default True
         False omits the intercept; `mean` and `count` then begin with the coefficients.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -76,6 +80,7 @@ class LinearRegression(Regression):
         scale: float | None = None,
         noise_var: float | None = None,
         intercept: bool = True,
+        weighting: Weighting = "precision",
     ) -> None:
         owner = "LinearRegression"
         self.covariates = whole(owner, "covariates", covariates, 1, MOST)
@@ -87,7 +92,7 @@ class LinearRegression(Regression):
             means += [0.0] * (size - 1)
         if len(means) != size:
             raise ValueError(f"{owner}.mean must be one number or {size}, not {mean!r}")
-        self._set(np.array(means), count, shape, scale, noise_var)
+        self._set(np.array(means), count, shape, scale, noise_var, weighting)
         self.dimension = 1 + self.covariates
         self.columns += self.covariates
 
@@ -134,7 +139,7 @@ class LinearRegression(Regression):
         u, offset = self._line(np.asarray(x, dtype=float)[1:, None], rows.shape[1])
         return u, self._standard(float(x[0]), offset)
 
-    def _advance_extra(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any, zeta: Any) -> None:
         if x is not None:
             rows[self._rows + 1 :] = np.asarray(x)[1:, None]
 

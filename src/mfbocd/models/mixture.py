@@ -177,6 +177,17 @@ class Mixture(Composed):
             return np.concatenate([*self._updated(stats, x, zeta, able), stats[-len(self.parts) :]])
         return self.assimilate(stats, x, zeta)[1]
 
+    def update_doubtful(self, stats: Array, x: Any, zeta: float, trust: Array) -> Array:
+        """Update each family with the reading in part; the odds of the families count it at zeta * trust."""
+        if stats.ndim == 2:
+            each = zip(stats.T, trust, strict=True)
+            return np.stack([self.update_doubtful(column, x, zeta, part) for column, part in each], axis=1)
+        able = self._able(x)
+        odds = self.update(stats, x, float(np.maximum(zeta * trust, 1e-300)))[-len(self.parts) :]
+        each_part = zip(able, self._each(stats), strict=True)
+        parts = [part.update_doubtful(own, x, zeta, trust) if ok else part.skip(own) for ok, (part, own) in each_part]
+        return np.concatenate([*parts, odds])
+
     def assimilate(self, stats: Array, x: Any, zeta: float) -> tuple[Array, Array]:
         """As for any model; the predictives of the families are computed once."""
         if zeta == 0.0:

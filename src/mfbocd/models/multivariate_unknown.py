@@ -19,6 +19,7 @@ from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .tails import student_tails
+from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _LOG_PI = math.log(math.pi)
 
@@ -33,14 +34,14 @@ def _wishart_rise(degrees: Array, zeta: float, d: int) -> Array:
     return out
 
 
-class MultivariateGaussianUnknown(Elliptical):
+class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
     """Readings of d numbers, normal with unknown mean and covariance, and a Normal-inverse-Wishart prior.
 
         C ~ InverseWishart(degrees, scale)
         theta | C ~ N(mean, C / count)
         x | theta, C ~ N(theta, C)
 
-    A reading at fidelity zeta counts as zeta readings (equation `mf_posterior`).
+    A reading at fidelity zeta has the covariance C / zeta.
 
     Parameters
     ----------
@@ -53,7 +54,10 @@ class MultivariateGaussianUnknown(Elliptical):
     scale : float, sequence of float or matrix, default 1.0
         Scale matrix of the prior of C, shape (d, d); one number or d numbers are its diagonal.
     predictive : {'normalized', 'paper'}, default 'normalized'
-        Which density a reading at zeta < 1 has; see Notes.
+        Which density a reading at zeta < 1 has if its likelihood is tempered; see Notes.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose covariance is C / zeta, or a fraction zeta of a reading of
+        covariance C (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -63,21 +67,21 @@ class MultivariateGaussianUnknown(Elliptical):
 
     Notes
     -----
-    A reading changes count += zeta, degrees += zeta, scale += c (x - mean) (x - mean)^T with
-    c = zeta count / (count + zeta), and moves the mean zeta / (count + zeta) of the way.
+    A reading changes count += zeta, degrees += 1, scale += c (x - mean) (x - mean)^T with
+    c = zeta count / (count + zeta), and moves the mean zeta / (count + zeta) of the way. The next reading is
+    Student's t about the mean with df = degrees + 1 - d degrees of freedom and the scale matrix scale / (c df).
 
-    With q = (x - mean)^T scale^-1 (x - mean) the tempered likelihood integrates to a multiple of (1 + c q)^(-(degrees
-    + zeta) / 2). At zeta < 1 there are two predictives (see `Bernoulli`), which are equal at zeta = 1:
+    With ``weighting="tempered"`` it changes degrees += zeta only (equation `mf_posterior`). With q = (x - mean)^T
+    scale^-1 (x - mean) the tempered likelihood integrates to a multiple of (1 + c q)^(-(degrees + zeta) / 2). At
+    zeta < 1 there are two predictives (see `Bernoulli`), which are equal at zeta = 1:
 
     - ``"paper"``: that integral as it is (`mf_posterior_predictive`), which is not a density in x;
     - ``"normalized"``: the same divided by its integral over x. It is Student's t about the mean with
       df = degrees + zeta - d degrees of freedom and the scale matrix scale / (c df).
 
-    C is learned as if a reading at zeta were a fraction zeta of a reading with covariance C, not a whole reading with
-    covariance C / zeta.
-
     Statistics of a hypothesis, relative to the prior mean and in units of the prior scale: the sum of zeta, the d
-    means, the diagonal of the scale in the data's axes, and the Cholesky factor of the scale, packed row by row.
+    means, the diagonal of the scale in the data's axes, the Cholesky factor of the scale, packed row by row, and
+    unless tempered the number of readings.
     Results do not depend on the units or axes of the data.
 
     Examples
@@ -99,17 +103,21 @@ class MultivariateGaussianUnknown(Elliptical):
         degrees: float | None = None,
         scale: Matrix = 1.0,
         predictive: Predictive = "normalized",
+        weighting: Weighting = "precision",
     ) -> None:
         owner = "MultivariateGaussianUnknown"
         self.mean = vector_of(owner, "mean", mean)
         self.dimension = d = self.mean.size
-        self.columns = 1 + 2 * d + d * (d + 1) // 2
+        last = 1 + 2 * d + d * (d + 1) // 2
+        self._factor = slice(1 + 2 * d, last)
+        self.columns = last + (weighting == "precision")
         self.count = positive(owner, "count", count)
         self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
         if self.degrees < d:
             raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
         self.scale = matrix_of(owner, "scale", scale, d)
         self.kind = predictive_of(owner, predictive)
+        self.weighting = weighting_of(owner, weighting, self.kind)
         self._sd = np.sqrt(np.diag(self.scale))
         self._back = np.linalg.cholesky(self.scale / np.outer(self._sd, self._sd))
         self._into = np.linalg.inv(self._back)
@@ -118,20 +126,29 @@ class MultivariateGaussianUnknown(Elliptical):
     def __repr__(self) -> str:
         return (
             f"MultivariateGaussianUnknown of {self.dimension} numbers, count={self.count:g}, "
-            f"degrees={self.degrees:g}, predictive={self.kind!r}"
+            f"degrees={self.degrees:g}, predictive={self.kind!r}, weighting={self.weighting!r}"
         )
 
     def prior(self) -> Array:
         """Return no reading, standardized means of 0 and scale 1."""
         d = self.dimension
         i, j = np.tril_indices(d)
-        return np.concatenate([np.zeros(1 + d), np.ones(d), (i == j).astype(float)])
+        return np.concatenate([np.zeros(1 + d), np.ones(d), (i == j).astype(float), np.zeros(self._counted)])
+
+    @property
+    def _counted(self) -> int:
+        """1 if the last statistic is the number of readings, which otherwise is the sum of zeta."""
+        return int(self.weighting == "precision")
+
+    def _df(self, rows: Array) -> Array:
+        """Return the degrees of freedom of the posterior of C."""
+        return np.asarray(self.degrees + (rows[-1] if self._counted else rows[0]))
 
     def check(self, x: Array) -> Array:
         """Accept every d finite numbers."""
         return x
 
-    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+    def _learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
         """Update count, degrees and mean, and rotate the reading into the Cholesky factor of the scale."""
         d = self.dimension
         out = np.array(stats.reshape(self.columns, -1))  # a contiguous copy: the kernel runs along its rows
@@ -141,8 +158,10 @@ class MultivariateGaussianUnknown(Elliptical):
         share = zeta * count / (count + zeta)
         out[1 + d : 1 + 2 * d] += share * (y[:, None] - self._back @ out[1 : 1 + d]) ** 2
         out[1 : 1 + d] += zeta / (count + zeta) * away
-        rank_one_update(out[1 + 2 * d :], np.sqrt(share) * away)
+        rank_one_update(out[self._factor], np.sqrt(share) * away)
         out[0] += zeta
+        if self._counted:
+            out[-1] += deviations
         return out.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
@@ -151,14 +170,16 @@ class MultivariateGaussianUnknown(Elliptical):
             return np.zeros(stats.shape[1:])
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
-        count, nu = self.count + rows[0], self.degrees + rows[0]
-        factor = np.ascontiguousarray(rows[1 + 2 * d :])
+        count, nu, deviations = self.count + rows[0], self._df(rows), self._deviations(zeta)
+        factor = np.ascontiguousarray(rows[self._factor])
         share = zeta * count / (count + zeta)
         away = (self._into @ standard(x, self.mean, self._sd))[:, None] - rows[1 : 1 + d]
-        tail = -0.5 * (nu + zeta) * np.log1p(share * solve_squared(factor, away))
+        tail = -0.5 * (nu + deviations) * np.log1p(share * solve_squared(factor, away))
         root = log_determinant(factor, d) + self._log_unit
         if self.kind == "normalized":
-            front = log_gamma_ratios(0.5 * (nu + zeta - d), 0.5 * d) + 0.5 * d * (np.log(share) - _LOG_PI) - root
+            front = (
+                log_gamma_ratios(0.5 * (nu + deviations - d), 0.5 * d) + 0.5 * d * (np.log(share) - _LOG_PI) - root
+            )
         else:
             front = _wishart_rise(nu, zeta, d) - 0.5 * d * (zeta * _LOG_PI + np.log1p(zeta / count)) - zeta * root
         return (front + tail).reshape(stats.shape[1:])
@@ -168,7 +189,7 @@ class MultivariateGaussianUnknown(Elliptical):
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
         mean = self.mean[:, None] + self._sd[:, None] * (self._back @ rows[1 : 1 + d])
-        left = self.degrees + rows[0] - d - 1.0
+        left = self._df(rows) - d - 1.0
         var = self._diagonal(rows) * _reciprocal(left) / (self.count + rows[0])
         return mean.reshape(d, *stats.shape[1:]), var.reshape(d, *stats.shape[1:])
 
@@ -187,9 +208,9 @@ class MultivariateGaussianUnknown(Elliptical):
         """
         d = self.dimension
         rows = stats.reshape(self.columns, -1)
-        root = self._sd[:, None] * (self._back @ unpack(np.ascontiguousarray(rows[1 + 2 * d :]), d))
+        root = self._sd[:, None] * (self._back @ unpack(np.ascontiguousarray(rows[self._factor]), d))
         scale = np.moveaxis(root @ root.transpose(0, 2, 1), 0, -1)
-        return (scale * _reciprocal(self.degrees + rows[0] - d - 1.0)).reshape(d, d, *stats.shape[1:])
+        return (scale * _reciprocal(self._df(rows) - d - 1.0)).reshape(d, d, *stats.shape[1:])
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the moments of Student's t; a variance is infinite up to two degrees of freedom."""
@@ -227,19 +248,20 @@ class MultivariateGaussianUnknown(Elliptical):
         """Return Student's t, in units of the prior scale."""
         d = self.dimension
         share, df = self._student(stats, zeta)
-        root = unpack(np.ascontiguousarray(stats[1 + 2 * d :]), d)
+        root = unpack(np.ascontiguousarray(stats[self._factor]), d)
         return Components(stats[1 : 1 + d].T, root @ root.transpose(0, 2, 1) / (share * df)[:, None, None], df)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """Return d/2 log(1 + zeta / count) + F(nu) - F(nu + zeta), with nu = degrees.
+        """Return I(theta, C; x) = d/2 log(1 + zeta / count) + F(nu) - F(nu + 1), with nu = degrees.
 
         Here F(nu) = log Gamma_d(nu / 2) + d nu / 2 - nu / 2 psi_d(nu / 2). The first term is the information about
-        theta given C, the second that about C of a scatter matrix with zeta degrees of freedom. At zeta = 1 the sum
-        is I(theta, C; x); below see `GaussianUnknown`.
+        theta given C, the second that about C of one deviation; tempered, it is F(nu) - F(nu + zeta), that of a
+        scatter matrix with zeta degrees of freedom (see `GaussianUnknown`).
         """
         rows = stats.reshape(self.columns, -1)
         d = self.dimension
-        gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0])) + covariance_gain(self.degrees + rows[0], zeta, d)
+        gain = 0.5 * d * np.log1p(zeta / (self.count + rows[0]))
+        gain = gain + covariance_gain(self._df(rows), self._deviations(zeta), d)
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
@@ -260,16 +282,17 @@ class MultivariateGaussianUnknown(Elliptical):
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with the square of the length of `mean`."""
         d = len(arguments["mean"])
-        return cls._cost_bound(d, 1 + 2 * d + d * (d + 1) // 2, 60 * d**2 + 5000, "mean")
+        return cls._cost_bound(d, 2 + 2 * d + d * (d + 1) // 2, 60 * d**2 + 5000, "mean")
 
     def spec(self) -> dict[str, Any]:
-        """Return the five arguments."""
+        """Return the six arguments."""
         return {
             "mean": self.mean.tolist(),
             "count": self.count,
             "degrees": self.degrees,
             "scale": self.scale.tolist(),
             "predictive": self.kind,
+            "weighting": self.weighting,
         }
 
     def _diagonal(self, rows: Array) -> Array:
@@ -280,7 +303,7 @@ class MultivariateGaussianUnknown(Elliptical):
     def _student(self, rows: Array, zeta: float) -> tuple[Array, Array]:
         """c and the degrees of freedom of the predictive, each (K,)."""
         count = self.count + rows[0]
-        return zeta * count / (count + zeta), self.degrees + rows[0] + zeta - self.dimension
+        return zeta * count / (count + zeta), self._df(rows) + self._deviations(zeta) - self.dimension
 
 
 def _reciprocal(left: Array) -> Array:

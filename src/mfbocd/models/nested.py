@@ -7,6 +7,7 @@ from typing import Any
 
 from .base import Model
 from .cost import families, family
+from .unknown_noise import UnknownNoise
 
 
 def model_of(where: str, given: object) -> Model:
@@ -27,6 +28,25 @@ def model_of(where: str, given: object) -> Model:
     if not isinstance(given, Model):
         raise TypeError(f"{where} must be a model or a table that names one, not {given!r}")
     return given
+
+
+def saved_arguments(kind: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a saved model; one saved before `weighting` existed tempers its likelihood."""
+    found = {name: _saved_part(value) for name, value in arguments.items()}
+    made = family(kind)
+    if made is not None and issubclass(made, UnknownNoise):
+        found.setdefault("weighting", "tempered")
+    return found
+
+
+def _saved_part(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_saved_part(part) for part in value]
+    if not isinstance(value, dict) or "kind" not in value:
+        return value
+    arguments = dict(value)
+    kind = arguments.pop("kind")
+    return {"kind": kind, **saved_arguments(kind, arguments)}
 
 
 def named_spec(model: Model) -> dict[str, Any]:

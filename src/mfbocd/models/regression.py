@@ -16,10 +16,11 @@ from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import positive
-from .base import Array, Model
+from .base import Array
 from .cost import CostBound
 from .noise_prior import noise_shape
 from .tails import normal_tails, student_tails
+from .unknown_noise import UnknownNoise, weighting_of
 
 MOST = 100_000
 """Upper limit for the number of lags, covariates or grid points; far more than can be computed."""
@@ -59,7 +60,7 @@ def counts_of(owner: str, value: Any, size: int, which: str = "one per coefficie
     return np.broadcast_to(np.array(numbers), (size,)).copy()
 
 
-class Regression(Model):
+class Regression(UnknownNoise):
     """Base class of the models whose readings are linear in known regressors, with normal noise.
 
         x = u . coefficients + noise,  noise ~ N(0, s2)
@@ -70,26 +71,34 @@ class Regression(Model):
     Notes
     -----
     With u the regressors, P the precision of the coefficients in units of 1 / s2, m their mean, d = x - u . m and
-    q = 1 / zeta + u . P^-1 u, a reading at fidelity zeta changes (equation `mf_posterior`)
+    q = 1 / zeta + u . P^-1 u, a reading at fidelity zeta changes
 
         m += P^-1 u d / q,  P += zeta u u^T
-        shape += zeta / 2,  scale += d^2 / (2 q)
+        shape += 1 / 2,  scale += d^2 / (2 q)
 
-    The next reading is N(u . m, s2 q) if s2 is known. Otherwise, normalized over x, it is Student's t about u . m
-    with df = 2 shape + zeta - 1 and squared scale 2 scale q / df, as for `GaussianUnknown`. A reading whose
-    regressors are uncertain has a smaller weight than zeta (`_weight`) everywhere except in shape and df.
+    The next reading is N(u . m, s2 q) if s2 is known. Otherwise it is Student's t about u . m with df = 2 shape and
+    squared scale 2 scale q / df, as for `GaussianUnknown`. With ``weighting="tempered"`` (equation `mf_posterior`)
+    the shape grows by zeta / 2, and df = 2 shape + zeta - 1. A reading whose regressors are uncertain has a smaller
+    weight than zeta (`_weight`) everywhere except in shape and df.
 
     Statistics of a hypothesis, relative to the prior means and in units of the prior noise: the Cholesky factor of
-    [P, P m; m P, m P m + 2 scale], packed row by row, which a reading changes by rotations only; the sum of zeta; and
-    what a subclass adds.
+    [P, P m; m P, m P m + 2 scale], packed row by row, which a reading changes by rotations only; the number of
+    readings, tempered the sum of zeta; and what a subclass adds.
     """
 
     elementwise = True
 
     def _set(
-        self, mean: Array, count: Any, shape: float | None, scale: float | None, noise_var: float | None
+        self,
+        mean: Array,
+        count: Any,
+        shape: float | None,
+        scale: float | None,
+        noise_var: float | None,
+        weighting: str,
     ) -> None:
         owner = type(self).__name__
+        self.weighting = weighting_of(owner, weighting)
         self._size = mean.size
         self._mean = mean
         self._count = counts_of(owner, count, self._size)
@@ -111,14 +120,17 @@ class Regression(Model):
         columns = (regressors + 1) * (regressors + 2) // 2 + 1 + extra
         return CostBound(columns, 60 * regressors**2 + 5000, 10 * regressors**2 + 5000, field)
 
-    def _noise(self) -> dict[str, float]:
+    def _noise(self) -> dict[str, Any]:
         """Return the arguments of the noise, for `spec`."""
-        return {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
+        prior = (
+            {"shape": self.shape, "scale": self.scale} if self.noise_var is None else {"noise_var": self.noise_var}
+        )
+        return {**prior, "weighting": self.weighting}
 
     def _rescaled_noise(self, scale: float) -> dict[str, float]:
         """The arguments in `_noise` that change with the unit of the readings."""
         name = "scale" if self.noise_var is None else "noise_var"
-        return {name: scale * scale * self._noise()[name]}
+        return {name: scale * scale * getattr(self, name)}
 
     def _counts(self) -> float | list[float]:
         """Return the argument `count`, for `spec`."""
@@ -152,8 +164,11 @@ class Regression(Model):
         u, offset = self._next_regressors(rows)
         return u, self._standard(x, offset)
 
-    def _advance_extra(self, rows: Array, x: Any) -> None:
-        """Advance, in place, what a subclass adds to the statistics; x is None if nothing was read."""
+    def _advance_extra(self, rows: Array, x: Any, zeta: Any) -> None:
+        """Advance, in place, what a subclass adds to the statistics; x is None if nothing was read.
+
+        The rest of the statistics is as before the reading.
+        """
 
     def prior(self) -> Array:
         """Return the square roots of the counts, no reading, and scale 1."""
@@ -170,20 +185,19 @@ class Regression(Model):
     def skip(self, stats: Array) -> Array:
         """Advance what depends on time; nothing else changes."""
         rows = np.array(stats.reshape(self.columns, -1))
-        self._advance_extra(rows, None)
+        self._advance_extra(rows, None, 0.0)
         return rows.reshape(stats.shape)
 
-    def update(self, stats: Array, x: Any, zeta: float) -> Array:
+    def _learned(self, stats: Array, x: Any, zeta: Any, deviations: Any) -> Array:
         """Rotate sqrt(zeta) (u, x) into the factor, which adds zeta u u^T, zeta u x and zeta x^2 (`mf_posterior`)."""
-        if np.ndim(zeta) == 0 and zeta == 0.0:
-            return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         u, y = self._at(rows, x)
         factor = rows[: self._rows].copy()
         rank_one_update(factor, np.sqrt(self._weight(rows, zeta)) * np.concatenate([u, y[None]]))
-        self._advance_extra(rows, x)
+        # The fidelity of a doubtful reading is that of the reading, not what is left of its weight.
+        self._advance_extra(rows, x, zeta / deviations if self.weighting == "precision" else zeta)
         rows[: self._rows] = factor
-        rows[self._rows] += zeta
+        rows[self._rows] += deviations
         return rows.reshape(stats.shape)
 
     def _forecast(self, rows: Array, u: Array) -> tuple[Array, Array, Array, Array]:
@@ -207,8 +221,9 @@ class Regression(Model):
         q = 1.0 / self._weight(rows, zeta) + spread
         lift = 0.5 * (y - centre) ** 2 / q
         if self.noise_var is None:
-            rise = half_gamma_ratios(shape + 0.5 * (zeta - 1.0)) - 0.5 * np.log(scale)
-            value = rise - (shape + 0.5 * zeta) * np.log1p(lift / scale)
+            deviations = self._deviations(zeta)
+            rise = half_gamma_ratios(shape + 0.5 * (deviations - 1.0)) - 0.5 * np.log(scale)
+            value = rise - (shape + 0.5 * deviations) * np.log1p(lift / scale)
         else:
             value = -lift
         return np.asarray(value - 0.5 * (_LOG_2PI + np.log(q)) - math.log(self._unit))
@@ -239,11 +254,11 @@ class Regression(Model):
             return mean, np.full_like(mean, np.inf)
         var = self._unit**2 * (1.0 / self._weight(rows, zeta) + spread)
         if self.noise_var is None:
-            var = 2.0 * var * ratio(scale, 2.0 * shape + zeta - 3.0)
+            var = 2.0 * var * ratio(scale, 2.0 * shape + self._deviations(zeta) - 3.0)
         return mean, var
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Return the moments of the coming reading; the variance is infinite while df = 2 shape + zeta - 1 <= 2."""
+        """Return the moments of the coming reading; the variance is infinite up to two degrees of freedom."""
         mean, var = self._expected(stats.reshape(self.columns, -1), zeta)
         return mean.reshape(stats.shape[1:]), var.reshape(stats.shape[1:])
 
@@ -259,7 +274,7 @@ class Regression(Model):
         if self.noise_var is not None:
             return np.asarray(0.5 * _erfc(-d / np.sqrt(2.0 * q)))
         t = 0.5 * d * d / (q * scale)
-        df = 2.0 * shape + zeta - 1.0
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
         tail = 0.5 * beta_cdfs(0.5 * df, np.full_like(df, 0.5), 1.0 / (1.0 + t), t / (1.0 + t))
         return np.where(d > 0.0, 1.0 - tail, tail)
 
@@ -277,7 +292,7 @@ class Regression(Model):
         d, q, shape, scale = self._residual(rows, x, zeta)
         if self.noise_var is not None:
             return normal_tails(d / np.sqrt(q))
-        return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + zeta - 1.0)
+        return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + self._deviations(zeta) - 1.0)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""
@@ -290,20 +305,20 @@ class Regression(Model):
         q = 1.0 / self._weight(stats, zeta) + spread
         if self.noise_var is not None:
             return float(information(np.array(weight), centre, q))
-        df = 2.0 * shape + zeta - 1.0
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
         return float(tail_information(STUDENT, np.array(weight), centre, np.sqrt(2.0 * scale * q / df), df))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return log(1 + zeta u . P^-1 u) / 2, plus the information about unknown noise.
 
-        The latter is f(a) - f(a + zeta / 2) with a = shape, f(a) = log Gamma(a) + a - a psi(a) and psi the digamma
-        function; see `GaussianUnknown`.
+        The latter is f(a) - f(a + 1 / 2), tempered f(a) - f(a + zeta / 2), with a = shape, f(a) = log Gamma(a) + a -
+        a psi(a) and psi the digamma function; see `GaussianUnknown`.
         """
         rows = stats.reshape(self.columns, -1)
         _, spread, shape, _ = self._forecast(rows, self._next_regressors(rows)[0])
         gain = 0.5 * np.log1p(self._weight(rows, zeta) * spread)
         if self.noise_var is None:
-            gain = gain + covariance_gain(2.0 * shape, zeta, 1)
+            gain = gain + covariance_gain(2.0 * shape, self._deviations(zeta), 1)
         return np.asarray(gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

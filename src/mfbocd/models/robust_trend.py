@@ -33,7 +33,7 @@ from .._kernels.robust_trend import (
 from .._kernels.template import tick_kernels
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
-from .base import Array, Model
+from .base import Array
 from .cost import CostBound
 from .noise_prior import noise_shape
 from .regression import counts_of, ratio
@@ -41,13 +41,14 @@ from .sampling import heavy, summed_information
 from .stationary import partial_predictors
 from .table import table_of
 from .tails import mixed_tails, student_tails
+from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _LONGEST = 32  # most coefficients of the autoregression
 
 _KERNELS = tick_kernels(tick)
 
 
-class RobustTrend(Model):
+class RobustTrend(UnknownNoise):
     """Readings about a level or along a line, with autocorrelated noise, outliers and a drifting noise variance.
 
         x_t = level + slope * age + e_t,  e_t = a_1 e_{t-1} + ... + a_p e_{t-p} + noise
@@ -76,6 +77,9 @@ class RobustTrend(Model):
     forget : float, default 1.0
         Share of the knowledge about the noise variance that is kept per reading. Below 1 the variance may drift:
         1 / (1 - forget) readings are remembered.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -89,6 +93,11 @@ class RobustTrend(Model):
     `partial_predictors`), y the reading after it, v its variance in units of s2, and q = 1 / zeta - 1 + v, the rest
     is as in `Regression`: a reading is Student's t about u . m with variance (q + u . P^-1 u) s2.
 
+    A reading at zeta is a full reading with noise of variance s2 (1 / zeta - 1). Where later readings are predicted
+    from it, what the full reading is expected to have been takes its place, given forecast and reading (a Kalman
+    filter). The variance that remains, times a_k^2, adds to v; the errors of different lags are taken as independent
+    of each other and of those of level and slope. Tempered, lags enter as they were read.
+
     An outlier has the density g of the first reading of a new regime: it looks like a reading of another regime, and
     then the regime continues. A reading has the density (1 - outliers) f + outliers g, and is learned with weight
     zeta P(no outlier | x). The exact posterior would be a mixture of 2^n terms after n readings. Where later readings
@@ -98,7 +107,7 @@ class RobustTrend(Model):
 
     Statistics of a hypothesis: the factor and the rotated readings (5), shape, the scale given a level and given a
     line, P(line), ticks, number of lags, P(the last reading was an outlier), lags; relative to `level` and in units
-    of sqrt(scale).
+    of sqrt(scale); and unless tempered the variances of the lags in units of s2.
 
     Examples
     --------
@@ -124,6 +133,7 @@ class RobustTrend(Model):
         ar: Sequence[float] | Array = (),
         outliers: float = 0.0,
         forget: float = 1.0,
+        weighting: Weighting = "precision",
     ) -> None:
         self.level = finite("RobustTrend", "level", level)
         self.count = tuple(counts_of("RobustTrend", count, 2, "for level and slope").tolist())
@@ -135,12 +145,15 @@ class RobustTrend(Model):
         self.ar = tuple(finite("RobustTrend", "ar", a) for a in ar)
         self.outliers = probability("RobustTrend", "outliers", outliers, "[0, 1)")
         self.forget = probability("RobustTrend", "forget", forget, "(0, 1]")
+        self.weighting = weighting_of("RobustTrend", weighting)
+        self._tempered = self.weighting == "tempered"
         self._unit = math.sqrt(self.scale)
         predictors, variances = partial_predictors(self.ar)
-        head = [self.level, self._unit, *self.count, self.shape, self.line, self.outliers, self.forget, len(self.ar)]
-        self._params = np.concatenate([head, predictors.ravel(), variances])
+        prior = [self.level, self._unit, *self.count, self.shape, self.line]
+        rest = [self.outliers, self.forget, len(self.ar), float(self._tempered)]
+        self._params = np.concatenate([prior, rest, predictors.ravel(), variances])
         self._table = self._params[P_TABLE:].copy()
-        self.columns = LAGS + len(self.ar)
+        self.columns = LAGS + len(self.ar) * (1 if self._tempered else 2)
         self.has_outliers = self.outliers > 0.0
 
     def __repr__(self) -> str:
@@ -175,16 +188,20 @@ class RobustTrend(Model):
         out[OUTLIER] = 0.0
         return out
 
-    def update(self, stats: Array, x: float, zeta: float) -> Array:
+    def _learned(self, stats: Array, x: float, zeta: float, deviations: float) -> Array:
         """Add the reading with weight zeta P(no outlier | x), then forget."""
-        if zeta == 0.0:
-            return self.skip(stats)
         rows = self._columns(stats).copy()
-        updated(rows, self._params, self._standard(x), zeta)
+        updated(rows, self._params, self._standard(x), zeta, deviations)
         return rows.reshape(stats.shape)
 
+    def _forecasts(self, rows: Array) -> Array:
+        """Return the fields of `Forecast` of every hypothesis, shape (8, K)."""
+        return np.asarray(forecasts(rows, self._table, len(self.ar), self._tempered))
+
     def _weighed(self, stats: Array, x: float, zeta: float) -> Array:
-        return np.asarray(weighed(self._columns(stats), self._params, self._standard(x), zeta))
+        return np.asarray(
+            weighed(self._columns(stats), self._params, self._standard(x), zeta, self._deviations(zeta))
+        )
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log density of the mixture of level, line and outlier."""
@@ -235,12 +252,12 @@ class RobustTrend(Model):
     def _components(self, stats: Array, zeta: float) -> tuple[Array, Array, Array, Array]:
         """Return weights, centers, squared scales and degrees of freedom of the three Student's t, each (3, K)."""
         rows = self._columns(stats)
-        seen = forecasts(rows, self._table, len(self.ar))
+        seen = self._forecasts(rows)
         k, p = rows.shape[1], rows[SLOPED]
         noise = 1.0 / zeta - 1.0
         weights = np.stack([(1.0 - self.outliers) * (1.0 - p), (1.0 - self.outliers) * p, np.full(k, self.outliers)])
         centers = np.stack([seen[2] + seen[4], seen[2] + seen[5], np.zeros(k)])
-        df = 2.0 * np.stack([rows[SHAPE], rows[SHAPE], np.full(k, self.shape)]) + zeta - 1.0
+        df = 2.0 * np.stack([rows[SHAPE], rows[SHAPE], np.full(k, self.shape)]) + self._deviations(zeta) - 1.0
         first = noise + self._table[-len(self.ar) - 1] + 1.0 / self.count[0]
         squares = [rows[LEVEL] * (noise + seen[3] + seen[6]), rows[LINE] * (noise + seen[3] + seen[7])]
         return weights, centers, 2.0 * np.stack([*squares, np.full(k, first)]) / df, df
@@ -292,7 +309,9 @@ class RobustTrend(Model):
             return np.zeros(stats.shape[1:])
         level, line, rows = self._spreads(stats, zeta)
         p = rows[SLOPED]
-        gain = 0.5 * ((1.0 - p) * np.log1p(level) + p * np.log1p(line)) + covariance_gain(2.0 * rows[SHAPE], zeta, 1)
+        gain = 0.5 * ((1.0 - p) * np.log1p(level) + p * np.log1p(line)) + covariance_gain(
+            2.0 * rows[SHAPE], self._deviations(zeta), 1
+        )
         return np.asarray((1.0 - self.outliers) * gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
@@ -303,7 +322,7 @@ class RobustTrend(Model):
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         level, line, rows = self._spreads(stats, zeta)
-        seen = forecasts(rows, self._table, len(self.ar))
+        seen = self._forecasts(rows)
         p = rows[SLOPED]
         gain = (1.0 - p) * seen[6] * level / (1.0 + level) + p * seen[7] * line / (1.0 + line)
         return np.asarray((1.0 - self.outliers) * gain).reshape(stats.shape[1:])
@@ -311,7 +330,7 @@ class RobustTrend(Model):
     def _spreads(self, stats: Array, zeta: float) -> tuple[Array, Array, Array]:
         """Return the variance of the forecast by a level and by a line, over that of the reading, and the rows."""
         rows = self._columns(stats)
-        seen = forecasts(rows, self._table, len(self.ar))
+        seen = self._forecasts(rows)
         q = 1.0 / zeta - 1.0 + seen[3]
         return seen[6] / q, seen[7] / q, rows
 
@@ -356,7 +375,7 @@ class RobustTrend(Model):
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with the number of coefficients in `ar`."""
         order = len(arguments.get("ar", ()))
-        return CostBound(LAGS + order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
+        return CostBound(LAGS + 2 * order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
 
     def rescaled(self, offset: float, scale: float) -> RobustTrend:
         """As for any model; coefficients of lags have no unit."""
@@ -364,7 +383,7 @@ class RobustTrend(Model):
         return type(self)(**(self.spec() | moved))
 
     def spec(self) -> dict[str, Any]:
-        """Return the eight arguments."""
+        """Return the nine arguments."""
         prior = {"level": self.level, "count": list(self.count), "shape": self.shape, "scale": self.scale}
         noise = {"ar": list(self.ar), "outliers": self.outliers, "forget": self.forget}
-        return {**prior, "line": self.line, **noise}
+        return {**prior, "line": self.line, **noise, "weighting": self.weighting}

@@ -12,6 +12,7 @@ from ..inputs.arguments import COUNTABLE, finite, whole
 from .base import Array
 from .cost import CostBound, whole_number
 from .regression import MOST, Regression
+from .unknown_noise import Weighting
 
 
 class Seasonal(Regression):
@@ -45,6 +46,9 @@ class Seasonal(Regression):
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -81,6 +85,7 @@ class Seasonal(Regression):
         shape: float | None = None,
         scale: float | None = None,
         noise_var: float | None = None,
+        weighting: Weighting = "precision",
     ) -> None:
         self.period = finite("Seasonal", "period", period)
         if not 2.0 < self.period < COUNTABLE:
@@ -100,7 +105,7 @@ class Seasonal(Regression):
         given = np.atleast_1d(np.asarray(count, dtype=object)).tolist()
         if len(given) == len(line) + 1:
             given = [*given[:-1], *[given[-1]] * waves]
-        self._set(np.append(line, np.zeros(waves)), given, shape, scale, noise_var)
+        self._set(np.append(line, np.zeros(waves)), given, shape, scale, noise_var, weighting)
         self.columns += 1
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
@@ -142,7 +147,7 @@ class Seasonal(Regression):
     def _next_regressors(self, rows: Array) -> tuple[Array, Array]:
         return self._curve(rows[-1])
 
-    def _advance_extra(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any, zeta: Any) -> None:
         rows[-1] += 1.0
 
 

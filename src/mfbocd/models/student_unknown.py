@@ -13,13 +13,14 @@ from .._kernels.compile import kernel, scalar
 from .._kernels.gamma_ratio import digamma_remainder, half_gamma_ratio, log1p, scale_gains
 from .._kernels.scalar import exp, log
 from ..inputs.arguments import positive
-from .base import Array, Model
+from .base import Array
 from .cost import CostBound
 from .noise_prior import level_and_noise
 from .regression import ratio
 from .sampling import heavy, summed_information
 from .table import table_of
 from .tails import mixed_tails, student_tails
+from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _FAR = 1e100  # prior scales from the prior mean; squares of larger distances would overflow
 _LOG_2PI = math.log(2.0 * math.pi)
@@ -50,7 +51,9 @@ def _shape_of(s: float) -> float:
 
 
 @kernel
-def _terms(stats: Array, y: float, zeta: Array, node: Array, log_share: Array) -> tuple[Array, Array]:
+def _terms(
+    stats: Array, y: float, zeta: Array, deviations: Array, node: Array, log_share: Array
+) -> tuple[Array, Array]:
     """log p(x, precision of the noise) at each node, (nodes, K), and its log sum over the nodes, (K,)."""
     n = stats.shape[1]
     count, mean, shape, scale = stats[0], stats[1], stats[2], stats[3]
@@ -64,7 +67,7 @@ def _terms(stats: Array, y: float, zeta: Array, node: Array, log_share: Array) -
             pull = worth * count[k] / (count[k] + worth)
             d = y - mean[k]
             lift = 0.5 * pull * d * d
-            row[k] = log_share[j] + 0.5 * log(pull) - (shape[k] + 0.5 * zeta[k]) * log1p(lift / scale[k])
+            row[k] = log_share[j] + 0.5 * log(pull) - (shape[k] + 0.5 * deviations[k]) * log1p(lift / scale[k])
             high[k] = max(high[k], row[k])
     for j in range(node.size):
         row = terms[j]
@@ -76,22 +79,22 @@ def _terms(stats: Array, y: float, zeta: Array, node: Array, log_share: Array) -
 
 
 @kernel
-def _log_predictives(stats: Array, y: float, zeta: Array, node: Array, log_share: Array) -> Array:
-    _, total = _terms(stats, y, zeta, node, log_share)
+def _log_predictives(stats: Array, y: float, zeta: Array, deviations: Array, node: Array, log_share: Array) -> Array:
+    _, total = _terms(stats, y, zeta, deviations, node, log_share)
     for k in range(total.size):
-        f, e = half_gamma_ratio(stats[2, k] + 0.5 * (zeta[k] - 1.0))
+        f, e = half_gamma_ratio(stats[2, k] + 0.5 * (deviations[k] - 1.0))
         total[k] += 0.5 * (math.log(f / stats[3, k]) - _LOG_2PI) + e
     return total
 
 
 @kernel
-def _projected(stats: Array, y: float, zeta: Array, node: Array, log_share: Array) -> Array:
+def _projected(stats: Array, y: float, zeta: Array, deviations: Array, node: Array, log_share: Array) -> Array:
     """The Normal-inverse-gamma closest to the mixture over the nodes: that with the same expected statistics."""
-    terms, total = _terms(stats, y, zeta, node, log_share)
+    terms, total = _terms(stats, y, zeta, deviations, node, log_share)
     out = np.empty_like(stats)
     for k in range(stats.shape[1]):
         count, mean, scale = stats[0, k], stats[1, k], stats[3, k]
-        shape = stats[2, k] + 0.5 * zeta[k]
+        shape = stats[2, k] + 0.5 * deviations[k]
         d = y - mean
         inverse = 0.0  # E scale / scale_j
         logs = 0.0  # E log(scale_j / scale)
@@ -121,7 +124,7 @@ def _projected(stats: Array, y: float, zeta: Array, node: Array, log_share: Arra
     return out
 
 
-class StudentTUnknown(Model):
+class StudentTUnknown(UnknownNoise):
     """Readings with heavy-tailed noise of unknown scale, Student's t, about an unknown level.
 
         s2 ~ InverseGamma(shape, scale)
@@ -143,6 +146,9 @@ class StudentTUnknown(Model):
         Scale of the prior of s2, in squared units of the readings; scale / shape is a typical s2.
     degrees : float, default 4.0
         Degrees of freedom, above 1. Fewer degrees mean heavier tails.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -155,10 +161,10 @@ class StudentTUnknown(Model):
 
         x | w ~ N(theta, s2 / w),  w ~ Gamma(degrees / 2, degrees / 2)
 
-    Given w, a reading is one of `GaussianUnknown` with the weight w: count += zeta w, shape += zeta / 2,
-    scale += zeta w count d^2 / (2 (count + zeta w)), and its predictive is Student's t with 2 shape + zeta - 1
-    degrees of freedom. The predictive is the integral of these over w, by a trapezoid rule in log w (relative error
-    about 1e-9).
+    Given w, a reading is one of `GaussianUnknown` with the weight w: count += zeta w, shape += 1 / 2,
+    scale += zeta w count d^2 / (2 (count + zeta w)), and its predictive is Student's t with 2 shape degrees of
+    freedom (tempered, shape += zeta / 2 and 2 shape + zeta - 1 degrees). The predictive is the integral of these over
+    w, by a trapezoid rule in log w (relative error about 1e-9).
 
     The posterior after n readings is an integral over n precisions. It is approximated in fixed memory, by
     assumed-density filtering: after each reading the mixture over w is replaced by the Normal-inverse-gamma with the
@@ -190,19 +196,27 @@ class StudentTUnknown(Model):
     elementwise = True
 
     def __init__(
-        self, mean: float = 0.0, count: float = 1.0, shape: float = 1.0, scale: float = 1.0, degrees: float = 4.0
+        self,
+        mean: float = 0.0,
+        count: float = 1.0,
+        shape: float = 1.0,
+        scale: float = 1.0,
+        degrees: float = 4.0,
+        weighting: Weighting = "precision",
     ) -> None:
         prior = level_and_noise("StudentTUnknown", mean, count, shape, scale)
         self.mean, self.count, self.shape, self.scale = prior
         self.degrees = positive("StudentTUnknown", "degrees", degrees, 1e6)
         if self.degrees <= 1.0:
             raise ValueError(f"StudentTUnknown.degrees must exceed 1, not {degrees!r}: readings would have no mean")
+        self.weighting = weighting_of("StudentTUnknown", weighting)
         self._unit = math.sqrt(self.scale)
         self._node, self._log_share = _precisions(self.degrees)
 
     def __repr__(self) -> str:
         prior = f"mean={self.mean:g}, count={self.count:g}, shape={self.shape:g}, scale={self.scale:g}"
-        return f"StudentTUnknown({prior}, degrees={self.degrees:g})"
+        tempered = ", weighting='tempered'" if self.weighting == "tempered" else ""
+        return f"StudentTUnknown({prior}, degrees={self.degrees:g}{tempered})"
 
     def prior(self) -> Array:
         """Return the prior count, the standardized mean 0, the shape and the standardized scale 1."""
@@ -212,22 +226,23 @@ class StudentTUnknown(Model):
         """Accept every finite number."""
         return x
 
-    def _arguments(self, stats: Array, x: float, zeta: float) -> tuple[Array, float, Array, Array, Array]:
+    def _arguments(
+        self, stats: Array, x: float, zeta: Any, deviations: Any
+    ) -> tuple[Array, float, Array, Array, Array, Array]:
         rows = np.ascontiguousarray(stats.reshape(4, -1))
         y = min(max((x - self.mean) / self._unit, -_FAR), _FAR)
-        return rows, y, np.full(rows.shape[1], zeta), self._node, self._log_share
+        k = rows.shape[1]
+        return rows, y, np.full(k, zeta), np.full(k, deviations), self._node, self._log_share
 
-    def update(self, stats: Array, x: float, zeta: float) -> Array:
+    def _learned(self, stats: Array, x: float, zeta: Any, deviations: Any) -> Array:
         """Update by a reading of each precision, and project the mixture onto one Normal-inverse-gamma."""
-        if np.ndim(zeta) == 0 and zeta == 0.0:
-            return stats
-        return _projected(*self._arguments(stats, x, zeta)).reshape(stats.shape)
+        return _projected(*self._arguments(stats, x, zeta, deviations)).reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: float, zeta: float) -> Array:
         """Return the log of the mixture of Student's t over the precision of the noise."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        value = _log_predictives(*self._arguments(stats, x, zeta)) - math.log(self._unit)
+        value = _log_predictives(*self._arguments(stats, x, zeta, self._deviations(zeta))) - math.log(self._unit)
         return value.reshape(stats.shape[1:])
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
@@ -236,13 +251,15 @@ class StudentTUnknown(Model):
         return self.mean + self._unit * mean, self.scale * ratio(scale / count, shape - 1.0)
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
-        """Return the moments; the variance is infinite while 2 shape + zeta <= 3, and for degrees <= 2."""
+        """Return the moments; the variance is infinite up to two degrees of freedom, and for degrees <= 2."""
         count, mean, shape, scale = stats
         centre = self.mean + self._unit * mean
         if zeta == 0.0 or self.degrees <= 2.0:
             return centre, np.full(stats.shape[1:], np.inf)
         noise = self.degrees / (self.degrees - 2.0) / zeta  # E 1 / (zeta w)
-        return centre, self.scale * ratio(2.0 * scale * (1.0 / count + noise), 2.0 * shape + zeta - 3.0)
+        return centre, self.scale * ratio(
+            2.0 * scale * (1.0 / count + noise), 2.0 * shape + self._deviations(zeta) - 3.0
+        )
 
     def predictive_cdf(self, stats: Array, x: float, zeta: float = 1.0) -> Array:
         """Return the mixture of Student's distribution functions over the precision of the noise."""
@@ -254,11 +271,12 @@ class StudentTUnknown(Model):
 
     def _components(self, stats: Array, x: float, zeta: float) -> tuple[Array, Array, Array]:
         """Return the deviation of x, (K,), t^2 / df given each precision, (nodes, K), and df, (K,)."""
-        rows, y, _, node, _ = self._arguments(stats, x, zeta)
+        deviations = self._deviations(zeta)
+        rows, y, _, _, node, _ = self._arguments(stats, x, zeta, deviations)
         count, mean, shape, scale = rows
         worth = zeta * node[:, None]
         d = y - mean
-        return d, 0.5 * worth * count / (count + worth) * d * d / scale, 2.0 * shape + zeta - 1.0
+        return d, 0.5 * worth * count / (count + worth) * d * d / scale, 2.0 * shape + deviations - 1.0
 
     def log_tails(self, stats: Array, x: float, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the logs of both tails of the mixture of Student's t over the precision of the noise."""
@@ -275,13 +293,15 @@ class StudentTUnknown(Model):
         return summed_information(w, table_of(self, kept, zeta)) if w.size > 1 else 0.0
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """Return E_w log(1 + zeta w / count) / 2 + f(a) - f(a + zeta / 2), with a = shape and f of `GaussianUnknown`.
+        """Return E_w log(1 + zeta w / count) / 2 + f(a) - f(a + 1 / 2), with a = shape and f of `GaussianUnknown`.
 
-        It is the information of a reading whose precision w is known.
+        Tempered, the last is f(a + zeta / 2). It is the information of a reading whose precision w is known.
         """
         rows = stats.reshape(4, -1)
         level = 0.5 * np.exp(self._log_share) @ np.log1p(zeta * self._node[:, None] / rows[0])
-        return np.asarray(level + scale_gains(np.ascontiguousarray(rows[2]), 0.5 * zeta)).reshape(stats.shape[1:])
+        return np.asarray(level + scale_gains(np.ascontiguousarray(rows[2]), 0.5 * self._deviations(zeta))).reshape(
+            stats.shape[1:]
+        )
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return E_w [1 / count - 1 / (count + zeta w)]: the reduction of Var(theta | s2) in units of s2."""
@@ -305,12 +325,12 @@ class StudentTUnknown(Model):
     def rescaled(self, offset: float, scale: float) -> StudentTUnknown:
         """As for any model."""
         prior = offset + scale * self.mean, self.count, self.shape, scale * scale * self.scale
-        return type(self)(*prior, self.degrees)
+        return type(self)(*prior, self.degrees, self.weighting)
 
     def spec(self) -> dict[str, Any]:
-        """Return the five arguments."""
+        """Return the six arguments."""
         prior = {"mean": self.mean, "count": self.count, "shape": self.shape, "scale": self.scale}
-        return {**prior, "degrees": self.degrees}
+        return {**prior, "degrees": self.degrees, "weighting": self.weighting}
 
 
 def _precisions(degrees: float) -> tuple[Array, Array]:

@@ -11,6 +11,7 @@ from ..inputs.arguments import finite
 from .base import Array
 from .cost import CostBound
 from .regression import Regression
+from .unknown_noise import Weighting
 
 
 class Trend(Regression):
@@ -37,6 +38,9 @@ class Trend(Regression):
         Scale of that prior, in squared units of the readings; 1 by default. Not with `noise_var`.
     noise_var : float, optional
         The noise variance, if it is known. By default it is learned.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose noise variance is s2 / zeta, or a fraction zeta of a reading of
+        variance s2 (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -67,10 +71,11 @@ class Trend(Regression):
         shape: float | None = None,
         scale: float | None = None,
         noise_var: float | None = None,
+        weighting: Weighting = "precision",
     ) -> None:
         self.level = finite("Trend", "level", level)
         self.slope = finite("Trend", "slope", slope)
-        self._set(np.array([self.level, self.slope]), count, shape, scale, noise_var)
+        self._set(np.array([self.level, self.slope]), count, shape, scale, noise_var, weighting)
         self.columns += 1
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
@@ -97,5 +102,5 @@ class Trend(Regression):
         age = rows[-1]
         return np.stack([np.ones_like(age), age]), self.level + self.slope * age
 
-    def _advance_extra(self, rows: Array, x: Any) -> None:
+    def _advance_extra(self, rows: Array, x: Any, zeta: Any) -> None:
         rows[-1] += 1.0

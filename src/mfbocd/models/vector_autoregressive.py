@@ -19,11 +19,12 @@ from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .regression import MOST, counts_of, ratio
 from .tails import student_tails
+from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _LOG_PI = math.log(math.pi)
 
 
-class VectorAutoregressive(Elliptical):
+class VectorAutoregressive(UnknownNoise, Elliptical):
     """Readings of d numbers that depend linearly on the p readings before them, VAR(p).
 
         x_t - mean = a + A_1 (x_{t-1} - mean) + ... + A_p (x_{t-p} - mean) + e
@@ -44,6 +45,9 @@ class VectorAutoregressive(Elliptical):
         Number of readings that the prior covariance of the noise is worth, at least d; d + 2 by default.
     scale : float, sequence of float or matrix, default 1.0
         Scale matrix of the prior of C, shape (d, d); one number or d numbers are its diagonal.
+    weighting : {'precision', 'tempered'}, default 'precision'
+        What a reading at zeta < 1 is: one whose covariance is C / zeta, or a fraction zeta of a reading of
+        covariance C (the paper, docs/maths.md, "What zeta says about unknown noise").
 
     Raises
     ------
@@ -55,19 +59,21 @@ class VectorAutoregressive(Elliptical):
     -----
     With u = (1, lags), in units of the prior scale, and B all coefficients, B | C is matrix normal about 0 with row
     covariance 1 / count and column covariance C. With P the precision of B, e = x - B^T u and q = 1 / zeta + u . P^-1
-    u, a reading at fidelity zeta changes (equation `mf_posterior`)
+    u, a reading at fidelity zeta changes
 
         B += P^-1 u e^T / q,  P += zeta u u^T
-        degrees += zeta,  scale += e e^T / q
+        degrees += 1,  scale += e e^T / q
 
-    The predictive, normalized over x, is Student's t about B^T u with df = degrees + zeta - d degrees of freedom and
-    the scale matrix scale q / df.
+    The predictive is Student's t about B^T u with df = degrees + 1 - d degrees of freedom and the scale matrix
+    scale q / df. Tempered (equation `mf_posterior`), degrees += zeta and df = degrees + zeta - d.
 
     Lags are as in `Autoregressive`: those of the stream, also across the start of a regime. A lag that was not read
-    is replaced by the value its regime predicted there, or by `mean` if it lies before the regime.
+    is replaced by the value its regime predicted there, or by `mean` if it lies before the regime. A lag that was
+    read below full fidelity is replaced by what prediction and reading give together; the variance that remains is
+    not added to the noise of the next ticks. Tempered, it enters as it was read.
 
-    Statistics of a hypothesis: the Cholesky factor of [P, P B; B^T P, B^T P B + scale], packed row by row; the sum of
-    zeta; the lags of the hypothesis and those of a regime that begins now.
+    Statistics of a hypothesis: the Cholesky factor of [P, P B; B^T P, B^T P B + scale], packed row by row; the number
+    of readings, tempered the sum of zeta; the lags of the hypothesis and those of a regime that begins now.
 
     Examples
     --------
@@ -88,8 +94,10 @@ class VectorAutoregressive(Elliptical):
         count: float | Sequence[float] | Array = 1.0,
         degrees: float | None = None,
         scale: Matrix = 1.0,
+        weighting: Weighting = "precision",
     ) -> None:
         owner = "VectorAutoregressive"
+        self.weighting = weighting_of(owner, weighting)
         self.order = whole(owner, "order", order, 0, MOST)
         self.mean = vector_of(owner, "mean", mean)
         self.dimension = d = self.mean.size
@@ -112,7 +120,10 @@ class VectorAutoregressive(Elliptical):
         self.columns = self._rows + 1 + 2 * self._lags
 
     def __repr__(self) -> str:
-        return f"VectorAutoregressive of {self.dimension} numbers, order={self.order}, degrees={self.degrees:g}"
+        return (
+            f"VectorAutoregressive of {self.dimension} numbers, order={self.order}, degrees={self.degrees:g}, "
+            f"weighting={self.weighting!r}"
+        )
 
     def prior(self) -> Array:
         """Return the square roots of the counts, scale 1, no reading, and lags at the prior mean."""
@@ -152,10 +163,10 @@ class VectorAutoregressive(Elliptical):
         root = root[:, self._size :, self._size :]
         return -np.einsum("kij,jk->ik", root, ahead), root, spread
 
-    def _append_lag(self, rows: Array, y: Array, read: bool) -> None:
-        """Let y, (d, K), be the newest lag."""
+    def _append_lag(self, rows: Array, here: Array, there: Array) -> None:
+        """Let these, (d, K), be the newest lags of the hypothesis, and of a regime that begins now."""
         d = self.dimension
-        for first, newest in ((self._rows + 1, y), (self._rows + 1 + self._lags, y if read else np.zeros_like(y))):
+        for first, newest in ((self._rows + 1, here), (self._rows + 1 + self._lags, there)):
             lags = rows[first : first + self._lags]
             lags[d:] = lags[:-d].copy()
             lags[:d] = newest
@@ -165,21 +176,29 @@ class VectorAutoregressive(Elliptical):
         if self._lags == 0:
             return stats
         rows = np.array(stats.reshape(self.columns, -1))
-        self._append_lag(rows, np.clip(self._forecast(rows)[0], -FAR, FAR), read=False)
+        here = np.clip(self._forecast(rows)[0], -FAR, FAR)
+        self._append_lag(rows, here, np.zeros_like(here))
         return rows.reshape(stats.shape)
 
-    def update(self, stats: Array, x: Array, zeta: float) -> Array:
+    def _filtered(self, rows: Array, y: Array, zeta: Any) -> Array:
+        """Return the expectation of a full reading given the prediction and a reading y of covariance C / zeta."""
+        zeta = np.minimum(zeta, 1.0)
+        if self.weighting == "tempered" or not (zeta < 1.0).any():
+            return y
+        centre, _, spread = self._forecast(rows)
+        return np.asarray(y - (1.0 - (1.0 + spread) / (1.0 / zeta + spread)) * (y - centre))
+
+    def _learned(self, stats: Array, x: Array, zeta: Any, deviations: Any) -> Array:
         """Rotate sqrt(zeta) (u, x) into the Cholesky factor, equation `mf_posterior`."""
-        if np.ndim(zeta) == 0 and zeta == 0.0:
-            return self.skip(stats)
         rows = np.array(stats.reshape(self.columns, -1))
         y = np.broadcast_to(self._standard(x)[:, None], (self.dimension, rows.shape[1]))
         factor = rows[: self._rows].copy()
         rank_one_update(factor, np.sqrt(zeta) * np.concatenate([self._next_regressors(rows), y]))
-        rows[: self._rows] = factor
-        rows[self._rows] += zeta
         if self._lags:
-            self._append_lag(rows, y, read=True)
+            # The fidelity of a doubtful reading is that of the reading, not what is left of its weight.
+            self._append_lag(rows, self._filtered(rows, y, zeta / deviations), y)
+        rows[: self._rows] = factor
+        rows[self._rows] += deviations
         return rows.reshape(stats.shape)
 
     def log_predictive(self, stats: Array, x: Array, zeta: float) -> Array:
@@ -193,8 +212,9 @@ class VectorAutoregressive(Elliptical):
         nu = self.degrees + rows[self._rows]
         i, j = np.tril_indices(self._size + d)
         root = np.log(rows[np.flatnonzero(i == j)[self._size :]]).sum(axis=0) + self._log_unit
-        front = log_gamma_ratios(0.5 * (nu + zeta - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
-        tail = 0.5 * (nu + zeta) * np.log1p((away**2).sum(axis=0) / q)
+        deviations = self._deviations(zeta)
+        front = log_gamma_ratios(0.5 * (nu + deviations - d), 0.5 * d) - 0.5 * d * (np.log(q) + _LOG_PI) - root
+        tail = 0.5 * (nu + deviations) * np.log1p((away**2).sum(axis=0) / q)
         return np.asarray(front - tail).reshape(stats.shape[1:])
 
     def _ahead(self, rows: Array, zeta: float) -> tuple[Array, Array, Array]:
@@ -204,7 +224,7 @@ class VectorAutoregressive(Elliptical):
         with np.errstate(divide="ignore"):
             square = (own**2).sum(axis=2).T * (np.divide(1.0, zeta) + spread)
         mean = self.mean[:, None] + self._sd[:, None] * (self._back @ centre)
-        return mean, square, self.degrees + rows[self._rows] + zeta - self.dimension
+        return mean, square, self.degrees + rows[self._rows] + self._deviations(zeta) - self.dimension
 
     def predictive(self, stats: Array, zeta: float = 1.0) -> tuple[Array, Array]:
         """Return the moments of Student's t; a variance is infinite up to two degrees of freedom."""
@@ -234,7 +254,7 @@ class VectorAutoregressive(Elliptical):
     def components(self, stats: Array, zeta: float) -> Components:
         """Return Student's t, in units of the prior scale."""
         centre, root, spread = self._forecast(stats)
-        df = self.degrees + stats[self._rows] + zeta - self.dimension
+        df = self.degrees + stats[self._rows] + self._deviations(zeta) - self.dimension
         return Components(centre.T, root @ root.transpose(0, 2, 1) * ((1.0 / zeta + spread) / df)[:, None, None], df)
 
     def parameter(self, stats: Array) -> tuple[Array, Array]:
@@ -270,7 +290,7 @@ class VectorAutoregressive(Elliptical):
         """
         rows = stats.reshape(self.columns, -1)
         spread, _ = self._solved(rows, np.zeros(self.dimension))
-        gain = covariance_gain(self.degrees + rows[self._rows], zeta, self.dimension)
+        gain = covariance_gain(self.degrees + rows[self._rows], self._deviations(zeta), self.dimension)
         return np.asarray(0.5 * self.dimension * np.log1p(zeta * spread) + gain).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
@@ -288,6 +308,7 @@ class VectorAutoregressive(Elliptical):
         return cls._cost_bound(d, columns, 60 * both**2 + 10_000, "order and model.mean")
 
     def spec(self) -> dict[str, Any]:
-        """Return the five arguments."""
+        """Return the six arguments."""
         prior = {"order": self.order, "mean": self.mean.tolist(), "count": self.count.tolist()}
-        return {**prior, "degrees": self.degrees, "scale": self.scale.tolist()}
+        noise = {"degrees": self.degrees, "scale": self.scale.tolist(), "weighting": self.weighting}
+        return {**prior, **noise}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from .._kernels.random import uniforms
 from ..belief.filter import Filter
 from ..belief.gains import Gain, expected_gains
+from ..inputs.copies import Independent
 from .fidelity import Fidelity
 
 _SALT = 0  # makes these draws independent of those of resampling at the same tick
@@ -22,7 +23,7 @@ Array = NDArray[np.float64]
 Choices = NDArray[np.int64]
 
 
-class Policy(ABC):
+class Policy(Independent, ABC):
     """Base class of all policies: how the next fidelity is chosen.
 
     A choice is a function of the belief, the costs, the seed and what the policy has learned. Asking again before an
@@ -269,7 +270,7 @@ class Policy(ABC):
             return self.pick_one(gains.tolist(), seed, tick)
         return int(self.pick(gains[None], costs[None], draw_uniform([seed], tick))[0])
 
-    def initialize(self, belief: Filter) -> None:  # noqa: B027
+    def initialize(self, belief: Filter) -> None:
         """Set the state before the first tick from what the model predicts; does nothing by default.
 
         Parameters
@@ -293,7 +294,7 @@ class Policy(ABC):
         """
         return True
 
-    def record_cost(self, costs: Sequence[float] | Array) -> None:  # noqa: B027
+    def record_cost(self, costs: Sequence[float] | Array) -> None:
         """Learn from the costs of a tick; does nothing by default.
 
         Parameters

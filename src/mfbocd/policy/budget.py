@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from ..inputs.arguments import positive, probability, whole
 from .base import Array, Choices, Policy, largest_net, largest_nets
 from .controller import Controller, Limit, Setting
 from .fidelity import Fidelity
-from .target import first_log_price, reserve_of, target_of
+from .target import first_log_price, most_under_cap, reserve_of, target_of
 
 _LARGEST_READING = 1e12  # units
 
@@ -40,7 +41,8 @@ class Budget(Policy):
         one of `per_tick`, `share` and `reads` is required.
     cap : tuple of (float, int), optional
         Hard limit (amount, ticks): never more than `amount` in any `ticks` consecutive ticks. It requires a fidelity
-        with a fixed cost that can be paid at every tick; where all costs are functions, add a skip.
+        with a fixed cost that can be paid at every tick; where all costs are functions, add a skip. A warning says if
+        the cap leaves room for less than the budget.
     gain : {'joint', 'run_length', 'variance', 'change'}, default 'joint'
         The gain that is compared with the price (docs/deciding.md).
 
@@ -121,7 +123,6 @@ class Budget(Policy):
 
     def validate(self) -> None:
         """Check that the budget and the cap can be met, and compute the controller's units."""
-        self.recent = list(self.recent)
         target = target_of(self)
         self._target, self._unit = target.amount, target.unit
         self._controller = Controller(
@@ -137,6 +138,13 @@ class Budget(Policy):
         )
         if self.cap is not None:
             self._spare = reserve_of(self, *self.cap)
+            most = most_under_cap(self, *self.cap)
+            if most < self._target * (1.0 - 1e-9) and not self.shared:
+                warnings.warn(
+                    f"Budget.cap = {self.cap!r} leaves room for {most:g} per tick, counted in whole readings: less "
+                    f"than the budget, {self._target:g}, so a part of it cannot be spent",
+                    stacklevel=4,
+                )
 
     def _adapt(self, **changes: float) -> None:
         """Replace the controller by one with another setting."""

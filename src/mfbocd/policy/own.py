@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs.copies import Independent
 from .base import Array, Choices, Policy
 from .budget import Budget
 
 
-class OwnPolicies:
+class OwnPolicies(Independent):
     """The learned state of the policy of each of many streams; stream i decides like a detector with that policy.
 
     A policy that does not learn is one object for all streams. A `Budget` without a cap and with fixed costs has
@@ -44,12 +45,6 @@ class OwnPolicies:
     def numeric(self) -> bool:
         """Whether the whole state is in `numbers`; also true of a policy that does not learn."""
         return self._budget is not None or not self.like.learns
-
-    def copy(self) -> OwnPolicies:
-        """Return an independent copy."""
-        other = copy.copy(self)
-        other.numbers, other._copies = self.numbers.copy(), [copy.copy(policy) for policy in self._copies]
-        return other
 
     def resize(self, capacity: int) -> None:
         """Allocate memory for this many streams; those beyond the old capacity must be `reset` before use."""

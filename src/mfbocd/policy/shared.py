@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..belief.filter import Filter
 from ..inputs.arguments import whole
+from ..inputs.copies import Independent
 from .base import Array, Choices, largest_nets
 from .budget import Budget
 from .controller import Limit
@@ -18,7 +18,7 @@ MOST_ROUNDS = 32
 """Largest number of rounds that one `record` counts: all were decided at one price and show its error only once."""
 
 
-class SharedBudget:
+class SharedBudget(Independent):
     """One `Budget` for a group of streams, each of which is read at its own pace.
 
     `per_tick` (or `share`) of the budget is the average cost per tick of the whole group. A tick of the group is a
@@ -106,18 +106,6 @@ class SharedBudget:
 
     def __repr__(self) -> str:
         return f"<SharedBudget of {self.streams} streams: {self.policy!r}, price {self.price:g}>"
-
-    def copy(self) -> SharedBudget:
-        """Return an independent copy.
-
-        Returns
-        -------
-        SharedBudget
-            The copy.
-        """
-        other = copy.copy(self)
-        other.policy = copy.copy(self.policy)
-        return other
 
     @property
     def streams(self) -> int:

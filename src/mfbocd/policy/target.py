@@ -79,6 +79,25 @@ def reserve_of(budget: Budget, amount: float, ticks: int) -> float:
     return spare
 
 
+def most_under_cap(budget: Budget, amount: float, ticks: int) -> float:
+    """Return the largest average cost per tick under a cap: a window holds whole readings only."""
+    if budget.priced:
+        return amount / ticks
+    low, *dearer = sorted(set(budget.costs))
+    most = 0.0
+    while dearer:
+        room, count = amount - budget.streams * ticks * low, budget.streams * ticks
+        used = 0.0
+        for cost in reversed(dearer):
+            readings = min(count, math.floor(room / (cost - low) * (1.0 + 1e-12)))
+            count -= readings
+            room -= readings * (cost - low)
+            used += readings * (cost - low)
+        most = max(most, used)
+        dearer.pop()  # without the most expensive, more may fit
+    return most / ticks + budget.streams * low
+
+
 def first_log_price(budget: Budget, belief: Filter) -> float:
     """Return the log price that the model predicts, before any reading (`Budget.initialize` has the argument)."""
     known = bool(np.isfinite(budget.cost).all())

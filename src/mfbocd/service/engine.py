@@ -12,6 +12,7 @@ import logging
 import time
 from collections import ChainMap, deque
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -387,7 +388,7 @@ class Engine:
             if name is not None:
                 budget = self.cache.groups[name].budget
                 if name not in before:
-                    before[name] = budget.copy()
+                    before[name] = copy(budget)
                 budget.record(tick.stream.fleet.costs[tick.command.fidelity])
                 prices[i] = Price.of(budget)
         return prices

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..detector.level_rule import FULL, Array, LevelRule, Support, Ticks
+from ..inputs.copies import Independent
 from .intervals import Dependence, Noise, Sample, level_of, sample
 from .levels import Level, Levels
 
@@ -48,7 +49,7 @@ class Regime(NamedTuple):
         return tuple(one is not None and one.outliers for one in self.columns)
 
 
-class Regimes:
+class Regimes(Independent):
     """Compute the levels of consecutive regimes.
 
     Parameters

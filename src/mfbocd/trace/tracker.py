@@ -12,12 +12,13 @@ import numpy as np
 from ..detector.base import BaseDetector
 from ..detector.level_rule import FULL, Array, LevelRule, Support, Ticks
 from ..detector.step import Step
+from ..inputs.copies import Independent
 from .intervals import RHO, Dependence, Noise
 from .levels import Levels
 from .regimes import NEAREST, Past, Regimes, stacked_readings, support_of
 
 
-class LevelTracker:
+class LevelTracker(Independent):
     """Compute the levels of a stream's changes when they are reported, in constant memory.
 
     Parameters

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ...belief.serialization import Array
 from ...inputs.arguments import probability
+from ...inputs.copies import Independent
 from ...models import Confusion, Grid
 
 Errors = float | Sequence[float] | Sequence[Sequence[float]]
@@ -180,7 +181,7 @@ class _Likelihood:
         return np.asarray(value)
 
 
-class PairCounts:
+class PairCounts(Independent):
     """Learns P(level | truth) of a check from judged items, with a judge that errs (online EM).
 
         P(t | label, level) ~ P(t) P(label | t) P(level | t)

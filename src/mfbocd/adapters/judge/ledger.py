@@ -10,6 +10,7 @@ import numpy as np
 
 from ...detector.late import Key
 from ...inputs.arguments import finite, not_negative, positive, whole
+from ...inputs.copies import Independent
 from ...policy import Budget
 from ...policy.fidelity import Fidelity
 
@@ -17,7 +18,7 @@ _FREE = 1e-9  # cost of a free check relative to the budget per item: a cost mus
 _ROUNDING = 1.0 + 1e-9  # checks that spend the whole budget may exceed it by the rounding of their sum
 
 
-class Ledger:
+class Ledger(Independent):
     """Decides whether a judgement is worth its cost, and never exceeds the budget of a day.
 
     Parameters

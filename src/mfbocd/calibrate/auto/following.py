@@ -203,7 +203,7 @@ class AutoFollower(AutoPosterior):
 
     def _make(self, structure: Structure) -> Detector:
         return Detector(
-            structure.model(),
+            structure.model("tempered"),  # the same for full readings, with fewer statistics
             hazard=self.hazard,
             prune=Resample(_HYPOTHESES),
             alarm=self.alarm,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models import Bernoulli, Model, RobustTrend
+from ...models.unknown_noise import Weighting
 from ..noise import local_noise
 from .season import Array, Piece, Season, Ticks
 
@@ -177,8 +178,13 @@ class Structure:
             return -x.size * math.log(self.unit)
         return float(-np.log(x).sum() if self.transform == "log" else -0.5 * np.log(x + _SHIFT).sum())
 
-    def model(self) -> Model:
+    def model(self, weighting: Weighting = "precision") -> Model:
         """Return the model of the prepared readings.
+
+        Parameters
+        ----------
+        weighting : {'precision', 'tempered'}, default 'precision'
+            As in `RobustTrend`; it matters only where readings have several fidelities.
 
         Returns
         -------
@@ -195,6 +201,7 @@ class Structure:
             ar=self.ar,
             outliers=self.outliers,
             forget=self.forget,
+            weighting=weighting,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -98,4 +98,5 @@ def _guess(structure: Structure, count: int) -> Guess:
         "outliers": "probability of an outlier",
         "forget": "below 1 if the variance of the noise drifts",
     }
-    return Guess({"kind": "robust_trend", **model.spec()}, reasons)
+    spec = {name: value for name, value in model.spec().items() if name in reasons}
+    return Guess({"kind": "robust_trend", **spec}, reasons)

@@ -51,7 +51,18 @@ static inline mfbocd_real mfbocd_half_gamma_ratio(mfbocd_real s, mfbocd_real *sq
                                v * (MFBOCD_R(50521.0 / 20971520) - v * MFBOCD_R(2702765.0 / 402653184))))));
 }
 
-/* The predictive as *factor * exp(returned exponent): Student's t with 2 shape + zeta - 1 degrees of freedom, or
+/* As how many squared deviations a reading counts in what is learned about the noise: it has the noise variance over
+ * zeta, or, tempered, it is a fraction zeta of a full reading. */
+static inline mfbocd_real mfbocd_deviations(mfbocd_real zeta)
+{
+#if MFBOCD_TEMPERED
+    return zeta;
+#else
+    return zeta > 0 ? MFBOCD_R(1.0) : MFBOCD_R(0.0);
+#endif
+}
+
+/* The predictive as *factor * exp(returned exponent): Student's t with 2 shape + deviations - 1 degrees of freedom, or
  * for the paper's predictive the integral of the likelihood to the power of zeta. */
 static inline mfbocd_real mfbocd_predictive(const mfbocd_stats_t *s, mfbocd_real y, mfbocd_real zeta,
                                             mfbocd_real *factor)
@@ -59,7 +70,7 @@ static inline mfbocd_real mfbocd_predictive(const mfbocd_stats_t *s, mfbocd_real
     const mfbocd_real pull = zeta * s->count / (s->count + zeta);
     const mfbocd_real d = y - s->mean;
     const mfbocd_real lift = MFBOCD_R(0.5) * pull * d * d; /* what the reading adds to the scale */
-    const mfbocd_real fall = (s->shape + MFBOCD_R(0.5) * zeta) * mfbocd_log1p(lift / s->scale);
+    const mfbocd_real fall = (s->shape + MFBOCD_R(0.5) * mfbocd_deviations(zeta)) * mfbocd_log1p(lift / s->scale);
     mfbocd_real square, series;
 #if MFBOCD_PAPER
     if (zeta < 1) {
@@ -68,7 +79,7 @@ static inline mfbocd_real mfbocd_predictive(const mfbocd_stats_t *s, mfbocd_real
                MFBOCD_R(0.5) * zeta * (MFBOCD_R(1.8378770664093454836) + mfbocd_log(s->scale)) - fall;
     }
 #endif
-    series = mfbocd_half_gamma_ratio(s->shape + MFBOCD_R(0.5) * (zeta - 1), &square);
+    series = mfbocd_half_gamma_ratio(s->shape + MFBOCD_R(0.5) * (mfbocd_deviations(zeta) - 1), &square);
     *factor = mfbocd_sqrt(square * pull / s->scale) * MFBOCD_R(0.39894228040143267794); /* 1 / sqrt(2 pi) */
     return series - fall;
 }
@@ -80,7 +91,7 @@ static inline void mfbocd_absorb(mfbocd_stats_t *s, mfbocd_real y, mfbocd_real z
     s->mean += zeta / (s->count + zeta) * d;
     s->scale += MFBOCD_R(0.5) * pull * d * d;
     s->count += zeta;
-    s->shape += MFBOCD_R(0.5) * zeta;
+    s->shape += MFBOCD_R(0.5) * mfbocd_deviations(zeta);
 }
 
 /* What the log density of a reading in its own unit has beyond that of y. */
@@ -151,7 +162,8 @@ static inline mfbocd_real mfbocd_scale_gain(mfbocd_real a, mfbocd_real d)
 /* The information in nats about theta given the noise, and about the noise. */
 static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
-    return MFBOCD_R(0.5) * mfbocd_log1p(zeta / s->count) + mfbocd_scale_gain(s->shape, MFBOCD_R(0.5) * zeta);
+    return MFBOCD_R(0.5) * mfbocd_log1p(zeta / s->count) +
+           mfbocd_scale_gain(s->shape, MFBOCD_R(0.5) * mfbocd_deviations(zeta));
 }
 
 #endif
