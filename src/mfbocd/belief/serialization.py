@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAGIC = b"MFBOCD"
-VERSION = 1
+VERSION = 2
 """The only version that is read. Whoever raises it also adds the migration: `contents` is the place for it."""
 _HEAD = struct.Struct("<6sHI")  # magic, version, length of the JSON text
 _CHECK = struct.Struct("<I")

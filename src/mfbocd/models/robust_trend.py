@@ -25,6 +25,7 @@ from .._kernels.robust_trend import (
     SLOPED,
     Z0,
     Z1,
+    absorb,
     forecasts,
     tick,
     updated,
@@ -44,7 +45,7 @@ from .tails import mixed_tails, student_tails
 
 _LONGEST = 32  # most coefficients of the autoregression
 
-_KERNELS = tick_kernels(tick)
+_KERNELS = tick_kernels(tick, absorb)
 
 
 class RobustTrend(Model):

@@ -21,6 +21,7 @@ from ...belief.alarm import Alarm
 from ...belief.serialization import pack, unpack
 from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
+from ...policy.fidelity import Fidelity
 from .pattern import Pattern
 from .rows import Member, Report
 from .season import Array
@@ -72,6 +73,7 @@ def write(detector: AutoDetector) -> bytes:
             "period": detector.period,
             "history": detector.history,
             "seed": detector.seed,
+            "fidelity": detector.fidelities[0].name,
             "surprise": detector.surprise,
             **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
             "early_mean": detector._early_mean,
@@ -96,6 +98,7 @@ def read(cls: type[T], data: bytes) -> T:
 def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
     settings = {name: facts[name] for name in ("period", "history", "seed", "surprise")}
     detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings)
+    detector.fidelities = (Fidelity(facts["fidelity"], 1.0, 1.0),)
     for name, attribute in _COUNTERS.items():
         _require(type(facts[name]) is int and facts[name] >= -1, name)
         setattr(detector, attribute, facts[name])
