@@ -25,6 +25,7 @@ from mfbocd.calibrate.auto.explain import Account, cautions
 from mfbocd.calibrate.auto.selection import EXTRA_COST, History, losses, replay
 from mfbocd.detector.detector import Detector
 from mfbocd.models import Gaussian
+from mfbocd.policy import Fidelity
 from mfbocd.trace.trace import Trace
 
 Array = NDArray[np.float64]
@@ -97,9 +98,11 @@ def test_saving_changes_no_later_bit(x: Array, data: st.DataObject) -> None:
     near = [t for t in (FIRST - 1, FIRST, 24, 25, 26, 32) if t <= x.size]
     cut = data.draw(st.sampled_from(near) | st.integers(0, x.size) if near else st.integers(0, x.size))
     detector = AutoDetector(hazard=0.01, history=50, seed=3)
+    detector.fidelities = (Fidelity("flow", 1.0, 1.0),)  # the name of a column, which its steps have
     detector.run(x[:cut])
     saved = detector.to_bytes()
     loaded = AutoDetector.from_bytes(saved)
+    assert loaded.fidelities == detector.fidelities
     assert loaded.to_bytes() == saved
     assert (loaded.explain(), loaded.warnings()) == (detector.explain(), detector.warnings())
     same(detector.run(x[cut:]), loaded.run(x[cut:]))

@@ -294,6 +294,13 @@ def test_the_statistic_of_a_fleet_adds_up_the_evidence() -> None:
     assert step.statistic > 0.01
 
 
+def test_an_alarm_of_a_fleet_needs_a_tick_of_all_streams() -> None:
+    fleet, alarm = mf.Fleet(3, mf.Gaussian(0, 9, 1)), mf.FleetAlarm(4.0)
+    assert not alarm.update(fleet.update([0.0, 0.1, 0.2]))
+    with pytest.raises(ValueError, match="needs a tick of all 3 streams of the fleet, not of 2"):
+        alarm.update(fleet.update([0.1, 0.2], streams=[2, 0]))
+
+
 def test_an_alarm_of_a_fleet_fires_once_and_rearms() -> None:
     alarm = mf.FleetAlarm(4.0)
     assert [alarm.passes(value) for value in (1, 5, 6, 3.5, 5, 2.9, 4)] == [

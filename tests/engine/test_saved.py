@@ -60,7 +60,7 @@ def test_damaged_bytes_with_a_valid_checksum_never_crash() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_saved_examples_load_and_continue(name: str) -> None:
-    """`saved.json` was written by the first version of the format; every later version must read it."""
+    """`saved.json` was written by this version of the format; from the first release on, later ones must read it."""
     kept = json.loads(FILE.read_text(encoding="utf-8"))[name]
     data = base64.b64decode(kept["bytes"])
     for load in (mf.Detector.from_bytes, Loader(mf.Detector.from_bytes)):
@@ -153,6 +153,7 @@ def saved(prune: object = DEFAULT) -> bytes:
         *((layout.SEED, v) for v in (-1.0, 2.0**53, 0.5, np.nan)),
         *((layout.TOTAL, v) for v in (0.0, -1.0, 1e300, np.nan)),
         *((layout.EVIDENCE, v) for v in (np.inf, np.nan)),
+        *((layout.DROPPED, v) for v in (-1.0, 0.5, 1.0, 5.0, np.nan)),
     ],
 )
 def test_an_impossible_header_is_refused(field: int, value: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mfbocd as mf
+from mfbocd._kernels import layout
 from mfbocd.belief.gains import expected_gains
 from mfbocd.export.check import GAINS
 
@@ -53,6 +54,28 @@ def test_gains(family: str, gain: str, tmp_path: Path) -> None:
         expected = expected_gains(detector._filter, zeta, gain)
         assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
         assert_same(firmware.run(part), run_python(detector, part))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_gain_of_a_change_after_pruning(family: str, tmp_path: Path) -> None:
+    """The hypotheses that pruning dropped are kept, saved and loaded."""
+    rng = np.random.default_rng(2)
+    drawn = make_detector(rng, family, "budget", "change")
+    detector = mf.Detector(
+        drawn.model, drawn.fidelities, 0.02, policy=drawn.policy, prune=mf.TopK(12), alarm=None, missing="skip"
+    )
+    firmware = Firmware(detector, tmp_path)
+    zeta = np.array([f.zeta for f in detector.fidelities])
+    kept = []
+    for part in np.split(make_table(rng, detector, 400), 20):
+        expected = expected_gains(detector._filter, zeta, "change")
+        assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
+        assert_same(firmware.run(part), run_python(detector, part))
+        kept.append(detector._filter.state[layout.DROPPED])
+        assert firmware.load(detector.to_bytes()) == 0
+        detector = mf.Detector.from_bytes(firmware.save())
+        assert detector._filter.state[layout.DROPPED] == kept[-1]
+    assert max(kept) > 1
 
 
 def test_fidelity_of_the_caller(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Alarms with a direction, a known level before the change, or a smallest relevant change.
 
-The functions are templates (`compile.bind`): `moments` and `log_ratio` stand for the formulas of a family. Readings,
-means and sizes are in the family's units: (x - ORIGIN) / UNIT.
+The functions are templates (`compile.bind`): the names below `TYPE_CHECKING` stand for the formulas of a family. For
+models that are not compiled, they stand for moments that follow the setup (`given_moments`). Readings, means and
+sizes are in the family's units: (x - ORIGIN) / UNIT.
 
 Without a smallest change, only the recent hypotheses whose mean lies in the alarm's direction count. With one, the
 alarm uses Shiryaev's statistic, the odds that the level has jumped by exactly that much:
@@ -16,8 +17,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .change import newest_old
-from .compile import kernel, scalar
+from .compile import bind, kernel, scalar
+from .dropped import dropped, dropped_births, newest_old_at
 from .layout import (
     ALARM,
     ARMED,
@@ -28,13 +29,16 @@ from .layout import (
     CONFIDENCE,
     COUNT,
     DIRECTION,
+    DROPPED,
     FALL,
     FIRED,
+    FIRST,
     HAZARDS,
     KNOWN,
     LEVEL,
     ORIGIN,
     P_CHANGE,
+    PARAMS,
     RISE,
     TICK,
     TOTAL,
@@ -42,7 +46,7 @@ from .layout import (
     WEIGHT,
     WITHIN,
 )
-from .pointer import Pointer
+from .pointer import Array, Pointer, pointer
 from .scalar import exp
 from .weights import column, ending, hazards
 
@@ -56,14 +60,17 @@ if TYPE_CHECKING:
     def moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
         """Mean and variance of a full reading under hypothesis i; i = COUNT is a regime that starts with it."""
 
+    def moments_dropped(state: Pointer, setup: Pointer, j: int) -> tuple[float, float]:
+        """The same of the j-th dropped hypothesis."""
+
     def log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: float, variance: float) -> float:
         """log p(y | mean after) - log p(y | mean before) at zeta, for readings of this variance."""
 
-    def older(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
-        """`moments_until` of the family."""
+    def level(state: Pointer, setup: Pointer, newest: float) -> tuple[bool, float, float]:
+        """`level_until` of the family."""
 
-    def reference(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-        """`old_moments` of the family."""
+    def reference(state: Pointer, setup: Pointer, tick: float) -> tuple[bool, float, float]:
+        """`old_level` of the family."""
 
 
 @scalar
@@ -72,8 +79,17 @@ def normal_log_ratio(setup: Pointer, y: float, zeta: float, before: float, after
     return zeta * (after - before) * (y - 0.5 * (before + after)) / variance
 
 
-def moments_until(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
-    """Weight, mean and variance of a full reading under the hypotheses that began at tick `newest` or before."""
+def dropped_moments(state: Pointer, setup: Pointer, j: int) -> tuple[float, float]:
+    """`moments` of the j-th dropped hypothesis, for a family with kernels."""
+    return moments(dropped(state), setup, j)
+
+
+def level_until(state: Pointer, setup: Pointer, newest: float) -> tuple[bool, float, float]:
+    """Mean and variance of a full reading under the hypotheses that began at tick `newest` or before.
+
+    If none of them has any weight left, those of the newest of them: after a large change it is the one that the
+    readings since refute least. False before the first tick, when there is none.
+    """
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
@@ -83,29 +99,37 @@ def moments_until(state: Pointer, setup: Pointer, newest: float) -> tuple[float,
     end = 0
     while end < n and birth[end] <= newest:
         if weight[end] > 0.0:  # a variance may be infinite
-            m, v = moments(state, setup, end)
             total += weight[end]
+            m, v = moments(state, setup, end)
             first += weight[end] * m
             second += weight[end] * v
         end += 1
-    if total <= 0.0:
-        return 0.0, 0.0, 0.0
-    mean = first / total
-    for i in range(end):
-        m, _ = moments(state, setup, i)
-        second += weight[i] * (m - mean) * (m - mean)
-    return total, mean, second / total
+    if total > 0.0:
+        mean = first / total
+        for i in range(end):
+            m, _ = moments(state, setup, i)
+            second += weight[i] * (m - mean) * (m - mean)
+        return True, mean, second / total
+    if n == 0:
+        return False, 0.0, 0.0
+    if end > 0 or state[DROPPED] == 0.0:  # none is dropped in a state from elsewhere
+        mean, variance = moments(state, setup, max(end - 1, 0))
+        return True, mean, variance
+    births = dropped_births(state)
+    j = int(state[DROPPED]) - 1
+    while j > 0 and births[j] > newest:
+        j -= 1
+    mean, variance = moments_dropped(state, setup, j)
+    return True, mean, variance
 
 
-def old_moments(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-    """`moments_until` of the hypotheses that do not count towards an alarm.
+def old_level(state: Pointer, setup: Pointer, tick: float) -> tuple[bool, float, float]:
+    """`level_until` of the hypotheses that do not count towards an alarm at this tick.
 
     The mean is the level before a change if that is known.
     """
-    total, mean, variance = older(state, setup, newest_old(state, setup))
-    if total <= 0.0 or setup[KNOWN] > 0.0:
-        mean = setup[BEFORE]
-    return total, mean, variance
+    found, mean, variance = level(state, setup, newest_old_at(state, setup, tick))
+    return found, setup[BEFORE] if setup[KNOWN] > 0.0 else mean, variance
 
 
 @kernel
@@ -122,41 +146,48 @@ def p_new_regime(state: Pointer, setup: Pointer) -> float:
     return min(h, 1.0 - 1e-12)
 
 
-def watch(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    """Update Shiryaev's odds with the coming reading; before the tick."""
-    if setup[AT_LEAST] <= 0.0:
-        return
+@kernel
+def jump(state: Pointer, setup: Pointer, rise: float, fall: float) -> None:
+    """Update Shiryaev's odds with the log ratios of the coming reading, for a jump up and for a jump down."""
     h = p_new_regime(state, setup)
     new = 0.5 * h if setup[DIRECTION] == 0.0 else h
-    up = (state[RISE] + new) / (1.0 - h)
-    down = (state[FALL] + new) / (1.0 - h)
-    if zeta > 0.0:
-        total, mean, variance = reference(state, setup)
-        if variance > 0.0 and variance < math.inf:
-            y = (x - setup[ORIGIN]) / setup[UNIT]
-            size = setup[AT_LEAST]
-            up *= exp(min(max(log_ratio(setup, y, zeta, mean, mean + size, variance), -700.0), 700.0))
-            down *= exp(min(max(log_ratio(setup, y, zeta, mean, mean - size, variance), -700.0), 700.0))
-        elif total <= 0.0:
-            up = down = 0.0
+    up = (state[RISE] + new) / (1.0 - h) * exp(min(max(rise, -700.0), 700.0))
+    down = (state[FALL] + new) / (1.0 - h) * exp(min(max(fall, -700.0), 700.0))
     state[RISE] = min(up, MOST_ODDS) if setup[DIRECTION] >= 0.0 else 0.0
     state[FALL] = min(down, MOST_ODDS) if setup[DIRECTION] <= 0.0 else 0.0
 
 
+def watch(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    """Update Shiryaev's odds with the coming reading, before the tick; a template."""
+    if setup[AT_LEAST] <= 0.0:
+        return
+    rise = 0.0
+    fall = 0.0
+    if zeta > 0.0:
+        found, mean, variance = reference(state, setup, state[TICK] + 1.0)
+        if not found:
+            return  # nothing is known of the level before the first reading
+        if variance > 0.0 and variance < math.inf:
+            y = (x - setup[ORIGIN]) / setup[UNIT]
+            rise = log_ratio(setup, y, zeta, mean, mean + setup[AT_LEAST], variance)
+            fall = log_ratio(setup, y, zeta, mean, mean - setup[AT_LEAST], variance)
+    jump(state, setup, rise, fall)
+
+
 def decide(state: Pointer, setup: Pointer) -> None:
-    """Set P(change) and the alarm of the tick that has just been finished."""
+    """Set P(change) and the alarm of the tick that has just been finished; a template."""
     n = int(state[COUNT])
     weight = column(state, WEIGHT)
     birth = column(state, BIRTH)
     tick = state[TICK]
-    oldest = max(tick - setup[WITHIN], 0.0, state[FIRED])
+    old = newest_old_at(state, setup, tick)
     direction = setup[DIRECTION]
-    _, mean, _ = reference(state, setup)
+    _, mean, _ = reference(state, setup, tick)
     counted = 0.0
     best = n - 1
     heaviest = -1.0
     i = n - 1
-    while i >= 0 and birth[i] > oldest:
+    while i >= 0 and birth[i] > old:
         m, _ = moments(state, setup, i)
         if direction * (m - mean) >= 0.0:
             counted += weight[i]
@@ -181,3 +212,48 @@ def decide(state: Pointer, setup: Pointer) -> None:
         if setup[KNOWN] <= 0.0:  # the next change starts from the new level
             state[RISE] = 0.0
             state[FALL] = 0.0
+
+
+# --- for models that are not compiled ------------------------------------------------------------------------
+
+
+@kernel
+def given_moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
+    """Moments that follow the hazard in the setup: of the live hypotheses, a new regime, the dropped hypotheses."""
+    at = FIRST + int(setup[PARAMS]) + int(setup[HAZARDS]) + 2 * i
+    return setup[at], setup[at + 1]
+
+
+@kernel
+def given_dropped_moments(state: Pointer, setup: Pointer, j: int) -> tuple[float, float]:
+    """`given_moments` of the j-th dropped hypothesis."""
+    return given_moments(state, setup, int(state[COUNT]) + 1 + j)
+
+
+_given_level = bind(level_until, moments=given_moments, moments_dropped=given_dropped_moments)
+_given_reference = bind(old_level, level=_given_level)
+_given_decide = bind(decide, moments=given_moments, reference=_given_reference)
+
+
+@kernel
+def level_of_old(state: Array, setup: Array) -> tuple[bool, float, float]:
+    """`old_level` at the coming tick."""
+    return _given_reference(pointer(state, 0), pointer(setup, 0), state[TICK] + 1.0)
+
+
+@kernel
+def level_of_until(state: Array, setup: Array, newest: float) -> tuple[bool, float, float]:
+    """`level_until` for arrays."""
+    return _given_level(pointer(state, 0), pointer(setup, 0), newest)
+
+
+@kernel
+def jump_odds(state: Array, setup: Array, rise: float, fall: float) -> None:
+    """`jump` for arrays."""
+    jump(pointer(state, 0), pointer(setup, 0), rise, fall)
+
+
+@kernel
+def decide_alarm(state: Array, setup: Array) -> None:
+    """`decide` for arrays."""
+    _given_decide(pointer(state, 0), pointer(setup, 0))

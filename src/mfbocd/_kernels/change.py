@@ -24,18 +24,9 @@ import math
 from typing import TYPE_CHECKING
 
 from .compile import kernel, scalar
-from .layout import (
-    AT_LEAST,
-    BIRTH,
-    COUNT,
-    DIRECTION,
-    FALL,
-    FIRED,
-    RISE,
-    TICK,
-    WITHIN,
-)
-from .pointer import Array, Pointer
+from .dropped import newest_old
+from .layout import AT_LEAST, BIRTH, COUNT, DIRECTION, FALL, FIRED, RISE, TICK, WITHIN
+from .pointer import Array, Pointer, pointer
 from .scalar import log
 from .weights import column, predict, scratch
 
@@ -47,17 +38,14 @@ if TYPE_CHECKING:
     def moments(state: Pointer, setup: Pointer, i: int) -> tuple[float, float]:
         """Mean and variance of a full reading under hypothesis i; i = COUNT is a regime that starts with it."""
 
+    def level(state: Pointer, setup: Pointer, newest: float) -> tuple[bool, float, float]:
+        """`alarm.level_until` of the family."""
+
+    def reference(state: Pointer, setup: Pointer, tick: float) -> tuple[bool, float, float]:
+        """`alarm.old_level` of the family."""
+
     def divergence(mean: float, variance: float, mean_0: float, variance_0: float) -> float:
         """KL of a predictive with the first two moments from one with the last two."""
-
-    def reference(state: Pointer, setup: Pointer) -> tuple[float, float, float]:
-        """Weight, mean and variance of the older hypotheses (`alarm.old_moments`)."""
-
-    def older(state: Pointer, setup: Pointer, newest: float) -> tuple[float, float, float]:
-        """The same for the hypotheses that began at a given tick or before (`alarm.moments_until`)."""
-
-    def doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
-        """`reported_doubt` of the family."""
 
 
 @scalar
@@ -91,19 +79,34 @@ def detectability(d: float) -> float:
 
 
 @kernel
-def newest_old(state: Pointer, setup: Pointer) -> float:
-    """The last start tick that does not count towards an alarm at the coming tick."""
-    return max(state[TICK] + 1.0 - setup[WITHIN], 0.0, state[FIRED])
-
-
-def reported_doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
-    """The part of Q that belongs to the last alarm, from the predicted weights; a template (`compile.bind`)."""
+def reported_after(state: Pointer, setup: Pointer) -> float:
+    """The hypotheses that the last alarm reported began after this tick; infinite if it is older than the window."""
     oldest = max(state[TICK] + 1.0 - setup[WITHIN], 0.0)
-    if state[FIRED] <= oldest:
-        return 0.0
-    total, mean, variance = older(state, setup, oldest)
-    if total <= 0.0:
-        return 0.0
+    return oldest if state[FIRED] > oldest else math.inf
+
+
+@kernel
+def recent_weight(state: Pointer, setup: Pointer, weight: Array, apart: Array) -> float:
+    """The part of Q of the recent hypotheses; `apart` has the divergence of each from the old ones.
+
+    It is 0 for those whose mean does not lie in the alarm's direction.
+    """
+    birth = column(state, BIRTH)
+    old = newest_old(state, setup)
+    last = int(state[COUNT])
+    q = 0.0
+    i = last
+    while i == last or (i >= 0 and birth[i] > old):
+        if weight[i] > 0.0:
+            q += weight[i] * detectability(apart[i])
+        i -= 1
+    return q
+
+
+@kernel
+def reported_weight(state: Pointer, setup: Pointer, weight: Array, apart: Array) -> float:
+    """The part of Q of the last alarm; `apart` has the divergence of each hypothesis from those before the window."""
+    oldest = reported_after(state, setup)
     birth = column(state, BIRTH)
     before = 0.0
     shown = 0.0
@@ -111,32 +114,70 @@ def reported_doubt(state: Pointer, setup: Pointer, weight: Array) -> float:
         if birth[i] <= oldest:
             before += weight[i]
         elif birth[i] <= state[FIRED] and weight[i] > 0.0:
-            m, v = moments(state, setup, i)
-            shown += weight[i] * detectability(divergence(m, v, mean, variance))
+            shown += weight[i] * detectability(apart[i])
     return before * shown
+
+
+@kernel
+def jump_weight(state: Pointer, rise: float, fall: float) -> float:
+    """Q for a smallest change, from the divergence of a level higher and of one lower by it."""
+    up, down = state[RISE], state[FALL]
+    return (up * detectability(rise) + down * detectability(fall)) / (1.0 + up + down)
 
 
 def change_weight(state: Pointer, setup: Pointer) -> float:
     """Q, from the moments of each hypothesis; a template (`compile.bind`)."""
-    total, mean, variance = reference(state, setup)
-    if total <= 0.0:
+    found, mean, variance = reference(state, setup, state[TICK] + 1.0)
+    if not found:
         return 0.0
-    direction = setup[DIRECTION]
     if setup[AT_LEAST] > 0.0:
-        up = state[RISE] * detectability(divergence(mean + setup[AT_LEAST], variance, mean, variance))
-        down = state[FALL] * detectability(divergence(mean - setup[AT_LEAST], variance, mean, variance))
-        return (up + down) / (1.0 + state[RISE] + state[FALL])
+        up = divergence(mean + setup[AT_LEAST], variance, mean, variance)
+        return jump_weight(state, up, divergence(mean - setup[AT_LEAST], variance, mean, variance))
     n = int(state[COUNT]) + 1
-    birth = column(state, BIRTH)
-    old = newest_old(state, setup)
     weight = scratch(n)
     predict(state, setup, weight)
-    q = 0.0
+    birth = column(state, BIRTH)
+    apart = scratch(n)
+    old = newest_old(state, setup)
     i = n - 1
     while i == n - 1 or (i >= 0 and birth[i] > old):
-        if weight[i] > 0.0:
-            m, v = moments(state, setup, i)
-            if direction * (m - mean) >= 0.0:
-                q += weight[i] * detectability(divergence(m, v, mean, variance))
+        m, v = moments(state, setup, i)
+        apart[i] = divergence(m, v, mean, variance) if setup[DIRECTION] * (m - mean) >= 0.0 else 0.0
         i -= 1
-    return q + doubt(state, setup, weight)
+    q = recent_weight(state, setup, weight, apart)
+    oldest = reported_after(state, setup)
+    if oldest == math.inf:
+        return q
+    _, mean, variance = level(state, setup, oldest)
+    while i >= 0 and birth[i] > oldest:
+        m, v = moments(state, setup, i)
+        apart[i] = divergence(m, v, mean, variance)
+        i -= 1
+    return q + reported_weight(state, setup, weight, apart)
+
+
+# --- the same for arrays, for models that are not compiled ---------------------------------------------------
+
+
+@kernel
+def doubted_after(state: Array, setup: Array) -> float:
+    """`reported_after` for arrays."""
+    return reported_after(pointer(state, 0), pointer(setup, 0))
+
+
+@kernel
+def weight_of_recent(state: Array, setup: Array, weight: Array, apart: Array) -> float:
+    """`recent_weight` for arrays."""
+    return recent_weight(pointer(state, 0), pointer(setup, 0), weight, apart)
+
+
+@kernel
+def weight_of_reported(state: Array, setup: Array, weight: Array, apart: Array) -> float:
+    """`reported_weight` for arrays."""
+    return reported_weight(pointer(state, 0), pointer(setup, 0), weight, apart)
+
+
+@kernel
+def weight_of_jump(state: Array, rise: float, fall: float) -> float:
+    """`jump_weight` for arrays."""
+    return jump_weight(pointer(state, 0), rise, fall)

@@ -53,12 +53,12 @@ def _stamped(compiled: Any, sources: int) -> Any:
 _uncached = False
 
 
-def _compile(function: F, fastmath: set[str], sources: int = 0) -> F:
+def _compile(function: F, fastmath: set[str], sources: int = 0, inlined: bool = True) -> F:
     """Compile for the cache on disk, or for this process alone where nothing can be written."""
     global _uncached
     if not COMPILED:
         return np.errstate(all="ignore")(function)  # compiled code overflows silently
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": True}
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": inlined}
     if not _uncached:
         try:
             return cast(F, _stamped(njit(cache=True, **options)(function), sources))
@@ -104,6 +104,11 @@ def bind(template: F, **kernels: Callable[..., Any]) -> F:
 def scalar(function: F) -> F:
     """Compile a function to be inlined into kernels, which then vectorize: order kept, multiply-adds fused."""
     return _compile(function, {"contract"})
+
+
+def rare(function: F) -> F:
+    """Compile a function that few ticks call, and that adds nothing up: not inlined, since that slows its caller."""
+    return _compile(function, set(), inlined=False)
 
 
 def exact(function: F) -> F:

@@ -264,6 +264,13 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = unit(last) * moment
 
 
+def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """The model's `update` of one row."""
+    more_a, more_b = steps(x, setup[FIRST], zeta)
+    column(table, STATS)[i] += more_a
+    column(table, STATS + 1)[i] += more_b
+
+
 def mixture_information(weight: Array, a: Array, b: Array, last: float, zeta: float) -> float:
     """I(r; x): the sum over counts, where hypothesis i has probability weight[i]; overwrites the arrays."""
     m = 0
@@ -335,6 +342,7 @@ class CountKernels(NamedTuple):
     """The templates of the same names, compiled for one family."""
 
     tick: Callable[[Pointer, Pointer, float, float], None]
+    absorb: Callable[[Pointer, Pointer, int, float, float], None]
     gain: Callable[[Pointer, Pointer, float, int], float]
     all_sums: Callable[[Array, Array, float, float, float, bool], Array]
     all_values: Callable[[Array, Array, float, float, float], Array]
@@ -355,6 +363,7 @@ def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
     mixed = bind(mixture_information, **formulas)
     return CountKernels(
         tick=bind(tick, **formulas),
+        absorb=bind(absorb, steps=formulas["steps"]),
         gain=bind(gain, **(formulas | {"mixture_information": mixed})),
         all_sums=bind(all_sums, **formulas),
         all_values=bind(all_values, **formulas),

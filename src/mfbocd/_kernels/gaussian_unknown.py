@@ -193,6 +193,19 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = prior_mean + unit * moment
 
 
+@kernel
+def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """`GaussianUnknown.update` of one row."""
+    counts = column(table, STATS)
+    means = column(table, STATS + 1)
+    d = _standard(x, setup[FIRST], setup[FIRST + 1]) - means[i]
+    share = zeta / (counts[i] + zeta)
+    column(table, STATS + 2)[i] += 0.5 * zeta
+    column(table, STATS + 3)[i] += 0.5 * share * counts[i] * d * d
+    means[i] += share * d
+    counts[i] += zeta
+
+
 @scalar
 def _parameter_gain(count: float, shape: float, zeta: float, deviations: float) -> float:
     """Information about the mean given the variance, plus that about the variance (see the method)."""

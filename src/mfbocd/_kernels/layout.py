@@ -3,7 +3,9 @@
 ``state`` belongs to one stream and changes at every tick: a header, then one column of ``state[CAP]`` numbers
 each for the weight, the start tick and every statistic of the hypotheses. Hypotheses stay in order of their start,
 oldest first, so a new one is appended and nothing moves. Rows past the last have weight 0 and finite, meaningless
-statistics. One flat array has half the call overhead of separate ones, and a fleet is a matrix whose rows are states.
+statistics. A second table of the same form, with its own header and KEPT rows, follows: hypotheses that pruning
+dropped but alarms may still need (`dropped`). One flat array has half the call overhead of separate ones, and a fleet
+is a matrix whose rows are states.
 
 ``setup`` never changes and is shared by the streams of a fleet: alarm, pruning, the model's parameters, hazard.
 """
@@ -30,11 +32,13 @@ COLUMNS = 15
 RISE = 16  # odds of a jump up by AT_LEAST, 0 if the alarm has no smallest change
 FALL = 17  # odds of a jump down
 ARMED = 18  # 1 if the next alarm may fire, for an alarm with a smallest change
+DROPPED = 19  # number of dropped hypotheses that are kept, all older than the first of the others
 HEAD = 24  # a multiple of 8 keeps the columns aligned
 REPORT = slice(MEAN, CONFIDENCE + 1)
 FIELDS = CONFIDENCE + 1 - MEAN
 
 WEIGHT, BIRTH, STATS = 0, 1, 2  # columns; the model's statistics start at STATS
+KEPT = 4  # most dropped hypotheses that are kept
 # If the hazard is learned, the last columns hold P(candidate | hypothesis), one column per candidate.
 
 # --- setup -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compile import kernel
+from .dropped import keep_dropped
 from .layout import CAP, COLUMNS, COUNT, EPS, HEAD, LIMIT, MAP_INDEX, MOST, RESAMPLE, SEED, SLACK, TICK, TOTAL
 from .pointer import Pointer, shift
 from .random import uniform
@@ -91,6 +92,9 @@ def prune(state: Pointer, setup: Pointer) -> None:
     n = int(state[COUNT])
     cap = int(state[CAP])
     weight = shift(state, HEAD)
+    kept = np.empty(n, np.int64)
+    for i in range(n):
+        kept[i] = bits_of(weight[i])  # for `keep_dropped`, until the rows to keep are known
     if setup[EPS] > 0.0:
         cut = setup[EPS] * state[TOTAL]
         heaviest = 0
@@ -112,7 +116,11 @@ def prune(state: Pointer, setup: Pointer) -> None:
                 resample(weight, n, k, uniform(int(state[SEED]), int(state[TICK]), _SALT))
             else:
                 keep_heaviest(weight, n, k)
-    kept = np.empty(n, np.int64)
+    first = 0
+    while first < n and weight[first] == 0.0:
+        first += 1
+    if 0 < first < n:
+        keep_dropped(state, setup, kept, first)
     m = 0
     total = 0.0
     top = 0

@@ -237,6 +237,31 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = params[P_MEAN] + params[P_UNIT] * expect(state, setup, values, 0.0)
 
 
+@kernel
+def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """The update of one row."""
+    params = shift(setup, FIRST)
+    p = int(params[P_ORDER])
+    stride = int(table[CAP])
+    one = shift(column(table, STATS), i)
+    if zeta == 0.0:
+        one[AGE * stride] += 1.0
+        one[SEEN * stride] = 0.0
+        one[OUTLIER * stride] = 0.0
+        return
+    y = min(max((x - params[P_MEAN]) / params[P_UNIT], -FAR), FAR)
+    start = np.empty(LAGS + p)
+    new = pointer(start, 0)
+    _begin(new, 1, params)
+    seen = _forecast(one, stride, shift(params, P_TABLE), p)
+    outlier, _, _ = _weigh(new, 1, _forecast(new, 1, shift(params, P_TABLE), p), y, zeta, 0.0, 0.0)
+    _, rho, sloped = _weigh(one, stride, seen, y, zeta, outlier, params[P_RATE])
+    _absorb(one, stride, p, seen, y, zeta, rho)
+    one[SLOPED * stride] = sloped
+    _discount(one, stride, params[P_SHAPE], params[P_FORGET])
+    start[0] = 0.0  # the array must live as long as its pointer
+
+
 # --- the same for the methods: statistics of shape (columns, K) -------------------------------------------------
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .alarm import decide, moments_until, normal_log_ratio, old_moments, watch
-from .change import change_weight, normal_divergence, reported_doubt
+from .alarm import decide, dropped_moments, level_until, normal_log_ratio, old_level, watch
+from .change import change_weight, normal_divergence
 from .compile import bind
-from .layout import ALARM, AT_LEAST, CHANGE, CHANGED_AT, CONFIDENCE, LEVEL, MEAN, P_CHANGE, RUN
+from .dropped import dropped, forget_dropped
+from .layout import ALARM, AT_LEAST, CHANGE, CHANGED_AT, CONFIDENCE, DROPPED, LEVEL, MEAN, P_CHANGE, RUN
 from .order import make_monotone
 from .pointer import Array, Pointer, pointer
 from .work_queue import WorkQueue, mark_done, take_block
@@ -44,8 +45,14 @@ if TYPE_CHECKING:
     def change_weight_of(state: Pointer, setup: Pointer) -> float:
         """Q of the gain CHANGE (`change.change_weight`)."""
 
+    def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+        """Update the statistics of row i of a table of hypotheses by a reading, as `tick` does."""
+
+    def tick_of_all(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+        """`tick`, also of the dropped hypotheses."""
+
     def tick_with_alarm(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-        """`tick`, then the alarm if it has options."""
+        """`tick_of_all`, then the alarm if it has options."""
 
     def watch_of(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         """`alarm.watch` of the family."""
@@ -54,13 +61,21 @@ if TYPE_CHECKING:
         """`alarm.decide` of the family."""
 
 
+def _tick_of_all(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
+    if state[DROPPED] > 0.0:
+        forget_dropped(state, setup)
+        for i in range(int(state[DROPPED])):
+            absorb(dropped(state), setup, i, x, zeta)
+    tick(state, setup, x, zeta)
+
+
 def _tick_with_alarm(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
-    if setup[LEVEL] > 0.0:
+    has_options = setup[LEVEL] > 0.0
+    if has_options:
         watch_of(state, setup, x, zeta)
-        tick(state, setup, x, zeta)
+    tick_of_all(state, setup, x, zeta)
+    if has_options:
         decide_of(state, setup)
-    else:
-        tick(state, setup, x, zeta)
 
 
 def observe(state: Array, setup: Array, x: float, zeta: float) -> Report:
@@ -128,16 +143,33 @@ class TickKernels(NamedTuple):
     advance: Callable[[Array, Array, Rows, Array, Array, Array, WorkQueue], None]
 
 
-def tick_kernels(tick: Callable[[Pointer, Pointer, float, float], None]) -> TickKernels:
-    """Compile the templates that need only `tick`, which advances one stream by one reading; no alarm has options."""
+Tick = Callable[[Pointer, Pointer, float, float], None]
+Absorb = Callable[[Pointer, Pointer, int, float, float], None]
+
+
+def tick_kernels(tick: Tick, absorb: Absorb) -> TickKernels:
+    """Compile the templates for a family without compiled gains, whose alarms have no options.
+
+    Parameters
+    ----------
+    tick : kernel
+        Advances one stream by one reading.
+    absorb : kernel
+        Updates the statistics of one row of a table of hypotheses by a reading, as `tick` does.
+    """
+    return _tick_kernels(bind(_tick_of_all, tick=tick, absorb=absorb))
+
+
+def _tick_kernels(tick: Tick) -> TickKernels:
     return TickKernels(observe=bind(observe, tick_with_alarm=tick), advance=bind(advance, tick_with_alarm=tick))
 
 
 def family_kernels(
-    tick: Callable[[Pointer, Pointer, float, float], None],
+    tick: Tick,
     gain: Callable[[Pointer, Pointer, float, int], float] | None = None,
     gain_of_each: Callable[[Pointer, Pointer, Array, int, Pointer], None] | None = None,
     *,
+    absorb: Absorb,
     moments: Callable[[Pointer, Pointer, int], tuple[float, float]],
     divergence: Callable[[float, float, float, float], float] = normal_divergence,
     log_ratio: Callable[[Pointer, float, float, float, float, float], float] = normal_log_ratio,
@@ -152,6 +184,8 @@ def family_kernels(
         The gain of a reading at one zeta.
     gain_of_each : kernel, optional
         The gains at several zetas, for a family that saves work by computing them together; instead of `gain`.
+    absorb : kernel
+        Updates the statistics of one row of a table of hypotheses by a reading, as `tick` does.
     moments : kernel
         Mean and variance of a full reading under one hypothesis, in the family's units.
     divergence : kernel, optional
@@ -162,14 +196,16 @@ def family_kernels(
     if gain_of_each is None:
         assert gain is not None
         gain_of_each = bind(_gain_of_each, gain=gain)
-    older = bind(moments_until, moments=moments)
-    reference = bind(old_moments, older=older)
+    dropped_ones = bind(dropped_moments, moments=moments)
+    level = bind(level_until, moments=moments, moments_dropped=dropped_ones)
+    reference = bind(old_level, level=level)
     ticked = bind(
         _tick_with_alarm,
-        tick=tick,
+        tick_of_all=bind(_tick_of_all, tick=tick, absorb=absorb),
         watch_of=bind(watch, reference=reference, log_ratio=log_ratio),
         decide_of=bind(decide, reference=reference, moments=moments),
     )
-    doubt = bind(reported_doubt, moments=moments, divergence=divergence, older=older)
-    weight = bind(change_weight, moments=moments, divergence=divergence, reference=reference, doubt=doubt)
-    return FamilyKernels(*tick_kernels(ticked), gains=bind(gains, gain_of_each=gain_of_each, change_weight_of=weight))
+    weight = bind(change_weight, moments=moments, divergence=divergence, level=level, reference=reference)
+    return FamilyKernels(
+        *_tick_kernels(ticked), gains=bind(gains, gain_of_each=gain_of_each, change_weight_of=weight)
+    )

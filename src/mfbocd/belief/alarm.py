@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from .._kernels.alarm import MOST_ODDS, REARM
+from .._kernels.alarm import decide_alarm, jump_odds, level_of_old
 from ..inputs.arguments import finite, positive, probability, whole
 from ..models import Model
-from .state import stats_of, table
+from .state import dropped_stats, stats_of
 
 Array = NDArray[np.float64]
 Direction = Literal["up", "down"]
@@ -158,72 +158,40 @@ def _start(model: Model, before: float | Sequence[float]) -> Array:
     return stats
 
 
-# --- the same as the kernels, for models that are not compiled -----------------------------------------------
+# --- for models that are not compiled ------------------------------------------------------------------------
 
 
-def moments_until(model: Model, state: Array, newest: float) -> tuple[float, Any, Any]:
-    """Weight, mean and variance of a full reading under the hypotheses that began at tick `newest` or before."""
-    weight, birth = table(state)[:2]
-    old = (birth <= newest) & (weight > 0.0)
-    if not old.any():
-        return 0.0, 0.0, 0.0
-    total = weight[old].sum()
-    share = weight[old] / total
-    means, variances = model.predictive(stats_of(model, state)[:, old])
-    mean = means @ share
-    return float(total), mean, (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
+def full_moments(model: Model, state: Array, setup: Array) -> tuple[Array, Array]:
+    """Mean and variance of a full reading under every hypothesis, in the units and the order that the kernels use."""
+    live = stats_of(model, state)
+    stats = np.concatenate([live, model.new_regime(live)[:, None], dropped_stats(model, state)], axis=1)
+    mean, variance = model.predictive(stats)
+    unit = setup[layout.UNIT]
+    return (mean - setup[layout.ORIGIN]) / unit, variance / unit**2
 
 
-def old_moments(model: Model, state: Array, setup: Array) -> tuple[float, Any, Any]:
-    """`moments_until` of the hypotheses that do not count towards an alarm.
-
-    The mean is the level before a change if that is known.
-    """
-    newest = max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])
-    total, mean, spread = moments_until(model, state, newest)
-    if setup[layout.KNOWN]:
-        mean = setup[layout.ORIGIN] + setup[layout.UNIT] * setup[layout.BEFORE]
-    return total, mean, spread
+def with_moments(setup: Array, mean: Array, variance: Array) -> Array:
+    """Return the setup followed by moments, as `_kernels.alarm.given_moments` reads them."""
+    end = layout.FIRST + int(setup[layout.PARAMS] + setup[layout.HAZARDS])
+    return np.concatenate([setup[:end], np.stack([mean, variance], axis=1).ravel()])
 
 
-def watch(model: Model, state: Array, setup: Array, x: float, zeta: float, h: float) -> None:
-    """Update Shiryaev's odds with the coming reading; `h` is P(change at the coming tick)."""
+def watch(model: Model, state: Array, setup: Array, x: float, zeta: float) -> None:
+    """Update Shiryaev's odds with the coming reading."""
     if setup[layout.AT_LEAST] <= 0.0:
         return
-    direction, h = setup[layout.DIRECTION], min(h, 1.0 - 1e-12)
-    jumps = (state[[layout.RISE, layout.FALL]] + (0.5 * h if direction == 0.0 else h)) / (1.0 - h)
+    rise = fall = 0.0
     if zeta > 0.0:
-        total, mean, variance = old_moments(model, state, setup)
-        size = setup[layout.AT_LEAST] * setup[layout.UNIT]
+        found, level, variance = level_of_old(state, with_moments(setup, *full_moments(model, state, setup)))
+        if not found:
+            return
         if 0.0 < variance < math.inf:
-            ratios = [model.log_ratio(x, zeta, mean, mean + way * size, variance) for way in (1.0, -1.0)]
-            jumps *= np.exp(np.clip(ratios, -700.0, 700.0))
-        elif total <= 0.0:
-            jumps[:] = 0.0
-    jumps = np.minimum(jumps, MOST_ODDS) * [direction >= 0.0, direction <= 0.0]
-    state[layout.RISE], state[layout.FALL] = jumps
+            origin, unit = setup[layout.ORIGIN], setup[layout.UNIT]
+            before, size = origin + unit * level, unit * setup[layout.AT_LEAST]
+            rise, fall = (model.log_ratio(x, zeta, before, before + d, variance * unit**2) for d in (size, -size))
+    jump_odds(state, setup, rise, fall)
 
 
 def decide(model: Model, state: Array, setup: Array) -> None:
     """Set P(change) and the alarm of the tick that has just been finished."""
-    weight, birth = table(state)[:2]
-    tick, level = state[layout.TICK], setup[layout.LEVEL]
-    recent = birth > max(tick - setup[layout.WITHIN], 0.0, state[layout.FIRED])
-    _, mean, _ = old_moments(model, state, setup)
-    means, _ = model.predictive(stats_of(model, state))
-    counted = np.where(recent & (setup[layout.DIRECTION] * (means - mean) >= 0.0), weight, 0.0)
-    p = min(float(counted.sum() / state[layout.TOTAL]), 1.0)
-    sized = setup[layout.AT_LEAST] > 0.0
-    if sized:
-        odds = state[layout.RISE] + state[layout.FALL]
-        p = float(odds / (1.0 + odds))
-    state[layout.P_CHANGE], state[layout.ALARM] = p, 0.0
-    if p < REARM * level or (p < level and tick - state[layout.FIRED] >= setup[layout.WITHIN]):
-        state[layout.ARMED] = 1.0
-    if p >= level and (state[layout.ARMED] > 0.0 or not sized):
-        best = len(weight) - 1 - int(np.argmax(counted[::-1])) if counted.any() else len(weight) - 1
-        state[layout.ALARM], state[layout.FIRED] = 1.0, tick
-        state[layout.CHANGED_AT], state[layout.CONFIDENCE] = birth[best], p
-        state[layout.ARMED] = 0.0
-        if not setup[layout.KNOWN]:
-            state[layout.RISE] = state[layout.FALL] = 0.0
+    decide_alarm(state, with_moments(setup, *full_moments(model, state, setup)))

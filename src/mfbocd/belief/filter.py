@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
+from .._kernels.dropped import forget
 from .._kernels.template import Report
 from .._kernels.weights import begin_tick, end_tick, endings, expectation
 from ..inputs.arguments import whole
@@ -17,7 +18,7 @@ from .crossing import crossing
 from .hazard import Hazard
 from .pruning import Pruning
 from .records import RunLength, Start, Surprise
-from .state import fresh_state, setup_array, stats_of, table, with_room
+from .state import dropped_stats, fresh_state, setup_array, stats_of, table, with_room
 
 Array = NDArray[np.float64]
 
@@ -29,7 +30,8 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         raise RuntimeError("the state has no capacity for a tick: a model's function must not call its own detector")
     try:
         if setup[layout.LEVEL] > 0.0:
-            watch(model, state, setup, x, zeta, _change_now(state, setup))
+            watch(model, state, setup, x, zeta)
+        _absorb(model, state, setup, x, zeta)
         scale = begin_tick(state, setup)
         stats = stats_of(model, state)
         stats[:, -1] = model.new_regime(stats[:, :-1])
@@ -54,10 +56,12 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
     return report
 
 
-def _change_now(state: Array, setup: Array) -> float:
-    """P(change at the coming tick)."""
-    weight = table(state)[layout.WEIGHT]
-    return float(weight @ endings(state, setup) / weight.sum()) if weight.size else 0.0
+def _absorb(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> None:
+    """Update the dropped hypotheses by the coming reading."""
+    forget(state, setup)
+    if state[layout.DROPPED]:
+        stats = dropped_stats(model, state)
+        stats[:] = model.update(stats, x, zeta) if zeta > 0.0 else model.skip(stats)
 
 
 def outlier_probability(model: Model, state: Array) -> float:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from .._kernels.change import SMALL
+from .._kernels.alarm import level_of_old, level_of_until
+from .._kernels.change import doubted_after, weight_of_jump, weight_of_recent, weight_of_reported
 from .._kernels.order import make_monotone
 from .._kernels.template import ONE_ROW
 from ..inputs.display import html_table
-from .alarm import moments_until, old_moments
+from .alarm import full_moments, with_moments
 from .filter import Filter
-from .state import table
 
 Array = NDArray[np.float64]
 Gain = Literal["run_length", "joint", "variance", "change"]
@@ -167,7 +168,7 @@ def _slow_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     if gain == "variance":
         return np.array([max(float(weight @ model.variance_gain(stats, z)), 0.0) for z in levels])
     if gain == "change":
-        q = change_weight(belief, weight, stats)
+        q = change_weight(belief, weight)
         if q > 0.0 and belief.setup[layout.AT_LEAST] > 0.0:
             return np.asarray(zeta * q)
         return zeta * q + [max(float(weight @ model.quick_parameter_gain(stats, z)), 0.0) for z in levels]
@@ -177,41 +178,32 @@ def _slow_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     return gains
 
 
-def change_weight(belief: Filter, weight: Array, stats: Array) -> float:
+def change_weight(belief: Filter, weight: Array) -> float:
     """Return Q of the gain "change": the probability of a recent change, weighed by how quickly it would show."""
     model, state, setup = belief.model, belief.state, belief.setup
-    total, mean, variance = old_moments(model, state, setup)
-    if total <= 0.0:
+    if state[layout.COUNT] == 0:
         return 0.0
+    mean, variance = full_moments(model, state, setup)
+    level, spread = _of_each(lambda given: level_of_old(state, given), setup, mean, variance)
     if setup[layout.AT_LEAST] > 0.0:
-        odds = state[[layout.RISE, layout.FALL]]
-        levels = mean + setup[layout.AT_LEAST] * setup[layout.UNIT] * np.array([1.0, -1.0])
-        shown = _detectability(model.divergence(levels, np.full(2, variance), mean, variance))
-        return float(odds @ shown / (1.0 + odds.sum()))
-    birth = np.append(table(state)[layout.BIRTH], np.inf)
-    recent = birth > max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])
-    recent &= weight > 0.0
-    means, variances = model.predictive(stats[:, recent])
-    shown = _detectability(model.divergence(means, variances, mean, variance))
+        jumps = level + setup[layout.AT_LEAST] * np.array([1.0, -1.0])
+        rise, fall = model.divergence(jumps, np.full(2, spread), level, spread).tolist()
+        return weight_of_jump(state, rise, fall)
+    apart = model.divergence(mean, variance, level, spread)
     if setup[layout.DIRECTION]:
-        shown = np.where(setup[layout.DIRECTION] * (means - mean) >= 0.0, shown, 0.0)
-    return float(weight[recent] @ shown) + _reported_doubt(belief, weight, stats, birth)
+        apart = np.where(setup[layout.DIRECTION] * (mean - level) >= 0.0, apart, 0.0)
+    q = weight_of_recent(state, setup, weight, apart)
+    oldest = doubted_after(state, setup)
+    if oldest == np.inf:
+        return q
+    level, spread = _of_each(lambda given: level_of_until(state, given, oldest), setup, mean, variance)
+    return q + weight_of_reported(state, setup, weight, model.divergence(mean, variance, level, spread))
 
 
-def _reported_doubt(belief: Filter, weight: Array, stats: Array, birth: Array) -> float:
-    """The part of Q of the hypotheses that the last alarm reported."""
-    model, state = belief.model, belief.state
-    oldest, fired = max(state[layout.TICK] + 1.0 - belief.setup[layout.WITHIN], 0.0), state[layout.FIRED]
-    if fired <= oldest:
-        return 0.0
-    total, mean, variance = moments_until(model, state, oldest)
-    reported = (birth > oldest) & (birth <= fired) & (weight > 0.0)
-    if total <= 0.0 or not reported.any():
-        return 0.0
-    means, variances = model.predictive(stats[:, reported])
-    shown = _detectability(model.divergence(means, variances, mean, variance))
-    return float(weight[birth <= oldest].sum() * (weight[reported] @ shown))
-
-
-def _detectability(divergence: Array) -> Array:
-    return 1.0 - SMALL / (divergence + SMALL)
+def _of_each(
+    level_of: Callable[[Array], tuple[bool, float, float]], setup: Array, mean: Array, variance: Array
+) -> Any:
+    """Return the level and its variance of each number of a reading, from moments of shape (K,) or (d, K)."""
+    if mean.ndim == 1:
+        return level_of(with_moments(setup, mean, variance))[1:]
+    return np.array([level_of(with_moments(setup, m, v))[1:] for m, v in zip(mean, variance, strict=True)]).T

@@ -31,8 +31,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 MAGIC = b"MFBOCD"
-VERSION = 1
-"""The only version that is read. Whoever raises it also adds the migration: `contents` is the place for it."""
+VERSION = 2
+"""The only version that is read. Version 1 was never released. From the first release on, whoever raises it also adds
+the migration: `contents` is the place for it."""
 _HEAD = struct.Struct("<6sHI")  # magic, version, length of the JSON text
 _CHECK = struct.Struct("<I")
 # zlib releases the GIL for more bytes than this, and waiting to get it back takes longer than the checksum

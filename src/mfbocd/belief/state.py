@@ -71,8 +71,28 @@ def _padded(rows: int) -> int:
 
 def table(state: Array) -> Array:
     """Return the live hypotheses: rows are weight, birth and statistics, columns hypotheses, oldest first; a view."""
-    cap, count = int(state[layout.CAP]), int(state[layout.COUNT])
-    return state[layout.HEAD :].reshape(-1, cap)[:, :count]
+    return columns_of(state)[:, : int(state[layout.COUNT])]
+
+
+def columns_of(state: Array) -> Array:
+    """Return the columns of the hypotheses as rows, with all of their capacity; a view."""
+    return state[layout.HEAD : layout.HEAD + _size(state)].reshape(int(state[layout.COLUMNS]), -1)
+
+
+def _size(state: Array) -> int:
+    return int(state[layout.COLUMNS] * state[layout.CAP])
+
+
+def _dropped(state: Array) -> Array:
+    """Return the table of the dropped hypotheses (`_kernels.dropped`), with all of its capacity; a view."""
+    return state[layout.HEAD + _size(state) + layout.HEAD :].reshape(-1, layout.KEPT)
+
+
+def hypotheses(state: Array) -> Array:
+    """Return what is saved of a state next to its header: the dropped hypotheses, then the live ones, as `table`."""
+    kept = int(state[layout.DROPPED])
+    live = table(state)
+    return np.concatenate([_dropped(state)[:, :kept], live], axis=1) if kept else live
 
 
 def stats_of(model: Model, state: Array) -> Array:
@@ -80,29 +100,47 @@ def stats_of(model: Model, state: Array) -> Array:
     return table(state)[layout.STATS : layout.STATS + model.columns]
 
 
-def state_of(model: Model, head: Array, live: Array, rows: int) -> Array:
-    """Return the state with this header, these live hypotheses (as from `table`) and capacity for `rows` of them."""
+def dropped_stats(model: Model, state: Array) -> Array:
+    """Return the sufficient statistics of the dropped hypotheses, (columns, K); a view."""
+    return _dropped(state)[layout.STATS : layout.STATS + model.columns, : int(state[layout.DROPPED])]
+
+
+def dropped_births(state: Array) -> Array:
+    """Return the start ticks of the dropped hypotheses, oldest first; a view."""
+    return _dropped(state)[layout.BIRTH, : int(state[layout.DROPPED])]
+
+
+def state_of(model: Model, head: Array, given: Array, rows: int) -> Array:
+    """Return the state with this header, these `hypotheses` and capacity for `rows` live ones."""
+    kept = int(head[layout.DROPPED])
+    live = given[:, kept:]
     cap = _padded(max(rows, live.shape[1] + 1))
-    state = np.zeros(layout.HEAD + live.shape[0] * cap)
+    state = np.zeros(2 * layout.HEAD + live.shape[0] * (cap + layout.KEPT))
     state[: layout.HEAD] = head
     state[layout.CAP] = cap
-    columns = state[layout.HEAD :].reshape(-1, cap)
+    columns = columns_of(state)
     # The kernels' loops run past the last live hypothesis: the numbers there must be finite.
     columns[layout.STATS : layout.STATS + model.columns] = model.prior()[:, None]
     columns[:, : live.shape[1]] = live
+    own = state[layout.HEAD + columns.size :]
+    own[layout.COUNT] = own[layout.CAP] = layout.KEPT
+    _dropped(state)[:, :kept] = given[:, :kept]
     return state
 
 
-def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) -> None:
-    """Raise a ValueError if no stream of this configuration can have had this header and these live hypotheses.
+def check_saved(model: Model, setup: Array, head: Array, given: Array, cap: int) -> None:
+    """Raise a ValueError if no stream of this configuration can have had this header and these `hypotheses`.
 
     The kernels use numbers of the header as lengths and indices without checking them. `cap` is the capacity that a
     state of this configuration begins with.
     """
     if head.shape != (layout.HEAD,):
         raise ValueError(f"the saved state has a header of {head.size} numbers, not {layout.HEAD}")
-    columns, count = live.shape
     h: list[float] = head.tolist()  # numpy's numbers take longer to compare
+    kept = h[layout.DROPPED]
+    if not _whole_in(kept, 0.0, min(layout.KEPT, given.shape[1])):
+        raise ValueError("the saved state is invalid: the number of dropped hypotheses is wrong")
+    columns, count = given.shape[0], given.shape[1] - int(kept)
     most, tick = int(setup[layout.MOST]), h[layout.TICK]
     began = 1.0 if setup[layout.KNOWN] else 0.0  # the regime of a known level began one tick before the stream
     limit = h[layout.LIMIT]
@@ -111,7 +149,7 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
         == columns
         == layout.STATS + model.columns + int(setup[layout.LEARNED]),
         "the tick": _whole_in(tick, -1.0, 2.0**53 - 1.0),
-        "the number of hypotheses": h[layout.COUNT] == count <= tick + 1.0 + began
+        "the number of hypotheses": h[layout.COUNT] == count <= tick + 1.0 + began - kept
         and (count > 0) == (tick + began >= 0.0)
         and (most == 0 or count < cap),
         "the limit": limit >= 0.0 and (limit.is_integer() or limit == inf) and (most == 0 or limit <= most),
@@ -131,9 +169,9 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
             raise ValueError(f"the saved state is invalid: {what} is wrong")
     if count == 0:
         return
-    weight, birth = live[: layout.STATS]
+    weight, birth = given[: layout.STATS]
     total = weight.sum()
-    if not ((weight >= 0.0) & (weight <= 1e300)).all() or not total > 0.0:
+    if not ((weight >= 0.0) & (weight <= 1e300)).all() or not total > 0.0 or weight[: int(kept)].any():
         raise ValueError("the saved state is invalid: weights must be finite and not negative")
     if not abs(head[layout.TOTAL] - total) <= 1e-6 * total:
         raise ValueError(f"the saved state is invalid: its weights add up to {total}, not {head[layout.TOTAL]}")
@@ -142,7 +180,7 @@ def check_saved(model: Model, setup: Array, head: Array, live: Array, cap: int) 
         or not (np.diff(birth) > 0.0).all()
     ):
         raise ValueError("the saved state is invalid: the first ticks of its hypotheses must increase")
-    stats, shares = live[layout.STATS : layout.STATS + model.columns], live[layout.STATS + model.columns :]
+    stats, shares = given[layout.STATS : layout.STATS + model.columns], given[layout.STATS + model.columns :]
     if not model.sound(stats):
         raise ValueError(f"the saved state is invalid: its statistics are impossible for {model!r}")
     if shares.size and not (((shares >= 0.0) & (shares <= 1.0 + 1e-9)).all() and (shares.sum(axis=0) > 0.5).all()):
@@ -155,4 +193,4 @@ def _whole_in(value: float, low: float, high: float) -> bool:
 
 def with_room(model: Model, state: Array, rows: int) -> Array:
     """Return a copy of the state with capacity for `rows` hypotheses."""
-    return state_of(model, state[: layout.HEAD], table(state), rows)
+    return state_of(model, state[: layout.HEAD], hypotheses(state), rows)

@@ -7,7 +7,7 @@ learned. Its arrays are, in this order:
 - ``numbers``: the cost spent so far, then what the policy has learned;
 - ``head``: the header of the state (`_kernels.layout`), with the capacity set to 0, because it is not part of the
   belief;
-- ``live``: the columns of the live hypotheses.
+- ``live``: the columns of the dropped hypotheses that are kept (`_kernels.dropped`) and of the live ones.
 
 Only the last three change from tick to tick. Streams that differ only in their seed therefore begin with the same
 bytes: the seed is in the header.
@@ -30,7 +30,7 @@ from ..belief.alarm import Alarm
 from ..belief.hazard import Hazard, Learned
 from ..belief.pruning import Pruning
 from ..belief.serialization import contents, parse, plain, prefix, seal, split, unpack
-from ..belief.state import Array, check_saved, state_of
+from ..belief.state import Array, check_saved, hypotheses, state_of
 from ..models import Model
 from ..models.nested import saved_arguments
 from ..policy import POLICIES
@@ -145,9 +145,8 @@ class Serializer:
         if not isfinite(sum(numbers)):
             _refuse_infinite(numbers)
         head = state[: layout.HEAD].astype("<f8", copy=False).tobytes()
-        live = state[layout.HEAD :].reshape(-1, int(state[layout.CAP]))[:, : int(state[layout.COUNT])]
         head = head[:_CAP] + _ZERO + head[_AFTER_CAP:]
-        return seal(self.prefix, self._check, self._pack(*numbers), head, plain(live))
+        return seal(self.prefix, self._check, self._pack(*numbers), head, plain(hypotheses(state)))
 
     def write(self, detector: Any) -> bytes:
         """Return the bytes of a detector of this configuration: `Detector.to_bytes`."""

@@ -63,6 +63,7 @@ def model_header(detector: Detector, real: str) -> str:
         f"#define MFBOCD_K {pruning.most} /* most hypotheses */",
         f"#define MFBOCD_SLACK {pruning.slack} /* hypotheses dropped at once */",
         f"#define MFBOCD_RESAMPLE {int(pruning.resample)} /* 0: keep the heaviest */",
+        f"#define MFBOCD_KEPT {layout.KEPT} /* most dropped hypotheses that are kept (mfbocd_filter.h) */",
         f"#define MFBOCD_POLICY MFBOCD_{_POLICIES[type(policy)]}",
         f"#define MFBOCD_GAIN MFBOCD_GAIN_{(policy.gain or 'none').upper()}",
         f"#define MFBOCD_FIDELITIES {len(detector.fidelities)}",

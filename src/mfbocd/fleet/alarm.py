@@ -59,7 +59,16 @@ class FleetAlarm:
         -------
         bool
             Whether it fires.
+
+        Raises
+        ------
+        ValueError
+            If the step is one of a part of the streams, whose evidence is not that of the fleet.
         """
+        if len(step) != step.fleet_size:
+            raise ValueError(
+                f"FleetAlarm.update needs a tick of all {step.fleet_size} streams of the fleet, not of {len(step)}"
+            )
         return self.passes(step.statistic)
 
     def passes(self, statistic: float) -> bool:

@@ -377,7 +377,8 @@ class Fleet(StreamSet):
         if self.model.has_outliers:
             reported["outlier"] = np.array([outlier_probability(self.model, own.states[k]) for k in rows.tolist()])
         names = tuple(self._index)
-        return FleetStep(streams=rows, tick=tick, choice=choice, x=values, cost=cost, fidelities=names, **reported)
+        read: dict[str, Any] = {"streams": rows, "tick": tick, "choice": choice, "x": values, "cost": cost}
+        return FleetStep(**read, **reported, fidelities=names, fleet_size=len(self))
 
     def _pay(self, selected: Selected, cost: Array) -> None:
         """Count what readings cost, and let the policy learn from it."""

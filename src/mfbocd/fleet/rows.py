@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import layout
-from ..belief.state import Array, state_of, table
+from ..belief.state import Array, hypotheses, state_of
 from ..inputs.arguments import room_for
 from ..models import Model
 
@@ -118,7 +118,7 @@ class Rows:
         """Return the state with the capacity of a row, after enlarging the rows if it needs more."""
         if state[layout.COUNT] >= self.cap:
             self._widen(int(state[layout.COUNT]) + 1)
-        return state_of(self.model, state[: layout.HEAD], table(state), self.cap)
+        return state_of(self.model, state[: layout.HEAD], hypotheses(state), self.cap)
 
     def make_room(self, rows: NDArray[np.int64], ticks: int) -> None:
         """Make room for `ticks` more hypotheses in these rows, if no pruning bounds their number."""
@@ -127,9 +127,9 @@ class Rows:
             if needed > self.cap:
                 self._widen(max(2 * self.cap, needed))
 
-    def _widen(self, hypotheses: int) -> None:
+    def _widen(self, count: int) -> None:
         live = int(self.fresh[layout.COLUMNS])
-        fresh = state_of(self.model, self.fresh[: layout.HEAD], np.empty((live, 0)), hypotheses)
+        fresh = state_of(self.model, self.fresh[: layout.HEAD], np.empty((live, 0)), count)
         room_for(f"a fleet of {self.n} streams with {8 * fresh.size} bytes each", float(self.capacity) * fresh.size)
         states = np.tile(fresh, (self.capacity, 1))
         head, cap = layout.HEAD, self.cap
@@ -137,6 +137,8 @@ class Rows:
             self.states[:, : layout.CAP],
             self.states[:, layout.CAP + 1 : head],
         )
-        wide = states[:, head:].reshape(self.capacity, live, -1)
-        wide[:, :, :cap] = self.states[:, head:].reshape(self.capacity, live, cap)
+        end, wide_end = head + live * cap, head + live * int(fresh[layout.CAP])
+        wide = states[:, head:wide_end].reshape(self.capacity, live, -1)
+        wide[:, :, :cap] = self.states[:, head:end].reshape(self.capacity, live, cap)
+        states[:, wide_end:] = self.states[:, end:]
         self.states, self.fresh = states, fresh

@@ -11,7 +11,7 @@ import numpy as np
 from .._kernels import layout
 from ..belief.hazard import Learned
 from ..belief.serialization import pack, unpack
-from ..belief.state import Array, check_saved, state_of, table
+from ..belief.state import Array, check_saved, hypotheses, state_of
 from ..detector.detector import Detector
 from ..detector.serialization import Loader, Serializer, refusing
 from ..models import Model
@@ -162,7 +162,7 @@ def to_bytes(fleet: StreamSet) -> bytes:
         "scale": streams.scale[:n],
         "numbers": numbers.ravel(),
         "heads": heads.ravel(),
-        "live": np.concatenate([np.empty(0), *(table(state).ravel() for state in streams.states[:n])]),
+        "live": np.concatenate([np.empty(0), *(hypotheses(state).ravel() for state in streams.states[:n])]),
     }
     return pack(facts, arrays)
 
@@ -243,7 +243,7 @@ def _restore_states(fleet: StreamSet, arrays: dict[str, Array], like: Detector) 
         raise ValueError("the saved fleet is damaged: it cannot have spent this")
     columns, start = int(streams.fresh[layout.COLUMNS]), 0
     for row, head in enumerate(heads):
-        end = start + columns * int(head[layout.COUNT])
+        end = start + columns * int(head[layout.COUNT] + head[layout.DROPPED])
         live = arrays["live"][start:end].reshape(columns, -1)
         check_saved(fleet.model, like._filter.setup, head, live, streams.cap)
         if head[layout.SEED] != arrays["seed"][row]:

@@ -45,6 +45,8 @@ class FleetStep:
         At an alarm, P(a regime began after the last alarm, within the window); else NaN.
     fidelities : tuple of str
         Names of the fidelities, which `choice` indexes.
+    fleet_size : int
+        Number of streams of the fleet, of which these m are some or all.
     outlier : ndarray or None
         P(the reading was an outlier), averaged over the run lengths; None if the model has no outliers.
 
@@ -70,6 +72,7 @@ class FleetStep:
     changed_at: NDArray[np.int64]
     confidence: Array
     fidelities: tuple[str, ...]
+    fleet_size: int
     outlier: Array | None = None
 
     def __len__(self) -> int:
@@ -95,11 +98,11 @@ class FleetStep:
 
     def _row(self, i: int) -> Step:
         """Return the step of one stream."""
-        names = [f.name for f in fields(self) if f.name != "fidelities"]
+        names = [f.name for f in fields(self) if f.name not in ("fidelities", "fleet_size")]
         one: dict[str, Any] = {
             name: None if (value := getattr(self, name)) is None else value[i : i + 1] for name in names
         }
-        return FleetStep(**one, fidelities=self.fidelities).steps()[0]
+        return FleetStep(**one, fidelities=self.fidelities, fleet_size=self.fleet_size).steps()[0]
 
     @property
     def statistic(self) -> float:

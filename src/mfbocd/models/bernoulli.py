@@ -112,6 +112,16 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
         state[MEAN] = (1.0 - h) * moment / total + h * prior
 
 
+@kernel
+def _absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """`Bernoulli.update` of one row."""
+    a = column(table, STATS)
+    b = column(table, STATS + 1)
+    a[i] += zeta * x
+    b[i] += zeta * (1.0 - x)
+    column(table, STATS + 2)[i] = 1.0 / (a[i] + b[i])
+
+
 @scalar
 def _surprise(p: float) -> float:
     """-p log p, 0 at 0."""
@@ -207,7 +217,9 @@ def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: floa
     return zeta * (y * log(q / p) + (1.0 - y) * log((1.0 - q) / (1.0 - p)))
 
 
-_KERNELS = family_kernels(_tick, _gain, moments=_moments, divergence=bernoulli_divergence, log_ratio=_log_ratio)
+_KERNELS = family_kernels(
+    _tick, _gain, absorb=_absorb, moments=_moments, divergence=bernoulli_divergence, log_ratio=_log_ratio
+)
 
 
 @kernel

@@ -158,6 +158,13 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
     state[MEAN] = known * rate * moment
 
 
+@kernel
+def _absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """`Gamma.update` of one row."""
+    column(table, STATS)[i] += zeta * setup[FIRST]
+    column(table, STATS + 1)[i] += zeta * min(max(x / setup[FIRST + 2], _NEAR), _FAR)
+
+
 @scalar
 def _variance_gain(a: float, b: float, count: float) -> float:
     return a / (b * b) * (count / (a + count + 1.0))
@@ -215,7 +222,7 @@ def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: floa
     return zeta * setup[FIRST] * (log(p / q) - y * (1.0 / q - 1.0 / p))
 
 
-_KERNELS = family_kernels(_tick, _gain, moments=_moments, log_ratio=_log_ratio)
+_KERNELS = family_kernels(_tick, _gain, absorb=_absorb, moments=_moments, log_ratio=_log_ratio)
 
 
 class Gamma(Model):

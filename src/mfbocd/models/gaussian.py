@@ -126,6 +126,15 @@ def _tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 
 
 @kernel
+def _absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
+    """`Gaussian.update` of one row."""
+    counts = column(table, STATS)
+    means = column(table, STATS + 1)
+    counts[i] += zeta
+    means[i] += zeta / counts[i] * (_standard(x, setup[FIRST], setup[FIRST + 1]) - means[i])
+
+
+@kernel
 def _mixture(state: Pointer, setup: Pointer, zeta: float, weight: Array, mean: Array, variance: Array) -> None:
     """The predictive of a reading at zeta: a normal for each hypothesis and for a regime that starts then."""
     n = int(state[COUNT])
@@ -221,7 +230,7 @@ def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: floa
     return zeta * (after - before) * (y - 0.5 * (before + after))
 
 
-_KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each, moments=_moments, log_ratio=_log_ratio)
+_KERNELS = family_kernels(_tick, gain_of_each=_gain_of_each, absorb=_absorb, moments=_moments, log_ratio=_log_ratio)
 
 
 class Gaussian(Model):

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels.beta import beta_cdfs
 from .._kernels.gamma_ratio import half_gamma_ratios, log_gamma_ratios
-from .._kernels.gaussian_unknown import FAR, gain, moments, parameter_gains, tick
+from .._kernels.gaussian_unknown import FAR, absorb, gain, moments, parameter_gains, tick
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.template import family_kernels
 from .base import Array, Predictive, predictive_of
@@ -20,7 +20,7 @@ from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _LOG_2PI = math.log(2.0 * math.pi)
 
-_KERNELS = family_kernels(tick, gain, moments=moments)
+_KERNELS = family_kernels(tick, gain, absorb=absorb, moments=moments)
 
 
 class GaussianUnknown(UnknownNoise):

@@ -211,7 +211,7 @@ def _log_ratio(setup: Pointer, y: float, zeta: float, before: float, after: floa
     return zeta * (y * log(q / p) - (q - p))
 
 
-_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain, moments=_moments, log_ratio=_log_ratio)
+_KERNELS = family_kernels(_COUNTS.tick, _COUNTS.gain, absorb=_COUNTS.absorb, moments=_moments, log_ratio=_log_ratio)
 
 
 class Poisson(Model):

@@ -25,6 +25,7 @@ from .._kernels.robust_trend import (
     SLOPED,
     Z0,
     Z1,
+    absorb,
     forecasts,
     tick,
     updated,
@@ -45,7 +46,7 @@ from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
 _LONGEST = 32  # most coefficients of the autoregression
 
-_KERNELS = tick_kernels(tick)
+_KERNELS = tick_kernels(tick, absorb)
 
 
 class RobustTrend(UnknownNoise):

@@ -83,6 +83,22 @@ static inline mfbocd_real mfbocd_shown(const mfbocd_t *d, uint16_t start, uint16
     return sum;
 }
 
+/* The statistics that stand for the oldest `old` hypotheses if these have no weight: of the newest of them, also of
+ * those that pruning dropped. 0 before the first tick. */
+static inline const mfbocd_stats_t *mfbocd_reference(const mfbocd_t *d, uint16_t old)
+{
+    uint8_t j = d->kept;
+    if (d->rows == 0)
+        return 0;
+    if (old > 0)
+        return &d->row[old - 1].stats;
+    if (j == 0) /* a state from elsewhere, without the dropped hypotheses */
+        return &d->row[0].stats;
+    for (j--; j > 0 && !mfbocd_is_old(d, d->dropped[j].age, MFBOCD_WITHIN - 1);)
+        j--;
+    return &d->dropped[j].stats;
+}
+
 /* Q: the probability of a change that counts towards the next alarm, or of one that was reported and is in doubt,
  * weighed by how quickly readings would show it. */
 static inline mfbocd_real mfbocd_change_weight(const mfbocd_t *d)
@@ -91,8 +107,13 @@ static inline mfbocd_real mfbocd_change_weight(const mfbocd_t *d)
     const uint16_t start = mfbocd_older(d, MFBOCD_WITHIN - 1);
     mfbocd_real mean, variance, sum, before = 0;
     uint16_t i;
-    if (!(mfbocd_moments_until(d, old, &mean, &variance) > 0))
-        return 0;
+    if (!(mfbocd_moments_until(d, old, &mean, &variance) > 0)) {
+        const mfbocd_stats_t *reference = mfbocd_reference(d, old);
+        if (!reference)
+            return 0;
+        mean = mfbocd_level(reference);
+        variance = mfbocd_full_variance(reference);
+    }
     sum = mfbocd_shown(d, old, (uint16_t)(d->rows + 1), mean, variance);
     if (start < old && mfbocd_moments_until(d, start, &mean, &variance) > 0) {
         for (i = 0; i < start; i++)

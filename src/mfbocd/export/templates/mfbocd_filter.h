@@ -26,6 +26,10 @@ typedef struct {
 /* One stream. The caller owns the memory; all fields are plain values, so a copy is a snapshot. */
 typedef struct {
     mfbocd_row_t row[MFBOCD_ROWS]; /* oldest first */
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    mfbocd_row_t dropped[MFBOCD_KEPT]; /* hypotheses that pruning dropped, for the level before a change */
+    uint8_t kept;                      /* how many, oldest first; all are older than row[0] */
+#endif
     uint16_t rows;                 /* hypotheses in use */
     uint16_t limit;                /* prune when there are more */
     uint16_t best;                 /* the most probable one */
@@ -113,15 +117,85 @@ static inline void mfbocd_select(mfbocd_t *d, uint16_t k)
 }
 #endif
 
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+/* Whether a hypothesis of this age did not begin within so many ticks and after the last alarm. */
+static inline int mfbocd_is_old(const mfbocd_t *d, uint32_t age, uint32_t ticks)
+{
+    return age >= ticks || age >= d->since_alarm || age + UINT64_C(1) >= d->ticks; /* the start of the stream is no change */
+}
+
+static inline uint64_t mfbocd_part_of_window(const mfbocd_t *d, uint32_t age)
+{
+    const uint32_t parts = MFBOCD_KEPT - 2;
+    return (d->ticks - 1 - age) / (MFBOCD_WITHIN / parts + (MFBOCD_WITHIN % parts > 0));
+}
+
+/* Keep what the gain needs of the hypotheses before `first`, the oldest that survives pruning: the heaviest of the old
+ * ones, and of those that will be old later the first in each part of the window that outweighs everything before it. They
+ * have no weight and never return, but take in every reading. `weight` is from before the pruning. */
+static inline void mfbocd_keep_dropped(mfbocd_t *d, const mfbocd_real *weight, uint16_t first)
+{
+    mfbocd_real heaviest = 0;
+    uint16_t i, pick = first;
+    uint8_t j, kept = d->kept, earlier;
+    if (mfbocd_is_old(d, d->row[first].age, MFBOCD_WITHIN)) {
+        d->kept = 0;
+        return;
+    }
+    for (i = 0; i < first && mfbocd_is_old(d, d->row[i].age, MFBOCD_WITHIN); i++) {
+        if (weight[i] >= heaviest) {
+            heaviest = weight[i];
+            pick = i;
+        }
+    }
+    if (pick < first) {
+        d->dropped[0] = d->row[pick];
+        kept = 1;
+    }
+    while (kept > 1 && mfbocd_is_old(d, d->dropped[1].age, MFBOCD_WITHIN)) {
+        for (j = 1; j < kept; j++)
+            d->dropped[j - 1] = d->dropped[j];
+        kept--;
+    }
+    earlier = kept;
+    for (; i < first; i++) {
+        const int same = kept > 0 && !mfbocd_is_old(d, d->dropped[kept - 1].age, MFBOCD_WITHIN) &&
+                         mfbocd_part_of_window(d, d->dropped[kept - 1].age) == mfbocd_part_of_window(d, d->row[i].age);
+        if (weight[i] < heaviest || (same && kept > earlier))
+            continue;
+        if (same) { /* what was dropped later says more */
+            kept--;
+            earlier--;
+        }
+        if (kept < MFBOCD_KEPT) {
+            d->dropped[kept++] = d->row[i];
+            heaviest = weight[i];
+        }
+    }
+    d->kept = kept;
+}
+#endif
+
 /* Drop hypotheses, close the gaps, and set the next limit. */
 static inline void mfbocd_prune(mfbocd_t *d)
 {
     const uint16_t k = MFBOCD_K - MFBOCD_SLACK;
     uint16_t i, kept = 0, alive = 0;
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    mfbocd_real before[MFBOCD_ROWS];
+    for (i = 0; i < d->rows; i++)
+        before[i] = d->row[i].weight;
+#endif
     for (i = 0; i < d->rows; i++)
         alive = (uint16_t)(alive + (d->row[i].weight > 0));
     if (alive > k)
         mfbocd_select(d, k);
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    for (i = 0; i < d->rows && !(d->row[i].weight > 0); i++)
+        continue;
+    if (i > 0 && i < d->rows)
+        mfbocd_keep_dropped(d, before, i);
+#endif
     d->total = 0;
     d->best = 0;
     for (i = 0; i < d->rows; i++) {
@@ -149,6 +223,11 @@ static inline mfbocd_real mfbocd_begin(mfbocd_t *d)
             d->row[i].age++;
     if (d->since_alarm < MFBOCD_NEVER - 1)
         d->since_alarm++;
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    for (i = 0; i < d->kept; i++)
+        if (d->dropped[i].age < UINT32_MAX)
+            d->dropped[i].age++;
+#endif
     new_row->age = 0;
     new_row->stats = mfbocd_prior();
     d->ticks++;
@@ -258,8 +337,15 @@ static inline mfbocd_real mfbocd_expect(const mfbocd_t *d, mfbocd_real (*value)(
 /* Advance by one tick; zeta = 0 means that nothing was read and only time passes. */
 static inline void mfbocd_tick(mfbocd_t *d, mfbocd_real x, mfbocd_real zeta)
 {
-    const mfbocd_real scale = mfbocd_begin(d);
+    mfbocd_real scale;
     uint16_t i;
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    if (d->kept > 0 && mfbocd_is_old(d, d->row[0].age, MFBOCD_WITHIN - 1)) /* as after an alarm */
+        d->kept = 0;
+    for (i = 0; i < d->kept && zeta > 0; i++)
+        mfbocd_absorb(&d->dropped[i].stats, mfbocd_standard(x), zeta);
+#endif
+    scale = mfbocd_begin(d);
     if (zeta > 0) {
         mfbocd_reweigh(d, scale, mfbocd_standard(x), zeta);
     } else {

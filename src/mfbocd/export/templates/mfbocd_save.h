@@ -33,10 +33,11 @@ enum {
 
 #define MFBOCD_HEAD_USED 16 /* the rest of the head is about alarms with options, which are not exported */
 #define MFBOCD_ARMED 18     /* constant 1 without such an alarm */
+#define MFBOCD_DROPPED 19   /* number of dropped hypotheses, which come before the others; kept for the gain "change" */
 
 /* A buffer of this size is large enough for mfbocd_save. */
 #define MFBOCD_SAVED_BYTES \
-    (sizeof(MFBOCD_PREFIX) + 16 + 8 * (MFBOCD_NUMBERS + MFBOCD_HEAD + (2 + MFBOCD_STATS) * (uint32_t)MFBOCD_K) + 4)
+    (sizeof(MFBOCD_PREFIX) + 16 + 8 * (MFBOCD_NUMBERS + MFBOCD_HEAD + (2 + MFBOCD_STATS) * (uint32_t)(MFBOCD_K + MFBOCD_KEPT)) + 4)
 
 /* --- the prefix ----------------------------------------------------------------------------------------------- */
 
@@ -107,6 +108,26 @@ static inline void mfbocd_put_stat(mfbocd_bytes_t *b, mfbocd_stats_t s, int colu
         mfbocd_put_real(b, *mfbocd_stat(&s, column));
 }
 
+static inline uint16_t mfbocd_kept(const mfbocd_t *d)
+{
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    return d->kept;
+#else
+    (void)d;
+    return 0;
+#endif
+}
+
+/* The i-th hypothesis in the saved order. */
+static inline const mfbocd_row_t *mfbocd_saved_row(const mfbocd_t *d, uint16_t i)
+{
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    if (i < d->kept)
+        return &d->dropped[i];
+#endif
+    return &d->row[i - mfbocd_kept(d)];
+}
+
 /* Write the stream to a buffer of `room` bytes. Returns how many were written, 0 if there is not enough room. */
 static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t room)
 {
@@ -114,6 +135,7 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     mfbocd_sum_t total = {0, 0};
     const int64_t tick = (int64_t)d->ticks - 1;
     int64_t birth, last;
+    const uint16_t kept = mfbocd_kept(d);
     uint32_t recents = 0, check;
     uint16_t i;
     int column;
@@ -150,17 +172,17 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     mfbocd_put_real(&b, d->confidence);
     mfbocd_put_whole(&b, 2 + MFBOCD_STATS);
     for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++)
-        mfbocd_put_whole(&b, i == MFBOCD_ARMED);
-    for (i = 0; i < d->rows; i++)
-        mfbocd_put_real(&b, d->row[i].weight);
-    for (i = 0, last = -1; i < d->rows; i++, last = birth) {
-        birth = tick - (int64_t)d->row[i].age;
+        mfbocd_put_whole(&b, i == MFBOCD_DROPPED ? kept : i == MFBOCD_ARMED);
+    for (i = 0; i < kept + d->rows; i++)
+        mfbocd_put_real(&b, i < kept ? 0 : d->row[i - kept].weight);
+    for (i = 0, last = -1; i < kept + d->rows; i++, last = birth) {
+        birth = tick - (int64_t)mfbocd_saved_row(d, i)->age;
         birth = birth > last ? birth : last + 1; /* ages that no longer grow would be equal */
         mfbocd_put_whole(&b, birth);
     }
     for (column = 0; column < MFBOCD_STATS; column++)
-        for (i = 0; i < d->rows; i++)
-            mfbocd_put_stat(&b, d->row[i].stats, column);
+        for (i = 0; i < kept + d->rows; i++)
+            mfbocd_put_stat(&b, mfbocd_saved_row(d, i)->stats, column);
     check = b.crc ^ 0xFFFFFFFFu;
     mfbocd_put_u32(&b, check);
     return b.failed ? 0 : b.at;
@@ -202,10 +224,24 @@ static inline int mfbocd_sound(mfbocd_stats_t s)
 #endif
 }
 
+/* Where to read the i-th hypothesis to: one that was dropped is of no use for other gains than "change". */
+static inline mfbocd_row_t *mfbocd_loaded_row(mfbocd_t *d, uint16_t i, uint16_t kept, mfbocd_row_t *unused)
+{
+    if (i >= kept)
+        return &d->row[i - kept];
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    (void)unused;
+    return &d->dropped[i];
+#else
+    return unused;
+#endif
+}
+
 static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t recents)
 {
-    int64_t rows, tick, limit, best, fired, run, alarm, changed_at, birth, last = -1;
+    int64_t rows, kept = 0, tick, limit, best, fired, run, alarm, changed_at, birth, last = -1;
     mfbocd_real total, sum = 0;
+    mfbocd_row_t unused;
     uint16_t i;
     int column, shift = 0;
     d->spent.value = mfbocd_get_real(b, 0);
@@ -242,13 +278,19 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     changed_at = mfbocd_get_whole(b);
     d->confidence = mfbocd_get_real(b, 0);
     b->failed |= mfbocd_get_whole(b) != 2 + MFBOCD_STATS;
-    for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++)
-        b->failed |= mfbocd_get_whole(b) != (i == MFBOCD_ARMED);
-    b->failed |= rows < 0 || rows > MFBOCD_K || rows > tick + 1 || (rows > 0) != (tick >= 0) || limit < 0;
+    for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++) {
+        const int64_t value = mfbocd_get_whole(b);
+        if (i == MFBOCD_DROPPED)
+            kept = value;
+        else
+            b->failed |= value != (i == MFBOCD_ARMED);
+    }
+    b->failed |= kept < 0 || kept > MFBOCD_KEPT;
+    b->failed |= rows < 0 || rows > MFBOCD_K || rows > tick + 1 - kept || (rows > 0) != (tick >= 0) || limit < 0;
     b->failed |= limit > MFBOCD_K || best < 0 || (best > 0 && best >= rows) || fired > tick || changed_at > tick;
     b->failed |= run < 0 || run > (tick > 0 ? tick : 0) || alarm < 0 || alarm > 1 || d->seed >> 53;
     b->failed |= !(d->p_change >= 0 && d->p_change <= 1 && d->confidence >= 0 && d->confidence <= 1);
-    if (b->failed || b->size - b->at != 8 * (2 + MFBOCD_STATS) * (uint32_t)rows) {
+    if (b->failed || b->size - b->at != 8 * (2 + MFBOCD_STATS) * (uint32_t)(rows + kept)) {
         b->failed = 1;
         return;
     }
@@ -260,6 +302,11 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     d->changed_at = (uint64_t)(changed_at + 1);
     if (fired >= 0)
         d->since_alarm = tick - fired < (int64_t)MFBOCD_NEVER ? (uint32_t)(tick - fired) : MFBOCD_NEVER;
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    d->kept = (uint8_t)kept;
+#endif
+    for (i = 0; i < kept; i++)
+        b->failed |= mfbocd_get_real(b, shift) != 0;
     for (i = 0; i < d->rows; i++) {
         d->row[i].weight = mfbocd_get_real(b, shift);
         b->failed |= d->row[i].weight < 0;
@@ -268,20 +315,22 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     b->failed |= d->rows > 0 && !(total > MFBOCD_TINY && total < 1 / MFBOCD_TINY &&
                                   mfbocd_abs(sum - total) <= MFBOCD_R(1e-5) * total);
     d->total = MFBOCD_DOUBLE ? total : sum;
-    for (i = 0; i < d->rows; i++, last = birth) {
+    for (i = 0; i < kept + rows; i++, last = birth) {
+        mfbocd_row_t *row = mfbocd_loaded_row(d, i, (uint16_t)kept, &unused);
         birth = mfbocd_get_whole(b);
         b->failed |= birth <= last || birth > tick;
-        d->row[i].age = tick - birth < (int64_t)UINT32_MAX ? (uint32_t)(tick - birth) : UINT32_MAX;
+        row->age = tick - birth < (int64_t)UINT32_MAX ? (uint32_t)(tick - birth) : UINT32_MAX;
     }
     for (column = 0; column < MFBOCD_STATS; column++) {
-        for (i = 0; i < d->rows; i++) {
+        for (i = 0; i < kept + rows; i++) {
+            mfbocd_row_t *row = mfbocd_loaded_row(d, i, (uint16_t)kept, &unused);
             const mfbocd_real value = mfbocd_get_real(b, 0);
             if (MFBOCD_FAMILY != MFBOCD_BERNOULLI || column < 2) /* 1 / (a + b) is computed when it is needed */
-                *mfbocd_stat(&d->row[i].stats, column) = value;
+                *mfbocd_stat(&row->stats, column) = value;
         }
     }
-    for (i = 0; i < d->rows; i++)
-        b->failed |= !mfbocd_sound(d->row[i].stats);
+    for (i = 0; i < mfbocd_kept(d) + d->rows; i++)
+        b->failed |= !mfbocd_sound(mfbocd_saved_row(d, i)->stats);
 }
 
 /* Continue the stream that mfbocd_save or Detector.to_bytes wrote. Returns MFBOCD_OK, or what is wrong: then the

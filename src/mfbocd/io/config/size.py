@@ -84,7 +84,7 @@ def cost(config: Mapping[str, Any], largest: float) -> Cost:
         f"model.{size.field} and prune": rows * (size.tick + 20.0 * learned),
         f"model.{size.field}, prune and fidelity": rows * ways * size.gain,
     }
-    state = NUMBER * layout.HEAD + sum(parts.values())
+    state = NUMBER * (2 * layout.HEAD + layout.KEPT * columns) + sum(parts.values())
     return Cost(state, max(parts, key=parts.__getitem__), sum(keys.values()), max(keys, key=keys.__getitem__))
 
 
