@@ -31,7 +31,7 @@ TOWARDS, AWAY = 0.67, 1.5  # length of a panel as a fraction of the distance to 
 STEEP = 5.0  # a component falls by at most e^STEEP over a panel
 NODES = 8
 _NODE, _SHARE = np.polynomial.legendre.leggauss(NODES)
-_MOST = 1 << 15  # panels; far more than ever needed
+MOST = 1 << 15  # panels; far more than ever needed
 
 
 @scalar
@@ -80,7 +80,7 @@ def _reach(kind: int, weight: float, width: float, tail: float, side: float) -> 
 
 
 @kernel
-def _panels(
+def panels(
     kind: int,
     m: int,
     weight: Array,
@@ -114,7 +114,7 @@ def _panels(
     end = float(np.max(like[:groups, 5]))
     n = 0
     edge[0] = x
-    while x < end and n < _MOST:
+    while x < end and n < MOST:
         length = end - x
         for i in range(groups):
             mode, core, wide, heavy, first, final = like[i]
@@ -143,7 +143,7 @@ def _panels(
 
 
 @kernel
-def _place_nodes(edge: Array, n: int, x: Array, dx: Array) -> None:
+def place_nodes(edge: Array, n: int, x: Array, dx: Array) -> None:
     """Nodes and weights of n panels."""
     for j in range(n):
         half = 0.5 * (edge[j + 1] - edge[j])
@@ -165,21 +165,21 @@ def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail
             m += 1
     if m < 2:
         return 0.0
-    edge = np.empty(_MOST + 1)
+    edge = np.empty(MOST + 1)
     left = np.empty(m)
     right = np.empty(m)
-    panels = _panels(kind, m, weight, centre, width, tail, left, right, edge)
-    n = panels * NODES
+    count = panels(kind, m, weight, centre, width, tail, left, right, edge)
+    n = count * NODES
     x = np.empty(n)
     dx = np.empty(n)
-    _place_nodes(edge, panels, x, dx)
+    place_nodes(edge, count, x, dx)
     mixed = np.zeros(n)
     total = 0.0
     for i in range(m):
         w, c, s, q = weight[i] / kept, centre[i], width[i], tail[i]
         # a reach ends at the end of a panel; `min` is for a reach that rounding puts beyond the last
-        low = np.searchsorted(edge[:panels], left[i]) * NODES
-        many = min(np.searchsorted(edge[: panels + 1], right[i]), panels) * NODES - low
+        low = np.searchsorted(edge[:count], left[i]) * NODES
+        many = min(np.searchsorted(edge[: count + 1], right[i]), count) * NODES - low
         # pointers: an index that might be negative would prevent vectorization
         at = pointer(x, low)
         share = pointer(dx, low)

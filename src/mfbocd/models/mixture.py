@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inputs.arguments import positive
-from .base import Array, Model
+from .base import Array
+from .bells import Bells, family_gains
 from .cells import Cells, cells_of, family_information, run_length_information
 from .composed import Composed, Part, parts_of
 from .cost import CostBound, cost_bound_of
@@ -217,6 +218,21 @@ class Mixture(Composed):
         found = (part.log_tails(own, x, zeta) for part, own in self._each(stats))
         return mixed_tails(stats[-len(self.parts) :], found)
 
+    def _bells(self, stats: Array, zeta: float) -> list[Bells] | None:
+        """Return the bells of every family if all of them have the same kind."""
+        found = []
+        for part, own in self._each(stats):
+            bells = part.bells(own, zeta)
+            if bells is None or (found and bells.kind != found[0].kind):
+                return None
+            found.append(bells)
+        return found
+
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return the bells of all families, with the families' probabilities."""
+        each = self._bells(stats, zeta)
+        return None if each is None else Bells.mixed(each, list(np.exp(stats[-len(self.parts) :])))
+
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)
 
@@ -224,6 +240,9 @@ class Mixture(Composed):
         """Return h(mixture) - sum_l w_l h(mixture_l), where each hypothesis is a mixture of the families."""
         if zeta == 0.0:
             return 0.0
+        bells = self.bells(stats, zeta)
+        if bells is not None:
+            return bells.information(weight)
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
@@ -242,7 +261,11 @@ class Mixture(Composed):
         p = np.exp(rows[-len(self.parts) :])
         gain = _averaged(p, [part.parameter_gain(own, zeta) for part, own in self._each(rows)])
         if self.dimension == 1:
-            gain = gain + family_information(p, self._cells(rows, zeta))
+            bells = self._bells(rows, zeta)
+            if bells is not None:
+                gain = gain + family_gains(bells, p)
+            else:
+                gain = gain + family_information(p, self._cells(rows, zeta))
         return gain.reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

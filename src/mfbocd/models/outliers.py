@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..inputs.arguments import probability
 from .base import Array, Model
+from .bells import Bells
 from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
 from .sampling import heavy, summed_information
@@ -197,6 +198,14 @@ class Outliers(Model):
         found = self.model.log_tails(stats[:-1], x, zeta), broad.log_tails(fresh, x, zeta)
         return mixed_tails((math.log1p(-self.rate), math.log(self.rate)), found)
 
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return the bells of the family and those of an outlier."""
+        broad, fresh = self._fresh(stats)
+        each = self.model.bells(stats[:-1], zeta), broad.bells(fresh, zeta)
+        if each[0] is None or each[1] is None:
+            return None
+        return Bells.mixed((each[0], each[1]), (1.0 - self.rate, self.rate))
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of the contaminated predictives: a sum over values, or over a grid, of one number.
 
@@ -206,6 +215,9 @@ class Outliers(Model):
             return 0.0
         if self.dimension > 1:
             return (1.0 - self.rate) * self.model.run_length_gain(weight, stats[:-1], zeta)
+        bells = self.bells(stats, zeta)
+        if bells is not None:
+            return bells.information(weight)
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
