@@ -16,13 +16,16 @@ import numpy as np
 
 from .compile import kernel, scalar
 from .gamma_ratio import half_gamma_ratio, log1p
-from .heavy_tails import MOST, NODES, STUDENT, panels, place_nodes
+from .heavy_tails import MOST, NODES, STUDENT, panels, place_nodes, reaches
 from .pointer import Array, pointer
 from .scalar import exp, log
 
 LIGHT = 1e-9  # lighter hypotheses are left out: a thousand of them are worth 2e-5 nats
-FAINT = 1e-13  # the same for a bell, times the weight of its hypothesis
+FAINT = 1e-8  # the same for a bell, times the weight of its hypothesis
 MERGED = 1e-5  # nats
+LOST = 18.0  # as in `heavy_tails`, where it is 30
+COARSE = 1.5  # panels are longer than those of `heavy_tails` by this factor
+RESOLVED = 1e-3  # share of the lightest bell whose width decides about panels
 NORMAL = 1e12  # degrees of freedom of a Student's t that stands for a normal
 
 
@@ -121,6 +124,12 @@ def _add_bell(
             density[j] += exp(base + s * (t - far) - q * far - (s + q) * log1p(exp(-abs(t))))
 
 
+@scalar
+def _shared(kind: int, d: float, width: float, other: float, tail: float, end: float) -> bool:
+    """Whether two bells of a hypothesis, whose centres are d apart, can share their panels."""
+    return kind == STUDENT and abs(d) < 0.1 * min(width, other) and 0.5 < tail / end < 2.0
+
+
 @kernel
 def bell_nodes(
     kind: int,
@@ -136,7 +145,8 @@ def bell_nodes(
 ) -> int:
     """Fill in the ends of the panels, and the panels that each bell reaches; returns the number of panels.
 
-    A bell that does not matter reaches none.
+    A bell that does not matter reaches none. Bells of a hypothesis about the same centre share the panels of the
+    narrowest that has some weight: further out their sum is as smooth as it is wide.
     """
     size = share.shape[0]
     w = np.empty(size * m)
@@ -152,7 +162,37 @@ def bell_nodes(
                 n += 1
     left = np.empty(n)
     right = np.empty(n)
-    count = panels(kind, n, w, c, s, q, left, right, edge)
+    reaches(kind, n, w, c, s, q, LOST, left, right)
+    # the outlines: those of row k are at k * m, one per hypothesis or none (first > last)
+    first = np.full(size * m, np.inf)
+    last = np.full(size * m, -np.inf)
+    used = np.zeros(m, dtype=np.int64)
+    n = 0
+    for j in range(size):
+        for i in range(m):
+            if weight[i] * share[j, i] < FAINT:
+                continue
+            k = 0
+            while k < used[i] and not _shared(
+                kind, centre[j, i] - c[k * m + i], width[j, i], s[k * m + i], tail[j, i], q[k * m + i]
+            ):
+                k += 1
+            at = k * m + i
+            if k == used[i]:
+                used[i] += 1
+                c[at], s[at], q[at] = centre[j, i], width[j, i], tail[j, i]
+            elif width[j, i] < s[at] and share[j, i] > RESOLVED:
+                s[at], q[at] = width[j, i], tail[j, i]
+            first[at] = min(first[at], left[n])
+            last[at] = max(last[at], right[n])
+            n += 1
+    groups = 0
+    for at in range(size * m):
+        if first[at] <= last[at]:
+            c[groups], s[groups], q[groups] = c[at], s[at], q[at]
+            first[groups], last[groups] = first[at], last[at]
+            groups += 1
+    count = panels(kind, groups, c, s, q, first, last, COARSE, edge)
     n = 0
     for j in range(size):
         for i in range(m):
@@ -163,6 +203,15 @@ def bell_nodes(
                 high[j, i] = min(np.searchsorted(edge[: count + 1], right[n]), count)
                 n += 1
     return count
+
+
+@kernel
+def _constant(values: Array, j: int, m: int) -> bool:
+    """Whether the first m values of a row are equal."""
+    for i in range(1, m):
+        if values[j, i] != values[j, 0]:
+            return False
+    return True
 
 
 @kernel
@@ -178,6 +227,14 @@ def _information(
     x = np.empty(n)
     dx = np.empty(n)
     place_nodes(edge, count, x, dx)
+    # bells that are the same in all hypotheses, such as those of an outlier, are computed once
+    common = np.zeros(n)
+    same = np.empty(size, dtype=np.bool_)
+    for j in range(size):
+        same[j] = _constant(share, j, m) and _constant(centre, j, m) and _constant(width, j, m)
+        same[j] = same[j] and _constant(tail, j, m)
+        if same[j] and share[j, 0] > 0.0:
+            _add_bell(kind, x, 0, n, share[j, 0], centre[j, 0], width[j, 0], tail[j, 0], common)
     mixed = np.zeros(n)
     density = np.empty(n)
     total = 0.0
@@ -195,10 +252,11 @@ def _information(
         own = pointer(density, start)
         sum_of = pointer(mixed, start)
         length = pointer(dx, start)
+        shared = pointer(common, start)
         for k in range(many):
-            own[k] = 0.0
+            own[k] = shared[k]
         for j in range(size):
-            if high[j, i] > low[j, i]:
+            if high[j, i] > low[j, i] and not same[j]:
                 begin = int(low[j, i])
                 _add_bell(
                     kind,
