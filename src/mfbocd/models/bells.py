@@ -7,9 +7,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.bells import NORMAL, bell_information, family_information
+from .._kernels.bells import NORMAL, bell_densities, bell_information, family_information
 from .._kernels.heavy_tails import STUDENT
+from .._kernels.tables import table_information
 from .family import Array
+
+
+class Table(NamedTuple):
+    """The next reading under each of K hypotheses, as probabilities of values or densities at nodes.
+
+    Attributes
+    ----------
+    x : ndarray
+        Values or nodes, shape (N,).
+    share : ndarray
+        1 for a value, the weight of a node in a sum or an integral; shape (N,).
+    density : ndarray
+        Probability or density, shape (N, K).
+    """
+
+    x: Array
+    share: Array
+    density: Array
+
+    def information(self, weight: Array) -> float:
+        """Return I(r; x) in nats."""
+        return float(table_information(weight, self.share, np.ascontiguousarray(self.density)))
 
 
 class Bells(NamedTuple):
@@ -77,6 +100,11 @@ class Bells(NamedTuple):
         ]
         return cls(rows[0], rows[1], rows[2], rows[3], first.origin, first.unit, first.kind)
 
+    def table(self) -> Table:
+        """Return densities at the nodes of a quadrature, in the bells' own units."""
+        rows = (np.ascontiguousarray(v) for v in (self.share, self.centre, self.width, self.tail))
+        return Table(*bell_densities(self.kind, np.ones(self.share.shape[1]), *rows))
+
     def information(self, weight: Array) -> float:
         """Return I(r; x) in nats."""
         rows = (np.array(v) for v in (weight, self.share, self.centre, self.width, self.tail))
@@ -90,3 +118,12 @@ def family_gains(parts: Sequence[Bells], probability: Array) -> Array:
     assert mixed is not None
     rows = (np.ascontiguousarray(v) for v in (mixed.share, mixed.centre, mixed.width, mixed.tail))
     return np.asarray(family_information(mixed.kind, np.ascontiguousarray(probability), ends, *rows))
+
+
+def table_family_gains(densities: Sequence[Array], probability: Array) -> Array:
+    """Return I(k; x | r) for each hypothesis, from the probabilities of the same values under each family."""
+    mixed = sum(p * density for p, density in zip(probability, densities, strict=True)) + 1e-300
+    total = np.zeros(probability.shape[1])
+    for p, density in zip(probability, densities, strict=True):
+        total += p * (density * np.log((density + 1e-300) / mixed)).sum(axis=0)
+    return np.maximum(total, 0.0)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from ..inputs.arguments import positive
 from .base import Array
-from .bells import Bells, family_gains
+from .bells import Bells, Table, family_gains, table_family_gains
 from .cells import Cells, cells_of, family_information, run_length_information
 from .composed import Composed, Part, parts_of
 from .cost import CostBound, cost_bound_of
 from .lattice import NEVER
 from .sampling import heavy
+from .table import continuous
 from .tails import mixed_tails
 
 
@@ -233,6 +234,30 @@ class Mixture(Composed):
         each = self._bells(stats, zeta)
         return None if each is None else Bells.mixed(each, list(np.exp(stats[-len(self.parts) :])))
 
+    def _tables(self, stats: Array, zeta: float) -> list[Table] | None:
+        """Return the tables of the families over the same values if all of them list values."""
+        found = []
+        for part, own in self._each(stats):
+            table = None if continuous(part) else part.tabulate(own, zeta)
+            if table is None or (table.share != 1.0).any():
+                return None
+            found.append(table)
+        x = np.unique(np.concatenate([table.x for table in found]))
+        out = []
+        for table in found:
+            density = np.zeros((x.size, table.density.shape[1]))
+            density[np.searchsorted(x, table.x)] = table.density
+            out.append(Table(x, np.ones_like(x), density))
+        return out
+
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the average of the families' tables."""
+        tables = self._tables(stats, zeta)
+        if tables is None:
+            return super().tabulate(stats, zeta)
+        p = np.exp(stats[-len(self.parts) :])
+        return tables[0]._replace(density=_averaged(p, [table.density for table in tables]))
+
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)
 
@@ -248,6 +273,9 @@ class Mixture(Composed):
             return 0.0
         p = np.exp(kept[-len(self.parts) :])
         if self.dimension == 1:
+            table = self.tabulate(kept, zeta)
+            if table is not None:
+                return table.information(w)
             return run_length_information(w, p, self._cells(kept, zeta))
         total = p @ w
         some = [(share, part, own, w * q) for share, q, (part, own) in zip(total, p, self._each(kept), strict=True)]
@@ -261,12 +289,18 @@ class Mixture(Composed):
         p = np.exp(rows[-len(self.parts) :])
         gain = _averaged(p, [part.parameter_gain(own, zeta) for part, own in self._each(rows)])
         if self.dimension == 1:
-            bells = self._bells(rows, zeta)
-            if bells is not None:
-                gain = gain + family_gains(bells, p)
-            else:
-                gain = gain + family_information(p, self._cells(rows, zeta))
+            gain = gain + self._family_gain(rows, p, zeta)
         return gain.reshape(stats.shape[1:])
+
+    def _family_gain(self, rows: Array, p: Array, zeta: float) -> Array:
+        """Return I(k; x | r) of the family for each hypothesis."""
+        bells = self._bells(rows, zeta)
+        if bells is not None:
+            return family_gains(bells, p)
+        tables = self._tables(rows, zeta)
+        if tables is not None:
+            return table_family_gains([table.density for table in tables], p)
+        return family_information(p, self._cells(rows, zeta))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return sum_k P(k) times the family's own gain, each in its own unit."""

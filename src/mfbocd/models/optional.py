@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bells import Bells
+from .bells import Bells, Table
 from .family import Array, Family
 
 LEVEL_WEIGHT = 1e4
@@ -230,6 +230,26 @@ class OptionalMethods(Family):
             The mixture, of the normalized predictive; None, the default, if it has another form.
         """
         return None
+
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the density of the next reading at nodes, for each hypothesis.
+
+        The default is from `bells`. A discrete family has its values as nodes, with share 1.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        zeta : float
+            Fidelity of the reading, above 0.
+
+        Returns
+        -------
+        Table or None
+            None if the family has no such table.
+        """
+        bells = self.bells(stats, zeta)
+        return None if bells is None else bells.table()
 
     def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return `parameter_gain`, or an approximation to it where that is a long sum, for the gain "change".

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..inputs.arguments import probability
 from .base import Array, Model
-from .bells import Bells
+from .bells import Bells, Table
 from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
 from .sampling import heavy, summed_information
@@ -206,6 +206,17 @@ class Outliers(Model):
             return None
         return Bells.mixed((each[0], each[1]), (1.0 - self.rate, self.rate))
 
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the table of the family, contaminated."""
+        broad, fresh = self._fresh(stats)
+        if broad is not self.model:
+            return super().tabulate(stats, zeta)
+        both = self.model.tabulate(np.concatenate([stats[:-1], fresh], axis=1), zeta)
+        if both is None:
+            return None
+        outlier = both.density[:, -1:]
+        return both._replace(density=(1.0 - self.rate) * both.density[:, :-1] + self.rate * outlier)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of the contaminated predictives: a sum over values, or over a grid, of one number.
 
@@ -221,6 +232,9 @@ class Outliers(Model):
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
+        known = self.tabulate(kept, zeta)
+        if known is not None:
+            return known.information(w)
         table = mixed_table(self, kept, zeta, [(self.model, kept[:-1]), self._fresh(kept)])
         return summed_information(w, table)
 
