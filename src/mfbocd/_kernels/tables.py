@@ -37,6 +37,35 @@ def table_information(weight: Array, share: Array, density: Array) -> float:
 
 
 @kernel
+def table_entropies(share: Array, density: Array) -> Array:
+    """Entropy of the reading under each hypothesis, (K,)."""
+    n, size = density.shape
+    out = np.zeros(size)
+    for i in range(n):
+        for k in range(size):
+            p = density[i, k] + 1e-300
+            out[k] -= share[i] * p * log(p)
+    return out
+
+
+@kernel
+def table_family_information(probability: Array, density: Array) -> Array:
+    """I(k; x | r) of the family k with probability[k, r], from the probabilities density[k, x, r] of values."""
+    families, n, size = density.shape
+    out = np.zeros(size)
+    for i in range(n):
+        for r in range(size):
+            mixed = 1e-300
+            inner = 0.0
+            for k in range(families):
+                p = density[k, i, r] + 1e-300
+                mixed += probability[k, r] * p
+                inner += probability[k, r] * p * log(p)
+            out[r] += inner - mixed * log(mixed)
+    return np.maximum(out, 0.0)
+
+
+@kernel
 def _merge_columns(weight: Array, share: Array, density: Array) -> int:
     """Leave out and merge neighbouring hypotheses, in place; returns the number left.
 

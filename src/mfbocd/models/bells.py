@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels.bells import NORMAL, bell_densities, bell_information, family_information
 from .._kernels.heavy_tails import STUDENT
-from .._kernels.tables import table_information
+from .._kernels.tables import table_family_information, table_information
 from .family import Array
 
 
@@ -122,8 +122,4 @@ def family_gains(parts: Sequence[Bells], probability: Array) -> Array:
 
 def table_family_gains(densities: Sequence[Array], probability: Array) -> Array:
     """Return I(k; x | r) for each hypothesis, from the probabilities of the same values under each family."""
-    mixed = sum(p * density for p, density in zip(probability, densities, strict=True)) + 1e-300
-    total = np.zeros(probability.shape[1])
-    for p, density in zip(probability, densities, strict=True):
-        total += p * (density * np.log((density + 1e-300) / mixed)).sum(axis=0)
-    return np.maximum(total, 0.0)
+    return np.asarray(table_family_information(np.ascontiguousarray(probability), np.array(densities)))
