@@ -13,8 +13,8 @@ from .pointer import Array
 from .scalar import exp
 
 WIDE = 6  # neighbours
-_NEVER = -40.0  # log weights below this are left out
-_FAINT = 1e-13
+_NEVER = -30.0  # log weights below this are left out
+_FAINT = 1e-9
 
 
 def stencil(ratio: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._kernels.bells import NORMAL, bell_densities, bell_information, family_information
 from .._kernels.heavy_tails import STUDENT
-from .._kernels.tables import table_family_information, table_information
+from .._kernels.tables import product_information, table_family_information, table_information
 from .family import Array
 
 
@@ -123,3 +123,11 @@ def family_gains(parts: Sequence[Bells], probability: Array) -> Array:
 def table_family_gains(densities: Sequence[Array], probability: Array) -> Array:
     """Return I(k; x | r) for each hypothesis, from the probabilities of the same values under each family."""
     return np.asarray(table_family_information(np.ascontiguousarray(probability), np.array(densities)))
+
+
+def product_gain(weight: Array, tables: Sequence[Table]) -> float:
+    """Return I(r; x) of readings that are independent given the run length, from the table of each."""
+    ends = np.cumsum([0, *(table.x.size for table in tables)])
+    share = np.concatenate([table.share for table in tables])
+    density = np.concatenate([table.density for table in tables])
+    return float(product_information(np.array(weight), ends, share, density))

@@ -12,7 +12,6 @@ from .._kernels.compile import kernel
 from .._kernels.scalar import exp
 from .base import Array, Model
 from .bells import Table
-from .sampling import heavy
 
 NEVER = -1e290
 """Replaces the log of a zero probability, so that sums stay finite."""
@@ -237,8 +236,7 @@ class Lattice(Model):
         """Return sum_l w_l sum_x p_l log(p_l / p), over the values of x or the nodes of its quadrature."""
         if zeta == 0.0:
             return 0.0
-        w, kept = heavy(weight, stats)
-        return self.tabulate(kept, zeta).information(w)
+        return self.tabulate(stats, zeta).information(weight)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return I(theta; x), the entropy of x minus its entropy given theta."""

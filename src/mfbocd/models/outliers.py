@@ -14,7 +14,7 @@ from .base import Array, Model
 from .bells import Bells, Table
 from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
-from .sampling import heavy, summed_information
+from .sampling import heavy
 from .table import mixed_table
 from .tails import mixed_tails
 
@@ -232,11 +232,10 @@ class Outliers(Model):
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
-        known = self.tabulate(kept, zeta)
-        if known is not None:
-            return known.information(w)
-        table = mixed_table(self, kept, zeta, [(self.model, kept[:-1]), self._fresh(kept)])
-        return summed_information(w, table)
+        table = self.tabulate(kept, zeta)
+        if table is None:
+            table = mixed_table(self, kept, zeta, [(self.model, kept[:-1]), self._fresh(kept)])
+        return table.information(w)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return (1 - rate) times the family's: the information of a reading if outliers were marked."""

@@ -23,8 +23,8 @@ _FAR = 1e140  # noise scales from the prior mean; squares of readings further of
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
 _MOST = 4001  # points of the grid
 _EDGES = np.concatenate([-np.exp2(np.arange(60.0, -2.0, -1.0)), [0.0], np.exp2(np.arange(-1.0, 61.0))])
-_STEP = 0.25  # noise scales between the points of the coarse lattice
-_STRIDE = 3  # of these between the nodes of a gain
+_STEP = 0.5  # noise scales between the points of the coarse lattice
+_STRIDE = 2  # of these between the nodes of a gain
 _PAD = 12.0  # noise scales that the nodes of the lattice go beyond its ends
 
 
@@ -56,7 +56,7 @@ class _Convolution(NamedTuple):
         step = ratio * fine
         size = (model._z.size - 1) // ratio + WIDE
         place = model._z[0] + step * (np.arange(size) - 2.0)
-        stride = max(1, min(_STRIDE, int(0.75 * resolved / step)))
+        stride = max(1, min(_STRIDE, int(1.001 * resolved / step)))
         pad = math.ceil(_PAD * width / step)
         inner = (size + 2 * pad) // stride + 1
         x = place[0] + step * (stride * np.arange(inner) - pad)
