@@ -25,6 +25,7 @@ FAINT = 1e-8  # the same for a bell, times the weight of its hypothesis
 MERGED = 1e-5  # nats
 LOST = 18.0  # as in `heavy_tails`, where it is 30
 COARSE = 1.5  # panels are longer than those of `heavy_tails` by this factor
+TABLE = 2.5  # the same for tables, of which products are formed
 RESOLVED = 1e-3  # share of the lightest bell whose width decides about panels
 NORMAL = 1e12  # degrees of freedom of a Student's t that stands for a normal
 
@@ -139,6 +140,7 @@ def bell_nodes(
     centre: Array,
     width: Array,
     tail: Array,
+    factor: float,
     edge: Array,
     low: Array,
     high: Array,
@@ -192,7 +194,7 @@ def bell_nodes(
             c[groups], s[groups], q[groups] = c[at], s[at], q[at]
             first[groups], last[groups] = first[at], last[at]
             groups += 1
-    count = panels(kind, groups, c, s, q, first, last, COARSE, edge)
+    count = panels(kind, groups, c, s, q, first, last, factor, edge)
     n = 0
     for j in range(size):
         for i in range(m):
@@ -222,7 +224,7 @@ def _information(
     size = share.shape[0]
     low = np.empty((size, m))
     high = np.empty((size, m))
-    count = bell_nodes(kind, m, weight, share, centre, width, tail, edge, low, high)
+    count = bell_nodes(kind, m, weight, share, centre, width, tail, COARSE, edge, low, high)
     n = count * NODES
     x = np.empty(n)
     dx = np.empty(n)
@@ -339,7 +341,7 @@ def bell_densities(
     edge = np.empty(MOST + 1)
     low = np.empty((size, m))
     high = np.empty((size, m))
-    count = bell_nodes(kind, m, weight, share, centre, width, tail, edge, low, high)
+    count = bell_nodes(kind, m, weight, share, centre, width, tail, TABLE, edge, low, high)
     n = count * NODES
     x = np.empty(n)
     dx = np.empty(n)

@@ -9,8 +9,8 @@ from .pointer import Array
 from .scalar import exp, log
 
 LIGHT = 1e-9  # lighter hypotheses are left out: a thousand of them are worth 2e-5 nats
-MERGED = 1e-5  # nats that may be lost by merging neighbours
-FAINT = 1e-9  # probability below which a cell of a product is left out
+MERGED = 2e-5  # nats that may be lost by merging neighbours
+FAINT = 1e-4  # probability of all cells of a product together that may be left out
 
 
 @kernel
@@ -119,6 +119,11 @@ def product_information(weight: Array, ends: Array, share: Array, density: Array
     at = np.zeros(parts, dtype=np.int64)
     for k in range(m):
         partial[0, k] = weight[k]
+    least = np.empty(parts)
+    cells = 1.0
+    for j in range(parts):
+        cells *= ends[j + 1] - ends[j]
+        least[j] = FAINT / cells
     total = 0.0
     depth = 0
     while depth >= 0:
@@ -136,7 +141,7 @@ def product_information(weight: Array, ends: Array, share: Array, density: Array
             partial[depth + 1, k] = p
             reached += p
         length[depth + 1] = step
-        if reached * step < FAINT / (ends[depth + 1] - ends[depth]):
+        if reached * step < least[depth]:
             at[depth] += 1
             continue
         if depth < parts - 1:
