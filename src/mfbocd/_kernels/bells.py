@@ -1,7 +1,7 @@
 """Predictives that are mixtures of bells: their densities on common nodes, and the information about the run length.
 
-A bell is a component of `heavy_tails`: a normal or Student's t (STUDENT), or the logarithm of a beta prime (LOGISTIC).
-Hypothesis r is the mixture of the bells j with the shares share[j, r]; the arrays have shape (bells, hypotheses).
+A bell is a component of `heavy_tails`: a normal or Student's t (STUDENT), or the logarithm of a beta prime
+(LOGISTIC). Hypothesis r is the mixture of the bells j with the shares share[j, r]; the arrays have shape (bells, hypotheses).
 
 Hypotheses of negligible weight are left out, and neighbours that hardly differ are merged. Merging loses the
 information that tells them apart, w1 w2 / (w1 + w2) times half their squared distance in Fisher's metric: so much may
@@ -43,9 +43,7 @@ def _apart(kind: int, d: float, width: float, other: float, tail: float, end: fl
 
 
 @kernel
-def merge_bells(
-    kind: int, weight: Array, share: Array, centre: Array, width: Array, tail: Array
-) -> int:
+def merge_bells(kind: int, weight: Array, share: Array, centre: Array, width: Array, tail: Array) -> int:
     """Leave out and merge hypotheses, in place; returns the number left, whose weights then sum to 1."""
     size = share.shape[0]
     kept = 0.0
@@ -69,9 +67,7 @@ def merge_bells(
                 if both > 0.0:
                     more = share[j, i] - share[j, last]
                     d = centre[j, i] - centre[j, last]
-                    apart += both * _apart(
-                        kind, d, width[j, last], width[j, i], tail[j, last], tail[j, i]
-                    )
+                    apart += both * _apart(kind, d, width[j, last], width[j, i], tail[j, last], tail[j, i])
                     apart += more * more / both
             if 0.5 * weight[last] * part * apart * heavy < MERGED:
                 for j in range(size):
@@ -210,7 +206,7 @@ def bell_nodes(
 @kernel
 def _constant(values: Array, j: int, m: int) -> bool:
     """Whether the first m values of a row are equal."""
-    for i in range(1, m):
+    for i in range(1, m):  # noqa: SIM110 (a generator cannot be compiled)
         if values[j, i] != values[j, 0]:
             return False
     return True
@@ -285,9 +281,7 @@ def _information(
 
 
 @kernel
-def bell_information(
-    kind: int, weight: Array, share: Array, centre: Array, width: Array, tail: Array
-) -> float:
+def bell_information(kind: int, weight: Array, share: Array, centre: Array, width: Array, tail: Array) -> float:
     """I(r; x) in nats, never negative; overwrites the arrays."""
     m = merge_bells(kind, weight, share, centre, width, tail)
     if m < 2:
@@ -353,9 +347,7 @@ def bell_densities(
             density[k] = 0.0
         for j in range(size):
             if share[j, i] > 0.0:
-                _add_bell(
-                    kind, x, 0, n, share[j, i], centre[j, i], width[j, i], tail[j, i], density
-                )
+                _add_bell(kind, x, 0, n, share[j, i], centre[j, i], width[j, i], tail[j, i], density)
         for k in range(n):
             out[k, i] = density[k]
     return x, dx, out

@@ -95,9 +95,7 @@ class Bells(NamedTuple):
             [part.width for part in same],
             [part.tail for part in same],
         )
-        rows = [
-            np.concatenate([np.broadcast_to(v, (v.shape[0], size)) for v in column]) for column in columns
-        ]
+        rows = [np.concatenate([np.broadcast_to(v, (v.shape[0], size)) for v in column]) for column in columns]
         return cls(rows[0], rows[1], rows[2], rows[3], first.origin, first.unit, first.kind)
 
     def table(self) -> Table:

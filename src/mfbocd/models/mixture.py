@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inputs.arguments import positive
-from .base import Array
+from .base import Array, Model
 from .bells import Bells, Table, family_gains, table_family_gains
 from .cells import Cells, cells_of, family_information, run_length_information
 from .composed import Composed, Part, parts_of
@@ -236,7 +236,7 @@ class Mixture(Composed):
 
     def _tables(self, stats: Array, zeta: float) -> list[Table] | None:
         """Return the tables of the families over the same values if all of them list values."""
-        found = []
+        found: list[Table] = []
         for part, own in self._each(stats):
             table = None if continuous(part) else part.tabulate(own, zeta)
             if table is None or (table.share != 1.0).any():

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array, Model
+from .bells import Table, product_gain
 from .composed import Composed, parts_of, stacked
 from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
-from .bells import Table, product_gain
 from .sampling import POINTS, heavy, sampled_information, sources, uniform
 from .table import continuous, table_of
 
