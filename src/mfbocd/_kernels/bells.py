@@ -1,7 +1,8 @@
 """Predictives that are mixtures of bells: their densities on common nodes, and the information about the run length.
 
 A bell is a component of `heavy_tails`: a normal or Student's t (STUDENT), or the logarithm of a beta prime
-(LOGISTIC). Hypothesis r is the mixture of the bells j with the shares share[j, r]; the arrays have shape (bells, hypotheses).
+(LOGISTIC). Hypothesis r is the mixture of the bells j with the shares share[j, r]; the arrays have shape
+(bells, hypotheses).
 
 Hypotheses of negligible weight are left out, and neighbours that hardly differ are merged. Merging loses the
 information that tells them apart, w1 w2 / (w1 + w2) times half their squared distance in Fisher's metric: so much may

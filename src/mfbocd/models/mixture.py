@@ -67,7 +67,8 @@ class Mixture(Composed):
     The families have no common parameter: `parameter` and `Detector.parameter` return the parameters of all families,
     concatenated, each as if its family were the true one.
 
-    The gains of readings of one number are sums over values and grid points (`models.cells`). With several numbers,
+    The gains of readings of one number are sums over values, or integrals (`models.bells`, or `models.cells` where the
+    families have no common form). With several numbers,
     `run_length_gain` is the average gain if the family were known, and `parameter_gain` leaves out the information
     about the family: it is a lower bound.
 
@@ -221,7 +222,7 @@ class Mixture(Composed):
 
     def _bells(self, stats: Array, zeta: float) -> list[Bells] | None:
         """Return the bells of every family if all of them have the same kind."""
-        found = []
+        found: list[Bells] = []
         for part, own in self._each(stats):
             bells = part.bells(own, zeta)
             if bells is None or (found and bells.kind != found[0].kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -15,9 +16,9 @@ from .composed import Composed, parts_of, stacked
 from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
 from .sampling import POINTS, heavy, sampled_information, sources, uniform
-from .table import continuous, table_of
+from .table import table_of
 
-_SMOOTH = 2  # continuous numbers that are integrated; more are sampled
+_CELLS = 100_000  # combinations of values that are summed; more are sampled
 
 
 class Product(Composed):
@@ -48,9 +49,9 @@ class Product(Composed):
     Of a family with several numbers, all must be present or all missing.
 
     The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
-    run-length gain is not a sum, because the columns may carry the same information. Up to 8192 combinations of the
-    families' values (discrete ones exact, continuous ones on a grid) are summed; beyond that it uses 1024 fixed
-    points (`models.sampling`). Gains assume that nothing will be missing.
+    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of the
+    families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
+    (`models.sampling`). Gains assume that nothing will be missing.
 
     Examples
     --------
@@ -159,13 +160,12 @@ class Product(Composed):
         if w.size == 1:
             return 0.0
         own = list(self._each(kept))
-        smooth = sum(continuous(part) for part, _ in own)
         tables = []
         for part, rows in own:
             if isinstance(part, Elliptical):
                 break
             tables.append(table_of(part, rows, zeta))
-        if len(tables) == len(own) and smooth <= _SMOOTH:
+        if len(tables) == len(own) and math.prod(table.x.size for table in tables) <= _CELLS:
             return product_gain(w, tables)
         source = sources(w)
         logs = np.zeros((source.size, w.size))
