@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .compile import bind
-from .counts import block, block_size, grid, information, log_sum, max_nodes
+from .counts import block, block_size, gain_reach, grid, information, log_sum, max_nodes
 from .layout import (
     CHANGE,
     COUNT,
@@ -35,7 +35,7 @@ from .scalar import bits_of, exp
 from .tails import log_complement
 from .weights import begin, column, expect, finish_tick, hazards, padded_count, predict, reweigh, scratch, skip_tick
 
-_LIGHT = 1e-11  # hypotheses below this weight are left out of gains in nats
+_LIGHT = 1e-9  # hypotheses below this weight are left out of gains in nats
 
 Four = tuple[float, float, float, float]
 
@@ -71,6 +71,9 @@ if TYPE_CHECKING:
     def bell(a: float, b: float, last: float, zeta: float) -> Four:
         """Mean and width of the tempered predictive, both approximate, and the first and last count that matter."""
 
+    def node_logs(a: Array, b: Array, last: float, zeta: float) -> tuple[Array, Array, Array]:
+        """`count_logs` of the family."""
+
     def divergence(a: float, b: float, x: float, last: float, zeta: float) -> float:
         """KL of the parameter after x from the parameter before."""
 
@@ -87,12 +90,18 @@ def sums(a: float, b: float, last: float, zeta: float, stop: float, with_kl: boo
     `x` and `share` are work arrays of `max_nodes()` numbers.
     """
     centre, sd, low, high = bell(a, b, last, zeta)
+    if with_kl:
+        low, high = gain_reach(centre, low, high)
     n = grid(np.array([low]), np.array([high]), np.array([sd]), last, stop, x, share)
     if n == 0:
         return -np.inf, 0.0, 0.0, 0.0
     logs = np.empty(n)
-    for j in range(n):
-        logs[j] = full_value(a, b, x[j], last, zeta)
+    if with_kl and not needs_full(x[n - 1], last):
+        for j in range(n):
+            logs[j] = grid_constant(x[j], last, zeta) + value(a, b, x[j], last, zeta)
+    else:
+        for j in range(n):
+            logs[j] = full_value(a, b, x[j], last, zeta)
     norm = log_sum(logs, share[:n])
     first = 0.0
     second = 0.0
@@ -102,7 +111,7 @@ def sums(a: float, b: float, last: float, zeta: float, stop: float, with_kl: boo
         d = x[j] - centre
         first += p * d
         second += p * d * d
-        if with_kl and p > 1e-18:
+        if with_kl and p > 1e-12:
             learned += p * divergence(a, b, x[j], last, zeta)
     return norm, centre + first, second - first * first, learned
 
@@ -126,6 +135,47 @@ def all_values(a: Array, b: Array, x: float, last: float, zeta: float) -> Array:
         else:
             out[i] = constant(x, last, zeta) + value(a[i], b[i], x, last, zeta)
     return out
+
+
+def count_logs(a: Array, b: Array, last: float, zeta: float) -> tuple[Array, Array, Array]:
+    """Nodes and weights for sums over the counts that matter, and the log predictives there, (m, nodes).
+
+    They are not normalized.
+    """
+    m = a.size
+    low = np.empty(m)
+    high = np.empty(m)
+    sd = np.empty(m)
+    for i in range(m):
+        centre, sd[i], start, end = bell(a[i], b[i], last, zeta)
+        low[i], high[i] = gain_reach(centre, start, end)
+    x = np.empty(max_nodes())
+    share = np.empty(max_nodes())
+    n = grid(low, high, sd, last, last, x, share)
+    logs = np.empty((m, n))
+    if needs_full(x[n - 1], last):
+        for i in range(m):
+            for j in range(n):
+                logs[i, j] = full_value(a[i], b[i], x[j], last, zeta)
+    else:
+        base = np.empty(n)
+        for j in range(n):
+            base[j] = grid_constant(x[j], last, zeta)
+        for i in range(m):
+            for j in range(n):
+                logs[i, j] = base[j] + value(a[i], b[i], x[j], last, zeta)
+    return x[:n].copy(), share[:n].copy(), logs
+
+
+def count_table(a: Array, b: Array, last: float, zeta: float) -> tuple[Array, Array, Array]:
+    """`count_logs` as normalized probabilities, shape (nodes, m)."""
+    x, share, logs = node_logs(a, b, last, zeta)
+    density = np.empty((x.size, a.size))
+    for i in range(a.size):
+        norm = log_sum(logs[i], share)
+        for j in range(x.size):
+            density[j, i] = exp(min(logs[i, j] - norm, 690.0))
+    return x, share, density
 
 
 def tail_sum(a: float, b: float, last: float, zeta: float, start: float, up: bool, x: Array, share: Array) -> float:
@@ -278,27 +328,8 @@ def mixture_information(weight: Array, a: Array, b: Array, last: float, zeta: fl
         if weight[i] >= _LIGHT:
             weight[m], a[m], b[m] = weight[i], a[i], b[i]
             m += 1
-    low = np.empty(m)
-    high = np.empty(m)
-    sd = np.empty(m)
-    for i in range(m):
-        _, sd[i], low[i], high[i] = bell(a[i], b[i], last, zeta)
-    x = np.empty(max_nodes())
-    share = np.empty(max_nodes())
-    n = grid(low, high, sd, last, last, x, share)
-    logs = np.empty((m, n))
-    if needs_full(x[n - 1], last):
-        for i in range(m):
-            for j in range(n):
-                logs[i, j] = full_value(a[i], b[i], x[j], last, zeta)
-    else:
-        base = np.empty(n)
-        for j in range(n):
-            base[j] = grid_constant(x[j], last, zeta)
-        for i in range(m):
-            for j in range(n):
-                logs[i, j] = base[j] + value(a[i], b[i], x[j], last, zeta)
-    return information(weight[:m], logs, share[:n])
+    _, share, logs = node_logs(a[:m], b[:m], last, zeta)
+    return information(weight[:m], logs, share)
 
 
 def gain(state: Pointer, setup: Pointer, zeta: float, kind: int) -> float:
@@ -346,6 +377,7 @@ class CountKernels(NamedTuple):
     gain: Callable[[Pointer, Pointer, float, int], float]
     all_sums: Callable[[Array, Array, float, float, float, bool], Array]
     all_values: Callable[[Array, Array, float, float, float], Array]
+    count_table: Callable[[Array, Array, float, float], tuple[Array, Array, Array]]
     mixture_information: Callable[[Array, Array, Array, float, float], float]
     all_tails: Callable[[Array, Array, float, float, float], tuple[Array, Array]]
 
@@ -360,13 +392,15 @@ def count_kernels(**formulas: Callable[..., Any]) -> CountKernels:
         faster one.
     """
     formulas.setdefault("norms", bind(norms, **formulas))
-    mixed = bind(mixture_information, **formulas)
+    node_logs = bind(count_logs, **formulas)
+    mixed = bind(mixture_information, **(formulas | {"node_logs": node_logs}))
     return CountKernels(
         tick=bind(tick, **formulas),
         absorb=bind(absorb, steps=formulas["steps"]),
         gain=bind(gain, **(formulas | {"mixture_information": mixed})),
         all_sums=bind(all_sums, **formulas),
         all_values=bind(all_values, **formulas),
+        count_table=bind(count_table, **(formulas | {"node_logs": node_logs})),
         mixture_information=mixed,
         all_tails=bind(all_tails, **(formulas | {"tail_sum": bind(tail_sum, **formulas)})),
     )

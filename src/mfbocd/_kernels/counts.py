@@ -52,6 +52,14 @@ def reach(mean: float, sd: float, left: float, right: float, last: float) -> tup
     return max(low, 0.0), min(high, last)
 
 
+@scalar
+def gain_reach(mean: float, low: float, high: float) -> tuple[float, float]:
+    """The part of a `reach` outside of which less than 1e-8 of the mass lies, which is enough for gains."""
+    first = math.floor(mean - 0.6 * (mean - low) - 4.0)
+    last = math.ceil(mean + 0.6 * (high - mean) + 4.0)
+    return max(first, low), min(last, high)
+
+
 @kernel
 def grid(low: Array, high: Array, sd: Array, last: float, stop: float, x: Array, share: Array) -> int:
     """Fill in nodes `x` and weights `share` for sums of any mixture of bells over 0 .. min(last, stop).

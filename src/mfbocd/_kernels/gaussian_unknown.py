@@ -196,11 +196,13 @@ def tick(state: Pointer, setup: Pointer, x: float, zeta: float) -> None:
 @kernel
 def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> None:
     """`GaussianUnknown.update` of one row."""
+    if zeta == 0.0:
+        return
     counts = column(table, STATS)
     means = column(table, STATS + 1)
     d = _standard(x, setup[FIRST], setup[FIRST + 1]) - means[i]
     share = zeta / (counts[i] + zeta)
-    column(table, STATS + 2)[i] += 0.5 * zeta
+    column(table, STATS + 2)[i] += 0.5 * _deviations(setup, zeta)
     column(table, STATS + 3)[i] += 0.5 * share * counts[i] * d * d
     means[i] += share * d
     counts[i] += zeta

@@ -27,11 +27,12 @@ from .scalar import exp, log
 STUDENT, LOGISTIC = 0, 1
 LIGHT = 1e-12  # lighter components are left out: a thousand of them are worth 3e-8 nats
 LOST = 30.0  # -log of the tail (times the weight) left out on either side; a thousand of them: 3e-9 nats
+FINE = 1.0  # factor of the length of panels
 TOWARDS, AWAY = 0.67, 1.5  # length of a panel as a fraction of the distance to a pole, before it and after it
 STEEP = 5.0  # a component falls by at most e^STEEP over a panel
 NODES = 8
 _NODE, _SHARE = np.polynomial.legendre.leggauss(NODES)
-_MOST = 1 << 15  # panels; far more than ever needed
+MOST = 1 << 15  # panels; far more than ever needed
 
 
 @scalar
@@ -56,9 +57,9 @@ def _core(kind: int, width: float, tail: float) -> float:
 
 
 @scalar
-def _reach(kind: int, weight: float, width: float, tail: float, side: float) -> float:
+def _reach(kind: int, weight: float, width: float, tail: float, side: float, lost: float) -> float:
     """Distance from the mode beyond which (side -1: left, 1: right) the component is negligible."""
-    lost = LOST + math.log(weight)
+    lost = max(lost + math.log(weight), 1.0)
     if kind == STUDENT:
         # the tail is about (1 + r^2 / (tail width^2))^(-tail / 2); 1e130 widths are as good as infinity
         return width * math.sqrt(tail * math.expm1(min(2.0 * lost / tail, 600.0)))
@@ -80,26 +81,43 @@ def _reach(kind: int, weight: float, width: float, tail: float, side: float) -> 
 
 
 @kernel
-def _panels(
+def reaches(
     kind: int,
     m: int,
     weight: Array,
     centre: Array,
     width: Array,
     tail: Array,
+    lost: float,
     left: Array,
     right: Array,
+) -> None:
+    """Fill in the ends of the interval that matters to each component."""
+    for i in range(m):
+        mode = centre[i] + _mode(kind, width[i], tail[i])
+        left[i] = mode - _reach(kind, weight[i], width[i], tail[i], -1.0, lost)
+        right[i] = mode + _reach(kind, weight[i], width[i], tail[i], 1.0, lost)
+
+
+@kernel
+def panels(
+    kind: int,
+    m: int,
+    centre: Array,
+    width: Array,
+    tail: Array,
+    left: Array,
+    right: Array,
+    factor: float,
     edge: Array,
 ) -> int:
-    """Fill in the reach of each component and the ends of the panels, ascending; returns the number of panels."""
+    """Fill in the ends of the panels, ascending, and return how many there are."""
     # Similar neighbours need the same panels: `like` holds one component per group, and the group's reach.
     like = np.empty((m, 6))
     groups = 0
     for i in range(m):
         mode = centre[i] + _mode(kind, width[i], tail[i])
         core = _core(kind, width[i], tail[i])
-        left[i] = mode - _reach(kind, weight[i], width[i], tail[i], -1.0)
-        right[i] = mode + _reach(kind, weight[i], width[i], tail[i], 1.0)
         if groups > 0:
             last = like[groups - 1]
             near = abs(mode - last[0]) < 0.2 * last[1] and abs(core - last[1]) < 0.2 * last[1]
@@ -114,7 +132,7 @@ def _panels(
     end = float(np.max(like[:groups, 5]))
     n = 0
     edge[0] = x
-    while x < end and n < _MOST:
+    while x < end and n < MOST:
         length = end - x
         for i in range(groups):
             mode, core, wide, heavy, first, final = like[i]
@@ -125,9 +143,9 @@ def _panels(
                 continue
             d = x - mode
             if d < 0.0:
-                length = min(length, TOWARDS * math.sqrt(d * d + core * core))
+                length = min(length, TOWARDS * math.sqrt(d * d + factor * factor * core * core))
             else:
-                length = min(length, TOWARDS * core + AWAY * d)
+                length = min(length, factor * TOWARDS * core + AWAY * d)
             away = d + _mode(kind, wide, heavy)
             steep = _steepness(kind, away, wide, heavy)
             if steep * length > STEEP:
@@ -143,7 +161,7 @@ def _panels(
 
 
 @kernel
-def _place_nodes(edge: Array, n: int, x: Array, dx: Array) -> None:
+def place_nodes(edge: Array, n: int, x: Array, dx: Array) -> None:
     """Nodes and weights of n panels."""
     for j in range(n):
         half = 0.5 * (edge[j + 1] - edge[j])
@@ -165,21 +183,22 @@ def tail_information(kind: int, weight: Array, centre: Array, width: Array, tail
             m += 1
     if m < 2:
         return 0.0
-    edge = np.empty(_MOST + 1)
+    edge = np.empty(MOST + 1)
     left = np.empty(m)
     right = np.empty(m)
-    panels = _panels(kind, m, weight, centre, width, tail, left, right, edge)
-    n = panels * NODES
+    reaches(kind, m, weight, centre, width, tail, LOST, left, right)
+    count = panels(kind, m, centre, width, tail, left, right, FINE, edge)
+    n = count * NODES
     x = np.empty(n)
     dx = np.empty(n)
-    _place_nodes(edge, panels, x, dx)
+    place_nodes(edge, count, x, dx)
     mixed = np.zeros(n)
     total = 0.0
     for i in range(m):
         w, c, s, q = weight[i] / kept, centre[i], width[i], tail[i]
         # a reach ends at the end of a panel; `min` is for a reach that rounding puts beyond the last
-        low = np.searchsorted(edge[:panels], left[i]) * NODES
-        many = min(np.searchsorted(edge[: panels + 1], right[i]), panels) * NODES - low
+        low = np.searchsorted(edge[:count], left[i]) * NODES
+        many = min(np.searchsorted(edge[: count + 1], right[i]), count) * NODES - low
         # pointers: an index that might be negative would prevent vectorization
         at = pointer(x, low)
         share = pointer(dx, low)

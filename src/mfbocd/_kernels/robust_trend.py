@@ -249,14 +249,18 @@ def absorb(table: Pointer, setup: Pointer, i: int, x: float, zeta: float) -> Non
         one[SEEN * stride] = 0.0
         one[OUTLIER * stride] = 0.0
         return
+    tempered = params[P_TEMPERED] == 1.0
+    deviations = zeta if tempered else 1.0
+    forecast_table = shift(params, P_TABLE)
     y = min(max((x - params[P_MEAN]) / params[P_UNIT], -FAR), FAR)
-    start = np.empty(LAGS + p)
+    start = np.empty(LAGS + 2 * p)
     new = pointer(start, 0)
     _begin(new, 1, params)
-    seen = _forecast(one, stride, shift(params, P_TABLE), p)
-    outlier, _, _ = _weigh(new, 1, _forecast(new, 1, shift(params, P_TABLE), p), y, zeta, 0.0, 0.0)
-    _, rho, sloped = _weigh(one, stride, seen, y, zeta, outlier, params[P_RATE])
-    _absorb(one, stride, p, seen, y, zeta, rho)
+    seen = _forecast(one, stride, forecast_table, p, tempered)
+    fresh = _forecast(new, 1, forecast_table, p, tempered)
+    outlier, _, _ = _weigh(new, 1, fresh, y, zeta, deviations, 0.0, 0.0)
+    _, rho, sloped = _weigh(one, stride, seen, y, zeta, deviations, outlier, params[P_RATE])
+    _absorb(one, stride, p, tempered, seen, y, zeta, deviations, rho)
     one[SLOPED * stride] = sloped
     _discount(one, stride, params[P_SHAPE], params[P_FORGET])
     start[0] = 0.0  # the array must live as long as its pointer

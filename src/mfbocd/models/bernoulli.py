@@ -30,6 +30,7 @@ from .._kernels.template import family_kernels
 from .._kernels.weights import begin, column, expect, finish_tick, hazards, padded_count, predict, scratch
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+from .bells import Table
 
 _LEAST = 1e-3  # a level is at least this far from 0 and 1 where two levels are compared
 
@@ -366,6 +367,12 @@ class Bernoulli(Model):
         """Return zeta (x log(q / p) + (1 - x) log((1 - q) / (1 - p))), with p and q the two levels."""
         p, q = (min(max(level, _LEAST), 1.0 - _LEAST) for level in (before, after))
         return zeta * (x * math.log(q / p) + (1.0 - x) * math.log((1.0 - q) / (1.0 - p)))
+
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the probabilities of all values."""
+        x = np.array([0.0, 1.0])
+        p = np.exp([self.log_predictive(stats, v, zeta) for v in (0.0, 1.0)])
+        return Table(x, np.ones(2), p / p.sum(axis=0))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r], a sum over two outcomes (`mi_xr`).

@@ -21,6 +21,7 @@ from .._kernels.template import family_kernels
 from .._kernels.weights import column
 from ..inputs.arguments import positive, whole
 from .base import Array, Model, Predictive, predictive_of
+from .bells import Table
 
 _LEAST = 1e-3  # a probability is at least this far from 0 and 1 where two are compared
 _LARGE = 1e6  # total of trials, the prior's included, beyond which terms of x log x are cancelled before rounding
@@ -330,6 +331,11 @@ class Binomial(Model):
         """Return zeta (x log(q / p) + (trials - x) log((1 - q) / (1 - p))), p and q the shares of the two means."""
         p, q = (min(max(mean / self.trials, _LEAST), 1.0 - _LEAST) for mean in (before, after))
         return zeta * (x * math.log(q / p) + (self.trials - x) * math.log((1.0 - q) / (1.0 - p)))
+
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the counts that matter, or nodes for sums over them, normalized."""
+        a, b = np.array(stats)
+        return Table(*_COUNTS.count_table(a, b, float(self.trials), zeta))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

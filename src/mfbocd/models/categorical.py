@@ -13,6 +13,7 @@ from .._kernels.gamma import coefficients, digamma, quotient, quotients
 from .._kernels.scalar import log
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+from .bells import Table
 from .cost import CostBound
 
 
@@ -152,6 +153,11 @@ class Categorical(Model):
         p = self._share(stats, zeta).reshape(stats.shape)
         lower, upper = (np.log(p[side].sum(axis=0)) for side in (self._index <= x, self._index >= x))
         return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the probabilities of all values."""
+        p = self._share(stats, zeta)
+        return Table(self._index, np.ones(self.columns), p)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over k outcomes (`mi_xr`)."""

@@ -43,6 +43,7 @@ from .._kernels.weights import (
 )
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+from .bells import Bells
 from .tails import beta_tails
 
 _LEAST = 1e-12  # least level where two levels are compared, in prior rates
@@ -376,13 +377,19 @@ class Gamma(Model):
         """Statistics are in units of the prior rate."""
         return 0.0, self.rate
 
+    def bells(self, stats: Array, zeta: float) -> Bells:
+        """Return the logarithm of a beta prime for each hypothesis."""
+        a, b = stats
+        left = np.full_like(a, zeta * self.known)
+        return Bells.single(np.log(b / zeta), left, a, math.log(self.rate), 1.0, LOGISTIC)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of the predictives of log x, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
-        a, b = stats
-        left = np.full_like(a, zeta * self.known)
-        return float(tail_information(LOGISTIC, np.array(weight), np.log(b / zeta), left, np.array(a)))
+        each = self.bells(stats, zeta)
+        rows = (np.array(v[0]) for v in (each.centre, each.width, each.tail))
+        return float(tail_information(LOGISTIC, np.array(weight), *rows))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return I(theta; x) = f(a) - f(a + known * zeta) in closed form.

@@ -41,6 +41,7 @@ from .._kernels.weights import (
 )
 from ..inputs.arguments import finite, positive
 from .base import Array, Model
+from .bells import Bells
 from .tails import normal_tails
 
 _FAR = 1e140  # standard deviations from the prior mean; squares of larger distances would overflow
@@ -355,6 +356,11 @@ class Gaussian(Model):
     def units(self) -> tuple[float, float]:
         """Statistics are standardized by the prior mean and the noise."""
         return self.mean, math.sqrt(self.noise_var)
+
+    def bells(self, stats: Array, zeta: float) -> Bells:
+        """Return a normal for each hypothesis."""
+        width = np.sqrt(1.0 / zeta + 1.0 / stats[0])
+        return Bells.single(stats[1], width, None, self.mean, math.sqrt(self.noise_var))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return h(mixture) - sum_l w_l h(N_l).

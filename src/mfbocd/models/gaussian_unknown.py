@@ -13,6 +13,7 @@ from .._kernels.gaussian_unknown import FAR, absorb, gain, moments, parameter_ga
 from .._kernels.heavy_tails import STUDENT, tail_information
 from .._kernels.template import family_kernels
 from .base import Array, Predictive, predictive_of
+from .bells import Bells
 from .noise_prior import level_and_noise
 from .optional import LEVEL_WEIGHT
 from .tails import student_tails
@@ -198,14 +199,20 @@ class GaussianUnknown(UnknownNoise):
         count, _, shape, scale = self.prior()
         return np.array([count + LEVEL_WEIGHT, (level - self.mean) / self._unit, shape, scale])
 
+    def bells(self, stats: Array, zeta: float) -> Bells:
+        """Return Student's t for each hypothesis."""
+        count, mean, shape, scale = stats
+        df = self._degrees(shape, zeta)
+        width = np.sqrt(2.0 * scale * (count + zeta) / (zeta * count * df))
+        return Bells.single(mean, width, df, self.mean, self._unit)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(t_l || mixture) of the normalized predictives, to 1e-6 nats at any scale."""
         if zeta == 0.0:
             return 0.0
-        count, mean, shape, scale = stats
-        df = self._degrees(shape, zeta)
-        width = np.sqrt(2.0 * scale * (count + zeta) / (zeta * count * df))
-        return float(tail_information(STUDENT, np.array(weight), np.array(mean), width, df))
+        each = self.bells(stats, zeta)
+        rows = (np.array(v[0]) for v in (each.centre, each.width, each.tail))
+        return float(tail_information(STUDENT, np.array(weight), *rows))
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return I(theta, s2; x) = log(1 + zeta / count) / 2 + f(a) - f(a + 1 / 2), with a = shape.

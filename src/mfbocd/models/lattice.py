@@ -11,7 +11,7 @@ import numpy as np
 from .._kernels.compile import kernel
 from .._kernels.scalar import exp
 from .base import Array, Model
-from .sampling import heavy
+from .bells import Table
 
 NEVER = -1e290
 """Replaces the log of a zero probability, so that sums stay finite."""
@@ -227,15 +227,16 @@ class Lattice(Model):
         lower, upper = (np.where(tail < 0.1 * NEVER, -np.inf, np.minimum(tail, 0.0)) for tail in found)
         return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the weighted sums of the densities of all theta."""
+        nodes = self._nodes(zeta)
+        return Table(nodes.x, nodes.share, nodes.density @ np.exp(stats))
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l sum_x p_l log(p_l / p), over the values of x or the nodes of its quadrature."""
         if zeta == 0.0:
             return 0.0
-        w, kept = heavy(weight, stats)
-        nodes = self._nodes(zeta)
-        each = nodes.density @ np.exp(kept)
-        gain = _xlogx(each) @ w - _xlogx(each @ w)
-        return max(float(nodes.share @ gain), 0.0)
+        return self.tabulate(stats, zeta).information(weight)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return I(theta; x), the entropy of x minus its entropy given theta."""

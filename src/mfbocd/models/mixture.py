@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from ..inputs.arguments import positive
 from .base import Array, Model
+from .bells import Bells, Table, family_gains, table_family_gains
 from .cells import Cells, cells_of, family_information, run_length_information
 from .composed import Composed, Part, parts_of
 from .cost import CostBound, cost_bound_of
 from .lattice import NEVER
 from .sampling import heavy
+from .table import continuous
 from .tails import mixed_tails
 
 
@@ -65,7 +67,8 @@ class Mixture(Composed):
     The families have no common parameter: `parameter` and `Detector.parameter` return the parameters of all families,
     concatenated, each as if its family were the true one.
 
-    The gains of readings of one number are sums over values and grid points (`models.cells`). With several numbers,
+    The gains of readings of one number are sums over values, or integrals (`models.bells`, or `models.cells` where the
+    families have no common form). With several numbers,
     `run_length_gain` is the average gain if the family were known, and `parameter_gain` leaves out the information
     about the family: it is a lower bound.
 
@@ -228,6 +231,45 @@ class Mixture(Composed):
         found = (part.log_tails(own, x, zeta) for part, own in self._each(stats))
         return mixed_tails(stats[-len(self.parts) :], found)
 
+    def _bells(self, stats: Array, zeta: float) -> list[Bells] | None:
+        """Return the bells of every family if all of them have the same kind."""
+        found: list[Bells] = []
+        for part, own in self._each(stats):
+            bells = part.bells(own, zeta)
+            if bells is None or (found and bells.kind != found[0].kind):
+                return None
+            found.append(bells)
+        return found
+
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return the bells of all families, with the families' probabilities."""
+        each = self._bells(stats, zeta)
+        return None if each is None else Bells.mixed(each, list(np.exp(stats[-len(self.parts) :])))
+
+    def _tables(self, stats: Array, zeta: float) -> list[Table] | None:
+        """Return the tables of the families over the same values if all of them list values."""
+        found: list[Table] = []
+        for part, own in self._each(stats):
+            table = None if continuous(part) else part.tabulate(own, zeta)
+            if table is None or (table.share != 1.0).any():
+                return None
+            found.append(table)
+        x = np.unique(np.concatenate([table.x for table in found]))
+        out = []
+        for table in found:
+            density = np.zeros((x.size, table.density.shape[1]))
+            density[np.searchsorted(x, table.x)] = table.density
+            out.append(Table(x, np.ones_like(x), density))
+        return out
+
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the average of the families' tables."""
+        tables = self._tables(stats, zeta)
+        if tables is None:
+            return super().tabulate(stats, zeta)
+        p = np.exp(stats[-len(self.parts) :])
+        return tables[0]._replace(density=_averaged(p, [table.density for table in tables]))
+
     def _cells(self, stats: Array, zeta: float) -> Cells:
         return cells_of(list(self._each(stats)), np.exp(stats[-len(self.parts) :]), zeta)
 
@@ -235,11 +277,17 @@ class Mixture(Composed):
         """Return h(mixture) - sum_l w_l h(mixture_l), where each hypothesis is a mixture of the families."""
         if zeta == 0.0:
             return 0.0
+        bells = self.bells(stats, zeta)
+        if bells is not None:
+            return bells.information(weight)
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
         p = np.exp(kept[-len(self.parts) :])
         if self.dimension == 1:
+            table = self.tabulate(kept, zeta)
+            if table is not None:
+                return table.information(w)
             return run_length_information(w, p, self._cells(kept, zeta))
         total = p @ w
         some = [(share, part, own, w * q) for share, q, (part, own) in zip(total, p, self._each(kept), strict=True)]
@@ -253,8 +301,18 @@ class Mixture(Composed):
         p = np.exp(rows[-len(self.parts) :])
         gain = _averaged(p, [part.parameter_gain(own, zeta) for part, own in self._each(rows)])
         if self.dimension == 1:
-            gain = gain + family_information(p, self._cells(rows, zeta))
+            gain = gain + self._family_gain(rows, p, zeta)
         return gain.reshape(stats.shape[1:])
+
+    def _family_gain(self, rows: Array, p: Array, zeta: float) -> Array:
+        """Return I(k; x | r) of the family for each hypothesis."""
+        bells = self._bells(rows, zeta)
+        if bells is not None:
+            return family_gains(bells, p)
+        tables = self._tables(rows, zeta)
+        if tables is not None:
+            return table_family_gains([table.density for table in tables], p)
+        return family_information(p, self._cells(rows, zeta))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return sum_k P(k) times the family's own gain, each in its own unit."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .bells import Bells, Table
 from .family import Array, Family
 
 LEVEL_WEIGHT = 1e4
@@ -210,6 +211,45 @@ class OptionalMethods(Family):
             lower = np.log(self.predictive_cdf(stats, x, zeta))
             upper = np.log1p(-np.minimum(self.predictive_cdf(stats, np.nextafter(x, -np.inf), zeta), 1.0))
         return lower, upper
+
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return the next reading of each hypothesis as a mixture of bells, if it is one.
+
+        The gains of `Outliers`, `Mixture` and `Product` are then integrated by compiled kernels.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        zeta : float
+            Fidelity of the reading, above 0.
+
+        Returns
+        -------
+        Bells or None
+            The mixture, of the normalized predictive; None, the default, if it has another form.
+        """
+        return None
+
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the density of the next reading at nodes, for each hypothesis.
+
+        The default is from `bells`. A discrete family has its values as nodes, with share 1.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns, K).
+        zeta : float
+            Fidelity of the reading, above 0.
+
+        Returns
+        -------
+        Table or None
+            None if the family has no such table.
+        """
+        bells = self.bells(stats, zeta)
+        return None if bells is None else bells.table()
 
     def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return `parameter_gain`, or an approximation to it where that is a long sum, for the gain "change".

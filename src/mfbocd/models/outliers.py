@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ..inputs.arguments import probability
 from .base import Array, Model
+from .bells import Bells, Table
 from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
-from .sampling import heavy, summed_information
+from .sampling import heavy
 from .table import mixed_table
 from .tails import mixed_tails
 
@@ -197,6 +198,25 @@ class Outliers(Model):
         found = self.model.log_tails(stats[:-1], x, zeta), broad.log_tails(fresh, x, zeta)
         return mixed_tails((math.log1p(-self.rate), math.log(self.rate)), found)
 
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return the bells of the family and those of an outlier."""
+        broad, fresh = self._fresh(stats)
+        each = self.model.bells(stats[:-1], zeta), broad.bells(fresh, zeta)
+        if each[0] is None or each[1] is None:
+            return None
+        return Bells.mixed((each[0], each[1]), (1.0 - self.rate, self.rate))
+
+    def tabulate(self, stats: Array, zeta: float) -> Table | None:
+        """Return the table of the family, contaminated."""
+        broad, fresh = self._fresh(stats)
+        if broad is not self.model:
+            return super().tabulate(stats, zeta)
+        both = self.model.tabulate(np.concatenate([stats[:-1], fresh], axis=1), zeta)
+        if both is None:
+            return None
+        outlier = both.density[:, -1:]
+        return both._replace(density=(1.0 - self.rate) * both.density[:, :-1] + self.rate * outlier)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return I(r; x) of the contaminated predictives: a sum over values, or over a grid, of one number.
 
@@ -206,11 +226,16 @@ class Outliers(Model):
             return 0.0
         if self.dimension > 1:
             return (1.0 - self.rate) * self.model.run_length_gain(weight, stats[:-1], zeta)
+        bells = self.bells(stats, zeta)
+        if bells is not None:
+            return bells.information(weight)
         w, kept = heavy(weight, stats)
         if w.size == 1:
             return 0.0
-        table = mixed_table(self, kept, zeta, [(self.model, kept[:-1]), self._fresh(kept)])
-        return summed_information(w, table)
+        table = self.tabulate(kept, zeta)
+        if table is None:
+            table = mixed_table(self, kept, zeta, [(self.model, kept[:-1]), self._fresh(kept)])
+        return table.information(w)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return (1 - rate) times the family's: the information of a reading if outliers were marked."""

@@ -22,6 +22,7 @@ from .._kernels.template import family_kernels
 from .._kernels.weights import column
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
+from .bells import Table
 
 _LAST = 2.0**53  # larger counts are not distinct floats
 _END = 2.0**54  # sums go beyond the largest reading, so that a mean near it has both tails
@@ -353,6 +354,11 @@ class Poisson(Model):
         """Return zeta (x log(after / before) - (after - before)); the variance is not used."""
         before, after = max(before, _LEAST), max(after, _LEAST)
         return zeta * (x * math.log(after / before) - (after - before))
+
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the counts that matter, or nodes for sums over them, normalized."""
+        a, b = np.array(stats)
+        return Table(*_COUNTS.count_table(a, b, _END, zeta))
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return H[x] - E_r H[x | r] of the normalized predictives, a sum over counts (`mi_xr`)."""

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array, Model
+from .bells import Table, product_gain
 from .composed import Composed, parts_of, stacked
 from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
-from .sampling import POINTS, heavy, sampled_information, sources, summed_information, uniform
-from .table import Table, table_of
+from .sampling import POINTS, heavy, sampled_information, sources, uniform
+from .table import table_of
 
-_CELLS = 8192  # readings summed one by one; more are sampled
+_CELLS = 100_000  # combinations of values that are summed; more are sampled
 
 
 class Product(Composed):
@@ -48,9 +49,9 @@ class Product(Composed):
     Of a family with several numbers, all must be present or all missing.
 
     The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
-    run-length gain is not a sum, because the columns may carry the same information. Up to 8192 combinations of the
-    families' values (discrete ones exact, continuous ones on a grid) are summed; beyond that it uses 1024 fixed
-    points (`models.sampling`). Gains assume that nothing will be missing.
+    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of
+    the families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
+    (`models.sampling`). Gains assume that nothing will be missing.
 
     Examples
     --------
@@ -159,22 +160,26 @@ class Product(Composed):
         if w.size == 1:
             return 0.0
         own = list(self._each(kept))
-        tables = [table_of(part, rows, zeta) for part, rows in own if not isinstance(part, Elliptical)]
-        if len(tables) == len(own) and math.prod(len(table) for table in tables) <= _CELLS:
-            logs = tables[0]
-            for table in tables[1:]:
-                logs = (logs[:, None, :] + table[None, :, :]).reshape(-1, w.size)
-            return summed_information(w, logs)
+        tables = []
+        for part, rows in own:
+            if isinstance(part, Elliptical):
+                break
+            tables.append(table_of(part, rows, zeta))
+        if len(tables) == len(own) and math.prod(table.x.size for table in tables) <= _CELLS:
+            return product_gain(w, tables)
         source = sources(w)
         logs = np.zeros((source.size, w.size))
         column = 0
-        for table in tables:
-            logs += table[_drawn(table, uniform(source.size, column + 1)[:, column], source)]
-            column += 1
         for part, rows in own:
             if isinstance(part, Elliptical):
                 logs += log_densities(w, part.components(rows, zeta), source, column)
                 column += part.dimension + 1
+            else:
+                table = table_of(part, rows, zeta)
+                u = uniform(source.size, column + 1)[:, column]
+                with np.errstate(divide="ignore"):
+                    logs += np.log(table.density[_drawn(table, u, source)])
+                column += 1
         return sampled_information(w, logs, source)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
@@ -211,9 +216,9 @@ def _own(part: Model, x: Array) -> Any:
 
 def _drawn(table: Table, u: Array, source: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the row of the table at each point's quantile, under the hypothesis that the point is drawn from."""
-    below = np.cumsum(np.exp(table), axis=0)
+    below = np.cumsum(table.share[:, None] * table.density, axis=0)
     out = np.empty(source.size, dtype=np.int64)
     for k in np.unique(source).tolist():
         at = source == k
         out[at] = np.searchsorted(below[:, k], u[at] * below[-1, k])
-    return np.minimum(out, len(table) - 1)
+    return np.minimum(out, len(table.x) - 1)

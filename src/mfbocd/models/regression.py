@@ -17,6 +17,7 @@ from .._kernels.mixture import information
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import positive
 from .base import Array
+from .bells import Bells
 from .cost import CostBound
 from .noise_prior import noise_shape
 from .tails import normal_tails, student_tails
@@ -293,6 +294,21 @@ class Regression(UnknownNoise):
         if self.noise_var is not None:
             return normal_tails(d / np.sqrt(q))
         return student_tails(d, 0.5 * d * d / (q * scale), 2.0 * shape + self._deviations(zeta) - 1.0)
+
+    def bells(self, stats: Array, zeta: float) -> Bells | None:
+        """Return a normal or Student's t for each hypothesis; no covariates are predicted."""
+        if self.dimension > 1:
+            return None
+        u, offset = self._next_regressors(stats)
+        centre, spread, shape, scale = self._forecast(stats, u)
+        # relative to a regime that begins now: large offsets would lose digits
+        centre = centre + (offset - offset[-1]) / self._unit
+        q = 1.0 / self._weight(stats, zeta) + spread
+        origin = float(offset[-1])
+        if self.noise_var is not None:
+            return Bells.single(centre, np.sqrt(q), None, origin, self._unit)
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
+        return Bells.single(centre, np.sqrt(2.0 * scale * q / df), df, origin, self._unit)
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l KL(p_l || mixture) of normals or Student's t, to 1e-6 nats at any scale."""

@@ -35,12 +35,11 @@ from .._kernels.template import tick_kernels
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
 from .base import Array
+from .bells import Bells
 from .cost import CostBound
 from .noise_prior import noise_shape
 from .regression import counts_of, ratio
-from .sampling import heavy, summed_information
 from .stationary import partial_predictors
-from .table import table_of
 from .tails import mixed_tails, student_tails
 from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
@@ -294,12 +293,14 @@ class RobustTrend(UnknownNoise):
         lower, upper = mixed_tails(logs, zip(*student_tails(d, d * d / (squares * df), df), strict=True))
         return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
+    def bells(self, stats: Array, zeta: float) -> Bells:
+        """Return three Student's t for each hypothesis: level, line and outlier."""
+        weights, centers, squares, df = self._components(stats, zeta)
+        return Bells(weights, centers, np.sqrt(squares), df, self.level, self._unit)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """Return I(r; x), summed over a grid of readings."""
-        if zeta == 0.0:
-            return 0.0
-        w, kept = heavy(weight, stats)
-        return 0.0 if w.size == 1 else summed_information(w, table_of(self, kept, zeta))
+        """Return I(r; x), where each hypothesis is a mixture of level, line and outlier."""
+        return 0.0 if zeta == 0.0 else self.bells(stats, zeta).information(weight)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return the information about coefficients and noise of a reading that is no outlier, times P(no outlier).

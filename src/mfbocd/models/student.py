@@ -4,21 +4,89 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
+from .._kernels.lattice import WIDE, coarse_weights, convolve, stencil
+from .._kernels.tables import table_entropies
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
+from .bells import Table
 from .cost import CostBound, whole_number
-from .lattice import Lattice, Nodes, panels
+from .lattice import _KEPT, Lattice, Nodes, panels
 from .regression import MOST
 from .tails import student_tails
 
 _FAR = 1e140  # noise scales from the prior mean; squares of readings further off would overflow
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
 _MOST = 4001  # points of the grid
+_EDGES = np.concatenate([-np.exp2(np.arange(60.0, -2.0, -1.0)), [0.0], np.exp2(np.arange(-1.0, 61.0))])
+_STEP = 0.5  # noise scales between the points of the coarse lattice
+_STRIDE = 2  # of these between the nodes of a gain
+_PAD = 12.0  # noise scales that the nodes of the lattice go beyond its ends
+
+
+class _Convolution(NamedTuple):
+    """The grids on which the gains at one fidelity are integrated, in units of the noise at zeta = 1."""
+
+    stencil: Array
+    """Weights that move the posterior to the coarse lattice."""
+    place: Array
+    """The points of the coarse lattice."""
+    noise: Array
+    """Density of the noise at differences of points, `lattice.convolve`."""
+    pad: int
+    """Points of the coarse lattice before its start where the nodes begin."""
+    x: Array
+    """The nodes: those on the lattice, then those in the tails."""
+    share: Array
+    inner: int
+    """How many are on the lattice."""
+    zeta: float
+
+    @classmethod
+    def of(cls, model: StudentT, zeta: float) -> _Convolution:
+        """Choose the grids, so that steps are small compared with the noise."""
+        width = 1.0 / math.sqrt(zeta)
+        fine = model._z[1] - model._z[0]
+        resolved = width * min(1.0, 0.5 * math.sqrt(model.degrees))
+        ratio = max(int(_STEP * resolved / fine), 1)
+        step = ratio * fine
+        size = (model._z.size - 1) // ratio + WIDE
+        place = model._z[0] + step * (np.arange(size) - 2.0)
+        stride = max(1, min(_STRIDE, int(1.001 * resolved / step)))
+        pad = math.ceil(_PAD * width / step)
+        inner = (size + 2 * pad) // stride + 1
+        x = place[0] + step * (stride * np.arange(inner) - pad)
+        reach = size + pad + stride
+        noise = np.exp(model._log_density(step * np.arange(-reach - size, reach + size + 1.0), zeta))
+        share = np.full(inner, stride * step)
+        share[[0, -1]] *= 0.5
+        # a tail beyond R scales holds about R^-degrees
+        further = np.exp2(np.arange(0.0, math.ceil(30.0 / model.degrees) + 2.0))
+        centre = 0.5 * (x[0] + x[-1])
+        half = 0.5 * (x[-1] - x[0])
+        right, lengths = panels(half * further)
+        nodes = np.concatenate([x, centre - right[::-1], centre + right])
+        shares = np.concatenate([share, lengths[::-1], lengths])
+        return cls(stencil(ratio), place, noise, pad, nodes, shares, inner, zeta)
+
+    def density(self, model: StudentT, coarse: Array, centre: Array | None = None) -> Array:
+        """Return the density at the nodes; with `centre`, that times E(theta | x) - centre."""
+        stride = round((self.x[1] - self.x[0]) / (self.place[1] - self.place[0]))
+        mean = coarse @ self.place
+        apart = self.place - mean[:, None]
+        sd = np.sqrt(np.maximum((coarse * apart**2).sum(axis=1), 0.0))
+        tail = self.x[self.inner :, None]
+        low = np.exp(model._log_density(tail - (mean - sd), self.zeta))
+        high = np.exp(model._log_density(tail - (mean + sd), self.zeta))
+        if centre is None:
+            inner = convolve(coarse, self.noise, stride, self.pad, self.inner, True)
+            return np.concatenate([inner, 0.5 * (low + high)])
+        inner = convolve(coarse * apart, self.noise, stride, self.pad, self.inner, False)
+        return np.concatenate([inner, 0.5 * sd * (high - low)])
 
 
 class StudentT(Lattice):
@@ -101,6 +169,10 @@ class StudentT(Lattice):
         v = self.degrees
         self._front = math.lgamma(0.5 * (v + 1.0)) - math.lgamma(0.5 * v) - 0.5 * math.log(math.pi * v)
         self._start(self.mean + self._unit * self._z, -0.5 * (self._z / ratio) ** 2)
+        self._grids: dict[float, _Convolution] = {}
+        node, share = panels(_EDGES)
+        logs = self._log_density(node, 1.0)
+        self._entropy = -float(share @ (np.exp(logs) * logs))
 
     def __repr__(self) -> str:
         prior = f"mean={self.mean:g}, var={self.var:g}, noise_var={self.noise_var:g}"
@@ -139,19 +211,44 @@ class StudentT(Lattice):
         return student_tails(z, zeta * z * z / self.degrees, np.full(z.size, self.degrees))
 
     def _make_nodes(self, zeta: float) -> Nodes:
-        """In units of the noise scale: panels of two scales where the grid lies, then ever longer ones."""
-        width = 1.0 / math.sqrt(zeta)
-        core = math.ceil(self._z[-1] / (2.0 * width)) + 2
-        inner = 2.0 * width * np.arange(-core, core + 1)
-        # a tail beyond R scales holds about R^-degrees
-        further = np.exp2(np.arange(1.0, math.ceil(40.0 / self.degrees) + 2.0))
-        edges = np.concatenate([inner[0] * further[::-1], inner, inner[-1] * further])
-        x, share = panels(edges)
-        return Nodes.of(x, share, np.exp(self._log_density(x[:, None] - self._z, zeta)))
+        raise NotImplementedError("gains are computed on another grid")
+
+    def _convolution(self, zeta: float) -> _Convolution:
+        """Return the grids of the gains at zeta; a policy uses the same few at every tick."""
+        known = self._grids.get(zeta)
+        if known is None:
+            known = _Convolution.of(self, zeta)
+            if len(self._grids) >= _KEPT:
+                self._grids.pop(next(iter(self._grids)))
+            self._grids[zeta] = known
+        return known
+
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the convolution of the posterior with the noise, in units of the noise."""
+        grid = self._convolution(zeta)
+        coarse = coarse_weights(np.ascontiguousarray(stats), grid.stencil)
+        return Table(grid.x, grid.share, grid.density(self, coarse))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """Return I(theta; x), the entropy of x minus that of the noise."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        table = self.tabulate(stats.reshape(self.columns, -1), zeta)
+        entropy = table_entropies(table.share, table.density)
+        noise = self._entropy - 0.5 * math.log(zeta)
+        return np.maximum(entropy - noise, 0.0).reshape(stats.shape[1:])
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return Var(theta) - E_x Var(theta | x) in units of `noise_var`, as for `Gaussian`."""
-        return super().variance_gain(stats, zeta) / self.noise_var
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        grid = self._convolution(zeta)
+        coarse = coarse_weights(np.ascontiguousarray(stats.reshape(self.columns, -1)), grid.stencil)
+        each = grid.density(self, coarse)
+        centre = coarse @ grid.place
+        moved = grid.density(self, coarse, centre)
+        gain = grid.share @ (moved**2 / np.where(each > 0.0, each, 1.0))
+        return np.asarray(gain).reshape(stats.shape[1:])
 
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """Draw theta ~ N(mean, var), then add Student's t noise."""

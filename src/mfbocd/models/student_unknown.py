@@ -14,11 +14,10 @@ from .._kernels.gamma_ratio import digamma_remainder, half_gamma_ratio, log1p, s
 from .._kernels.scalar import exp, log
 from ..inputs.arguments import positive
 from .base import Array
+from .bells import Bells
 from .cost import CostBound
 from .noise_prior import level_and_noise
 from .regression import ratio
-from .sampling import heavy, summed_information
-from .table import table_of
 from .tails import mixed_tails, student_tails
 from .unknown_noise import UnknownNoise, Weighting, weighting_of
 
@@ -211,7 +210,9 @@ class StudentTUnknown(UnknownNoise):
             raise ValueError(f"StudentTUnknown.degrees must exceed 1, not {degrees!r}: readings would have no mean")
         self.weighting = weighting_of("StudentTUnknown", weighting)
         self._unit = math.sqrt(self.scale)
-        self._node, self._log_share = _precisions(self.degrees)
+        self._node, self._log_share = _precisions(self.degrees, _STEP, _FALL)
+        self._coarse_node, logs = _precisions(self.degrees, 2.0 * _STEP, 0.35 * _FALL)
+        self._coarse_share = np.exp(logs)
 
     def __repr__(self) -> str:
         prior = f"mean={self.mean:g}, count={self.count:g}, shape={self.shape:g}, scale={self.scale:g}"
@@ -285,12 +286,18 @@ class StudentTUnknown(UnknownNoise):
         lower, upper = mixed_tails(self._log_share, zip(*each, strict=True))
         return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
+    def bells(self, stats: Array, zeta: float) -> Bells:
+        """Return Student's t for each of a few precisions of the noise."""
+        count, mean, shape, scale = stats
+        worth = zeta * self._coarse_node[:, None]
+        df = 2.0 * shape + self._deviations(zeta) - 1.0
+        width = np.sqrt(2.0 * scale * (count + worth) / (worth * count * df))
+        rows = [np.broadcast_to(v, width.shape) for v in (self._coarse_share[:, None], mean, df)]
+        return Bells(rows[0], rows[1], width, rows[2], self.mean, self._unit)
+
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
-        """Return I(r; x), a sum over a grid of readings."""
-        if zeta == 0.0:
-            return 0.0
-        w, kept = heavy(weight, stats)
-        return summed_information(w, table_of(self, kept, zeta)) if w.size > 1 else 0.0
+        """Return I(r; x), where each hypothesis is a mixture over a few precisions."""
+        return 0.0 if zeta == 0.0 else self.bells(stats, zeta).information(weight)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return E_w log(1 + zeta w / count) / 2 + f(a) - f(a + 1 / 2), with a = shape and f of `GaussianUnknown`.
@@ -319,7 +326,7 @@ class StudentTUnknown(UnknownNoise):
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Grows with the number of precisions, which is larger for few degrees of freedom."""
-        nodes = _precisions(float(arguments.get("degrees", 4.0)))[0].size
+        nodes = _precisions(float(arguments.get("degrees", 4.0)), _STEP, _FALL)[0].size
         return CostBound(cls.columns, 100 * nodes + 5000, 20_000 * nodes, "degrees")
 
     def rescaled(self, offset: float, scale: float) -> StudentTUnknown:
@@ -333,17 +340,17 @@ class StudentTUnknown(UnknownNoise):
         return {**prior, "degrees": self.degrees, "weighting": self.weighting}
 
 
-def _precisions(degrees: float) -> tuple[Array, Array]:
+def _precisions(degrees: float, step: float, fall: float) -> tuple[Array, Array]:
     """Return nodes w and log shares of a trapezoid rule in u = log w for w ~ Gamma(degrees / 2, degrees / 2).
 
     The log density of u is (degrees / 2) (u - e^u) up to a constant, with its peak at 0.
     """
     half = 0.5 * min(max(degrees, 1.0), 1e6)
-    step = _STEP * min(1.0, math.sqrt(2.0 / half))
+    step *= min(1.0, math.sqrt(2.0 / half))
     low, high = 0.0, 0.0
-    while half * (math.exp(low) - low - 1.0) < _FALL:
+    while half * (math.exp(low) - low - 1.0) < fall:
         low -= step
-    while half * (math.exp(high) - high - 1.0) < _FALL:
+    while half * (math.exp(high) - high - 1.0) < fall:
         high += step
     u = step * np.arange(round(low / step), round(high / step) + 1)
     log_share = half * (u - np.expm1(u))

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .base import Array, Model
-
-Table = Array
-"""(cells, K); each column's exponentials sum to one."""
+from .bells import Table
 
 _STEP = 0.25  # standard deviations between the points of a grid
 _REACH = 8.0
@@ -19,19 +17,20 @@ _ODD = 0.3712345678  # not a value of any discrete family
 
 
 def table_of(model: Model, stats: Array, zeta: float) -> Table:
-    """Return the table of a family of one number, from its moments, its support and its log predictive only.
+    """Return the table of a family of one number.
 
-    The values of a discrete family are listed if they are few. Otherwise, and for a continuous family, a grid covers
-    every scale that occurs among the hypotheses.
+    Families that have none are tabulated from their moments, their support and their log predictive: the values of a
+    discrete family are listed if they are few; otherwise a grid covers every scale that occurs among the hypotheses.
 
     Examples
     --------
     >>> from mfbocd.models import Bernoulli
-    >>> np.exp(table_of(Bernoulli(1, 1), np.array([[1.0, 3.0], [1.0, 1.0], [0.5, 0.25]]), 1.0)).round(2)
+    >>> table_of(Bernoulli(1, 1), np.array([[1.0, 3.0], [1.0, 1.0]]), 1.0).density.round(2)
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
     """
-    return mixed_table(model, stats, zeta, [(model, stats)])
+    known = model.tabulate(stats, zeta)
+    return mixed_table(model, stats, zeta, [(model, stats)]) if known is None else known
 
 
 def mixed_table(model: Model, stats: Array, zeta: float, parts: Sequence[tuple[Model, Array]]) -> Table:
@@ -42,8 +41,9 @@ def mixed_table(model: Model, stats: Array, zeta: float, parts: Sequence[tuple[M
     """
     known = [moments(part, own, zeta) for part, own in parts]
     x, width = _cells(model, *(np.concatenate(column) for column in zip(*known, strict=True)))
-    logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()]) + np.log(width)[:, None]
-    return logs - np.logaddexp.reduce(logs, axis=0)
+    logs = np.array([model.log_predictive(stats, v, zeta) for v in x.tolist()])
+    mass = np.exp(logs) * width[:, None]
+    return Table(x, np.ones_like(x), mass / mass.sum(axis=0))
 
 
 def _cells(model: Model, mean: Array, sd: Array) -> tuple[Array, Array]:
