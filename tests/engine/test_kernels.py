@@ -42,19 +42,22 @@ class Twin:
             h = float(self.hazard(self.tick - 1 - birth))
             log_new = np.logaddexp(log_new, log + (math.log(h) if h > 0 else -math.inf))
             predicted[birth] = (log + (math.log1p(-h) if h < 1 else -math.inf), stats)
-        predicted[self.tick] = (log_new, self.model.prior())
+        live = np.stack([stats for _, stats in self.alive.values()], axis=1) if self.alive else np.empty((0, 0))
+        predicted[self.tick] = (log_new, self.model.new_regime(live) if self.alive else self.model.prior())
         joint = {b: log + float(self.model.log_predictive(s, x, zeta)) for b, (log, s) in predicted.items()}
         total = np.logaddexp.reduce(list(joint.values()))
         self.evidence += total
         self.alive = {b: (joint[b] - total, self.model.update(s, x, zeta)) for b, (_, s) in predicted.items()}
 
     def mean(self) -> float:
-        prior = float(self.model.predictive(self.model.prior())[0])
+        core = self.model.core
+        prior = float(core.predictive(core.prior())[0])
         value = 0.0
         for birth, (log, stats) in self.alive.items():
             h = float(self.hazard(self.tick - birth))
-            value += math.exp(log) * ((1 - h) * float(self.model.predictive(stats)[0]) + h * prior)
-        return value
+            mean = float(core.predictive(self.model.core_stats(stats))[0])
+            value += math.exp(log) * ((1 - h) * mean + h * prior)
+        return float(self.model.from_core(value, 0.0, stats)[0])
 
 
 def readings(case: Case, seed: int, ticks: int) -> list[tuple[float, float]]:

@@ -128,6 +128,10 @@ def alarm_setup(alarm: Alarm | None, model: Model) -> AlarmSetup:
         raise ValueError(
             f"Alarm.direction, Alarm.before and Alarm.at_least are not available for {type(model).__name__}"
         )
+    if model.core is not model and (alarm.before is not None or alarm.at_least is not None):
+        raise ValueError(
+            f"Alarm.before and Alarm.at_least are not available for {type(model).__name__}, which maps its readings"
+        )
     numbers[layout.LEVEL], numbers[layout.THRESHOLD] = alarm.threshold, NEVER
     numbers[layout.DIRECTION] = {None: 0.0, "up": 1.0, "down": -1.0}[alarm.direction]
     numbers[layout.AT_LEAST] = (alarm.at_least or 0.0) / unit
@@ -169,7 +173,7 @@ def moments_until(model: Model, state: Array, newest: float) -> tuple[float, Any
         return 0.0, 0.0, 0.0
     total = weight[old].sum()
     share = weight[old] / total
-    means, variances = model.predictive(stats_of(model, state)[:, old])
+    means, variances = model.core.predictive(model.core_stats(stats_of(model, state))[:, old])
     mean = means @ share
     return float(total), mean, (variances + (means - np.expand_dims(mean, -1)) ** 2) @ share
 
@@ -210,7 +214,7 @@ def decide(model: Model, state: Array, setup: Array) -> None:
     tick, level = state[layout.TICK], setup[layout.LEVEL]
     recent = birth > max(tick - setup[layout.WITHIN], 0.0, state[layout.FIRED])
     _, mean, _ = old_moments(model, state, setup)
-    means, _ = model.predictive(stats_of(model, state))
+    means, _ = model.core.predictive(model.core_stats(stats_of(model, state)))
     counted = np.where(recent & (setup[layout.DIRECTION] * (means - mean) >= 0.0), weight, 0.0)
     p = min(float(counted.sum() / state[layout.TOTAL]), 1.0)
     sized = setup[layout.AT_LEAST] > 0.0

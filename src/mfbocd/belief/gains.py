@@ -186,13 +186,13 @@ def change_weight(belief: Filter, weight: Array, stats: Array) -> float:
     if setup[layout.AT_LEAST] > 0.0:
         odds = state[[layout.RISE, layout.FALL]]
         levels = mean + setup[layout.AT_LEAST] * setup[layout.UNIT] * np.array([1.0, -1.0])
-        shown = _detectability(model.divergence(levels, np.full(2, variance), mean, variance))
+        shown = _detectability(model.core.divergence(levels, np.full(2, variance), mean, variance))
         return float(odds @ shown / (1.0 + odds.sum()))
     birth = np.append(table(state)[layout.BIRTH], np.inf)
     recent = birth > max(state[layout.TICK] + 1.0 - setup[layout.WITHIN], 0.0, state[layout.FIRED])
     recent &= weight > 0.0
-    means, variances = model.predictive(stats[:, recent])
-    shown = _detectability(model.divergence(means, variances, mean, variance))
+    means, variances = model.core.predictive(model.core_stats(stats)[:, recent])
+    shown = _detectability(model.core.divergence(means, variances, mean, variance))
     if setup[layout.DIRECTION]:
         shown = np.where(setup[layout.DIRECTION] * (means - mean) >= 0.0, shown, 0.0)
     return float(weight[recent] @ shown) + _reported_doubt(belief, weight, stats, birth)
@@ -208,8 +208,8 @@ def _reported_doubt(belief: Filter, weight: Array, stats: Array, birth: Array) -
     reported = (birth > oldest) & (birth <= fired) & (weight > 0.0)
     if total <= 0.0 or not reported.any():
         return 0.0
-    means, variances = model.predictive(stats[:, reported])
-    shown = _detectability(model.divergence(means, variances, mean, variance))
+    means, variances = model.core.predictive(model.core_stats(stats)[:, reported])
+    shown = _detectability(model.core.divergence(means, variances, mean, variance))
     return float(weight[birth <= oldest].sum() * (weight[reported] @ shown))
 
 

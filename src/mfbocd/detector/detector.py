@@ -399,8 +399,10 @@ class Detector(Lifecycle):
     @exclusive
     def _advance(self, x: Array, zeta: Array, report: Array) -> None:
         """Apply many checked ticks of a compiled model at once: x and zeta (T, 1); fills `report` (T, FIELDS, 1)."""
-        assert self.model.advance is not None
         self._filter.make_room(len(x))
-        queue = np.zeros(2, dtype=np.int64)
-        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, queue)
+
+        def call(kernel: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+            kernel(*arguments, np.zeros(2, dtype=np.int64))
+
+        self.model.advance_with(call, self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report)
         self._tick += len(x)
