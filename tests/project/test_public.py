@@ -52,7 +52,7 @@ SIGNATURES = {
     "StudentTUnknown": "mean count shape scale degrees",
     "Outliers": "model rate outlier",
     "FixedSeason": "model period cosine sine pieces start",
-    "Rounded": "model step",
+    "Rounded": "model step start",
     "Scaled": "model scale offset",
     "Transformed": "model function offset",
     "Grid": "theta likelihood support prior atoms points",
@@ -158,7 +158,7 @@ MODEL = (
     "predictive_cdf prior quick_parameter_gain rescaled run_length_gain sample skip sound spec units update "
     "update_doubtful variance_gain"
 )
-MAPPED = "base clipped inverse kind log_slope model to_inner to_outer uses_ticks"
+MAPPED = "base clipped inverse inward kind log_slope model outward to_inner to_outer uses_ticks"
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
     "GaussianUnknown": (mf.GaussianUnknown, "mean count shape scale kind"),
@@ -186,7 +186,7 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "StudentTUnknown": (mf.StudentTUnknown, "mean count shape scale degrees"),
     "Outliers": (lambda: mf.Outliers(mf.Gaussian()), "model rate broad"),
     "FixedSeason": (lambda: mf.FixedSeason(mf.Gaussian(), 4, [1], [0]), f"{MAPPED} season start"),
-    "Rounded": (lambda: mf.Rounded(mf.Gaussian(), 1), f"{MAPPED} step"),
+    "Rounded": (lambda: mf.Rounded(mf.Gaussian(), 1), f"{MAPPED} step start"),
     "Scaled": (lambda: mf.Scaled(mf.Gaussian()), f"{MAPPED} scale offset"),
     "Transformed": (lambda: mf.Transformed(mf.Gaussian(), "log"), f"{MAPPED} function offset"),
     "Grid": (

@@ -16,6 +16,8 @@ from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
 from .table import continuous
 
+_KERNELS = ("observe", "advance", "gains")
+
 
 class Mapped(Model):
     """Base class of the models of readings x whose image y = f(x) is described by another model.
@@ -56,11 +58,23 @@ class Mapped(Model):
         self.columns = base.columns + self._clocked
         self.ordered, self.has_outliers = base.ordered, base.has_outliers
         self.kind = getattr(base, "kind", "normalized")  # of a predictive: "paper" is no density
-        self.gains = base.gains
-        if base.observe is not None:
+        self._bind()
+
+    def _bind(self) -> None:
+        """Use the kernels of the innermost model."""
+        self.gains = self.base.gains
+        if self.base.observe is not None:
             self.observe = self._observe
-        if base.advance is not None:
+        if self.base.advance is not None:
             self.advance = self._advance
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy finds the kernels in the class of its innermost model.
+        return {name: value for name, value in self.__dict__.items() if name not in _KERNELS}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._bind()
 
     # --- the map, for one reading or many ------------------------------------------------------------------------
 
@@ -154,8 +168,41 @@ class Mapped(Model):
             x = each.to_inner(x, tick)
         return x, total
 
-    def _outward(self, y: Any, tick: Any) -> Any:
-        """Return values of the innermost model in units of the readings."""
+    def inward(self, x: Any, tick: Any) -> Any:
+        """Return the images of readings under all maps.
+
+        Parameters
+        ----------
+        x : float or ndarray
+            Readings.
+        tick : float or ndarray
+            Their ticks.
+
+        Returns
+        -------
+        float or ndarray
+            What `base` describes; infinite outside the domain.
+        """
+        with np.errstate(all="ignore"):
+            for each in self._maps:
+                x = each.to_inner(x, tick)
+        return x
+
+    def outward(self, y: Any, tick: Any) -> Any:
+        """Return values of the innermost model in units of the readings.
+
+        Parameters
+        ----------
+        y : float or ndarray
+            Values of `base`.
+        tick : float or ndarray
+            Their ticks.
+
+        Returns
+        -------
+        float or ndarray
+            In units of the readings.
+        """
         for each in reversed(self._maps):
             y = each.to_outer(y, tick)
         return y
@@ -197,7 +244,7 @@ class Mapped(Model):
             state[EVIDENCE] += slope
         if self._clocked:
             state[HEAD:].reshape(-1, int(state[CAP]))[STATS + self.base.columns] = tick + 1.0
-        state[MEAN] = mean = float(self._outward(report[0], tick + 1.0))
+        state[MEAN] = mean = float(self.outward(report[0], tick + 1.0))
         return (mean, *report[1:])
 
     def _advance(
@@ -233,7 +280,7 @@ class Mapped(Model):
             call(self.base.advance, (states, setup, rows, y[part], zeta[part], report[part]))
             if slope.any():
                 states[rows, EVIDENCE] += slope[start]
-        report[:, 0, :] = self._outward(report[:, 0, :], tick + 1.0)
+        report[:, 0, :] = self.outward(report[:, 0, :], tick + 1.0)
         states[rows, MEAN] = report[-1, 0, :]
         if self._clocked:
             cap = int(states[rows[0], CAP])
@@ -384,7 +431,7 @@ class Mapped(Model):
         """Return the distribution function of the image."""
 
         def value(own: Array, tick: float) -> Array:
-            y = self._edge(x, tick)
+            y = float(self.inward(float(x), tick))
             if math.isinf(y):
                 return np.full(own.shape[1:], float(y > 0.0))
             return self.base.predictive_cdf(own, y, zeta)
@@ -395,7 +442,7 @@ class Mapped(Model):
         """Return the logs of both tails of the image."""
 
         def value(own: Array, tick: float) -> Array:
-            y = self._edge(x, tick)
+            y = float(self.inward(float(x), tick))
             if math.isinf(y):
                 ends = (0.0, -math.inf) if y > 0.0 else (-math.inf, 0.0)
                 return np.stack([np.full(own.shape[1:], end) for end in ends])
@@ -403,14 +450,6 @@ class Mapped(Model):
 
         pair = self._at(stats, value)
         return pair[0], pair[1]
-
-    def _edge(self, x: Any, tick: float) -> float:
-        """Return the image of any number, infinite outside the domain."""
-        y = float(x)
-        with np.errstate(all="ignore"):
-            for each in self._maps:
-                y = float(each.to_inner(y, tick))
-        return y
 
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return that of the innermost model: a one-to-one map changes no information."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inputs.arguments import positive
+from ..inputs.arguments import positive, whole
 from .base import Array, Model
 from .mapped import Mapped
 
@@ -25,6 +25,8 @@ class Rounded(Mapped):
         The model of the readings before rounding, or a table that names it. Its readings must be continuous.
     step : float
         The distance between rounded values, positive.
+    start : int, default 0
+        Added to the ticks that the fractions follow from.
 
     Raises
     ------
@@ -51,14 +53,15 @@ class Rounded(Mapped):
 
     uses_ticks = True
 
-    def __init__(self, model: Model | Mapping[str, Any], step: float) -> None:
+    def __init__(self, model: Model | Mapping[str, Any], step: float, start: int = 0) -> None:
         self.step = positive("Rounded", "step", step)
+        self.start = whole("Rounded", "start", start, 0)
         self._half = 0.5 * self.step * (1.0 + 1e-9)  # sums with a fraction are rounded
         self._wrap(model)
 
     def to_inner(self, x: Any, tick: Any) -> Any:
         """Return x plus the fraction of a step."""
-        return x + self.step * (_fractions(tick) - 0.5)
+        return x + self.step * (_fractions(tick + self.start) - 0.5)
 
     def to_outer(self, y: Any, tick: Any) -> Any:
         """Return y: a forecast is not rounded, and half a step is its accuracy."""
@@ -66,7 +69,7 @@ class Rounded(Mapped):
 
     def inverse(self, y: Any, tick: Any) -> Any:
         """Return y without the fraction."""
-        return y - self.step * (_fractions(tick) - 0.5)
+        return y - self.step * (_fractions(tick + self.start) - 0.5)
 
     def clipped(self, x: Any) -> Any:
         """Return the numbers that are half a step or more inside the domain."""
@@ -85,11 +88,11 @@ class Rounded(Mapped):
 
     def rescaled(self, offset: float, scale: float) -> Rounded:
         """As for any model that has an offset and a scale."""
-        return type(self)(self._inner_rescaled(offset, scale), scale * self.step)
+        return type(self)(self._inner_rescaled(offset, scale), scale * self.step, self.start)
 
     def spec(self) -> dict[str, Any]:
-        """Return the model as its kind and its arguments, and the step."""
-        return {**super().spec(), "step": self.step}
+        """Return the model as its kind and its arguments, the step and the start."""
+        return {**super().spec(), "step": self.step, "start": self.start}
 
 
 def _fractions(tick: Any) -> Array:

@@ -91,7 +91,9 @@ def is_random_walk(structure: Structure) -> bool:
 def _residual_warnings(account: Account) -> list[str]:
     """Return warnings about residuals that are not white: differences of readings and one-tick forecasts."""
     _, trace = replay(account.structure, account.history, account.make)
-    rest = (account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:]
+    exact = replace(account.structure, step=0.0)  # a forecast is not rounded
+    forecast = exact.prepared(trace.mean[:-1], account.history.tick[1:])
+    rest = (account.history.prepared(account.structure)[1:] - forecast)[20:]
     seen = rest[np.isfinite(rest)]
     if seen.size < _SHORT:
         return []
@@ -162,8 +164,9 @@ def _level(account: Account) -> str:
         noise = f"noise of standard deviation {structure.noise * structure.unit:.3g}"
     text = f"Typical level {level:.4g}, {noise}."
     model = account.detector.model
-    if isinstance(model, RobustTrend):
-        line, slope = model.slope(account.detector._filter.stats[:, ::-1])  # the shortest run first, as in run_length
+    if isinstance(model.core, RobustTrend):
+        stats = model.core_stats(account.detector._filter.stats)
+        line, slope = model.core.slope(stats[:, ::-1])  # the shortest run first, as in run_length
         top = int(np.argmax(account.detector.run_length.weight))
         if line[top] > 0.5:
             per = "per tick"
