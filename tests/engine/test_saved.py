@@ -149,6 +149,7 @@ def saved(prune: object = DEFAULT) -> bytes:
         *((layout.SEED, v) for v in (-1.0, 2.0**53, 0.5, np.nan)),
         *((layout.TOTAL, v) for v in (0.0, -1.0, 1e300, np.nan)),
         *((layout.EVIDENCE, v) for v in (np.inf, np.nan)),
+        (layout.SLOPES, np.nan),
     ],
 )
 def test_an_impossible_header_is_refused(field: int, value: float) -> None:

@@ -180,7 +180,8 @@ class Posterior(OneThread):
     @property
     def log_evidence(self) -> float:
         """Log p(x_1 .. x_t), the sum of the log predictives."""
-        return float(self._filter.state[layout.EVIDENCE])
+        state = self._filter.state
+        return float(state[layout.EVIDENCE] + state[layout.SLOPES])
 
     @property
     @exclusive

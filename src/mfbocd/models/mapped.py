@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.layout import CAP, EVIDENCE, HEAD, MEAN, STATS, TICK
+from .._kernels.layout import CAP, HEAD, MEAN, SLOPES, STATS, TICK
 from .base import Array, Model
 from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
@@ -240,8 +240,7 @@ class Mapped(Model):
         if zeta > 0.0:
             x, slope = self._inward(x, tick)
         report = self.base.observe(state, setup, float(x), zeta)
-        if slope:
-            state[EVIDENCE] += slope
+        state[SLOPES] += slope
         if self._clocked:
             state[HEAD:].reshape(-1, int(state[CAP]))[STATS + self.base.columns] = tick + 1.0
         state[MEAN] = mean = float(self.outward(report[0], tick + 1.0))
@@ -265,21 +264,17 @@ class Mapped(Model):
         zeta: Array,
         report: Array,
     ) -> None:
-        """Map the readings, and call the kernel of the innermost model: for all ticks at once if the slope is 1."""
-        ticks = len(x)
-        if ticks == 0:
+        """Map the readings, and call the kernel of the innermost model for them."""
+        if len(x) == 0:
             return
         assert self.base.advance is not None
-        tick = states[rows, TICK] + 1.0 + np.arange(ticks)[:, None]
+        tick = states[rows, TICK] + 1.0 + np.arange(len(x))[:, None]
         read = zeta > 0.0
         y, slope = np.zeros(x.shape), np.zeros(x.shape)
         y[read], slope[read] = self._inward(x[read], tick[read])
-        step = 1 if slope.any() else ticks  # the evidence is summed in the order of single ticks
-        for start in range(0, ticks, step):
-            part = slice(start, start + step)
-            call(self.base.advance, (states, setup, rows, y[part], zeta[part], report[part]))
-            if slope.any():
-                states[rows, EVIDENCE] += slope[start]
+        call(self.base.advance, (states, setup, rows, y, zeta, report))
+        # summed in order, so that the total has the same bits as tick by tick
+        states[rows, SLOPES] = np.add.accumulate(np.vstack([states[rows, SLOPES], slope]))[-1]
         report[:, 0, :] = self.outward(report[:, 0, :], tick + 1.0)
         states[rows, MEAN] = report[-1, 0, :]
         if self._clocked:
