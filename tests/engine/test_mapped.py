@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 import mfbocd as mf
+from mfbocd.detector.late import LateReadings
 
 PLAIN = mf.Gaussian(1.0, 4.0, 0.3)
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
@@ -91,18 +92,34 @@ def test_streams_of_a_fleet_have_their_own_clocks() -> None:
     assert fleet.ticks.tolist() == [40, 20, 29]
 
 
-def test_waiting_and_late_readings_keep_the_clock() -> None:
-    """A gap moves the season on, and so does a saved state."""
+def test_a_gap_moves_the_season_on() -> None:
     detector = mf.Detector(wave(mf.Trend()), hazard=0.05)
     detector.update(1.0)
     detector.wait(6)
-    one = detector.mean
     twin = mf.Detector.from_bytes(detector.to_bytes())
     core = mf.Detector(mf.Trend(), hazard=0.05)
     season = detector.model.season
     core.update(1.0 - float(season.at(0)))
     core.wait(6)
-    assert one == twin.mean == pytest.approx(core.mean + float(season.at(7)), rel=1e-12)
+    assert detector.mean == twin.mean == pytest.approx(core.mean + float(season.at(7)), rel=1e-12)
+
+
+@pytest.mark.parametrize("inner", [PLAIN, mf.Trend()], ids=["compiled", "methods"])
+def test_a_late_reading_is_that_of_its_own_tick(inner: mf.Model) -> None:
+    options: dict[str, Any] = {"hazard": 0.05, "policy": mf.Always("high"), "missing": "skip"}
+    late, direct = (mf.Detector(wave(inner), FIDELITIES, **options) for _ in "ab")
+    feed = LateReadings(late)
+    rng = np.random.default_rng(1)
+    for t in range(20):
+        x = float(rng.normal(1.0, 2.0))
+        feed.apply(None if t == 5 else x, "high", cost=5.0, key="late" if t == 5 else None)
+        direct.update(x, "high")
+        if t == 5:
+            waited = x
+    assert feed.replace("late", waited, "high")
+    feed.catch_up()
+    assert late.mean == direct.mean
+    assert late.log_evidence == direct.log_evidence
 
 
 @pytest.mark.parametrize(
@@ -175,3 +192,23 @@ def test_a_change_of_direction_is_that_of_the_images() -> None:
     alarms = [(up.update(math.exp(y)).alarm, core.update(y).alarm) for y in readings]
     assert all(one == two for one, two in alarms)
     assert [t for t, (one, _) in enumerate(alarms) if one] != []
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        mf.Transformed(mf.Gaussian(-900.0, 1e4, 1.0), "log", 2.0),
+        mf.Transformed(mf.Gaussian(-3.0, 1.0, 1.0), "sqrt", 0.6),
+        mf.Transformed(mf.Gaussian(-90.0, 1.0, 1.0), "logit", 0.3),
+        mf.Transformed(mf.Gaussian(90.0, 1.0, 1.0), "logit", 0.3),
+        mf.Rounded(mf.Transformed(mf.RobustTrend(), "sqrt", 0.6), 1.0),
+    ],
+)
+def test_what_is_expected_is_a_possible_reading(model: mf.Model) -> None:
+    """A budget asks for the gain after readings as expected, before the first tick."""
+    detector = mf.Detector(model, FIDELITIES, policy=mf.Budget(share=0.3, gain="variance"))
+    step = detector.update(detector.mean, "high")
+    assert detector.update(step.mean, "high").tick == 1
+    assert math.isfinite(detector.log_evidence)
+    low, high = detector.interval(0.99)
+    assert model.possible(np.array([low, high])).all()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._kernels.layout import CAP, HEAD, MEAN, SLOPES, STATS, TICK
 from .base import Array, Model
-from .cost import CostBound, cost_bound_of
+from .cost import CostBound, cost_bound_of, family
 from .nested import model_of, named_spec
 from .table import continuous
 
@@ -97,7 +97,7 @@ class Mapped(Model):
 
     @abstractmethod
     def to_outer(self, y: Any, tick: Any) -> Any:
-        """Return the inverse of f at these ticks.
+        """Return the inverse of f at these ticks, or the nearest possible reading if y is the image of none.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Mapped(Model):
         return self.to_outer(y, tick)
 
     def clipped(self, x: Any) -> Any:
-        """Return the possible readings nearest to numbers, to about 9 digits.
+        """Return the possible readings nearest to numbers.
 
         Parameters
         ----------
@@ -475,9 +475,11 @@ class Mapped(Model):
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """The bound of the model, one more statistic, and the map."""
-        own = cost_bound_of(arguments["model"])
-        return CostBound(own.columns + 1, own.tick + 50 * (1 + cls._terms(arguments)), own.gain, "model")
+        """The bound of the model, the clock, and the map."""
+        inner = arguments["model"]
+        own = cost_bound_of(inner)
+        clock = cls.uses_ticks and not _has_clock(inner)
+        return CostBound(own.columns + clock, own.tick + 50 * (1 + cls._terms(arguments)), own.gain, "model")
 
     @classmethod
     def _terms(cls, arguments: Mapping[str, Any]) -> int:
@@ -493,3 +495,11 @@ class Mapped(Model):
     def spec(self) -> dict[str, Any]:
         """Return `model` as its kind and its arguments."""
         return {"model": named_spec(self.model)}
+
+
+def _has_clock(table: Mapping[str, Any]) -> bool:
+    """Tell whether the table of a model is that of maps of which one depends on the tick."""
+    kind = family(table["kind"])
+    if kind is None or not issubclass(kind, Mapped):
+        return False
+    return kind.uses_ticks or _has_clock(table["model"])

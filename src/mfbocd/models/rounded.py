@@ -64,8 +64,8 @@ class Rounded(Mapped):
         return x + self.step * (_fractions(tick + self.start) - 0.5)
 
     def to_outer(self, y: Any, tick: Any) -> Any:
-        """Return y: a forecast is not rounded, and half a step is its accuracy."""
-        return y
+        """Return y, or the nearest possible reading: a forecast is not rounded, and half a step is its accuracy."""
+        return self.clipped(y)
 
     def inverse(self, y: Any, tick: Any) -> Any:
         """Return y without the fraction."""

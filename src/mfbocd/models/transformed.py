@@ -71,6 +71,8 @@ class Transformed(Mapped):
             raise ValueError(f"Transformed.function must be 'log', 'sqrt' or 'logit', not {function!r}")
         self.function = function
         self.offset = finite("Transformed", "offset", offset)
+        high = 1.0 - self.offset - 1e-15 * (1.0 + abs(self.offset)) if function == "logit" else np.inf
+        self._ends = float(np.nextafter(-self.offset, np.inf)), high
         self._wrap(model)
 
     def to_inner(self, x: Any, tick: Any) -> Any:
@@ -85,7 +87,7 @@ class Transformed(Mapped):
             return np.log(inside) - np.log1p(-inside)
 
     def to_outer(self, y: Any, tick: Any) -> Any:
-        """Return the reading whose f is y."""
+        """Return the reading whose f is y, or the nearest possible one."""
         if self.function == "log":
             u = np.exp(np.minimum(y, _LARGEST))
         elif self.function == "sqrt":
@@ -93,7 +95,7 @@ class Transformed(Mapped):
             u = half * half  # a power of one number may round differently from that of many
         else:
             u = 1.0 / (1.0 + np.exp(np.clip(-np.asarray(y), -_LARGEST, _LARGEST)))
-        return u - self.offset
+        return self.clipped(u - self.offset)
 
     def log_slope(self, x: Any) -> Any:
         """Return log f'(x)."""
@@ -106,9 +108,7 @@ class Transformed(Mapped):
 
     def clipped(self, x: Any) -> Any:
         """Return the numbers nearest in the domain."""
-        near = 1e-9 * (1.0 + abs(self.offset))
-        high = 1.0 - self.offset - near if self.function == "logit" else np.inf
-        return np.clip(x, near - self.offset, high)
+        return np.clip(x, *self._ends)
 
     def _support(self) -> str:
         low = 0.0 - self.offset
