@@ -75,9 +75,10 @@ class Rounded(Mapped):
         """Return the numbers that are half a step or more inside the domain."""
         if not isinstance(self.model, Mapped):
             return x
-        half = self._half
-        above = np.maximum(x, self.model.clipped(x - half) + half)
-        return np.minimum(above, self.model.clipped(above + half) - half)
+        low, high = x - self._half, x + self._half
+        lifted, lowered = self.model.clipped(low), self.model.clipped(high)
+        x = np.where(lifted > low, lifted + self._half, x)
+        return np.where(lowered < high, lowered - self._half, x)
 
     def possible(self, x: Array) -> NDArray[np.bool_]:
         """Tell which readings are possible with every fraction of a step."""
