@@ -18,11 +18,16 @@ import mfbocd as mf
 
 from .engine import contaminated as c
 from .engine import dependent as d
+from .engine import mapped as mp
 from .engine import robust as r
 from .engine import robust_trend as rt
 from .engine import vectors as v
 
 Readings = Sequence[tuple[Any, float]]  # (x, zeta) pairs of one segment
+
+
+def _same(mean: Any, tick: int) -> Any:
+    return mean
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,16 @@ class Case:
     given: int = 0
     """How many numbers at the end of a reading are covariates, which are not predicted."""
 
+    center: Callable[..., Any] | None = None
+    """The mean on the scale on which means are averaged over histories, if that is not `mean`; and back from it."""
+    outer: Callable[[Any, int], Any] = _same
+
     def marginal_of(self, readings: Readings, before: Readings) -> float:
         return self.log_marginal(readings, before) if self.remembers else self.log_marginal(readings)
 
     def mean_of(self, readings: Readings, before: Readings) -> Any:
-        return self.mean(readings, before) if self.remembers else self.mean(readings)
+        of = self.center or self.mean
+        return of(readings, before) if self.remembers else of(readings)
 
 
 # --- Gaussian: the joint density of a segment is multivariate normal --------------------------------------------
@@ -595,11 +605,77 @@ CASES += [
     Both(_ROW["trend"], _ROW["unknown-variance"]).case("mixture-trend", _normal),
     Both(_ROW["poisson"], replace(_ROW["binomial"], log_marginal=binomial_if_possible)).case("mixture-counts", _many),
 ]
+
+
+def mapped(name: str, of: str, by: mp.Map, model: Callable[[Any], Any], draw: Any) -> Case:
+    """A row of this table whose readings are mapped first."""
+    row = _ROW[of]
+    truth = mp.Truth(by, row.log_marginal, row.mean)
+    return replace(
+        row,
+        name=name,
+        model=lambda: model(row.model()),
+        draw=draw,
+        log_marginal=truth.marginal,
+        mean=truth.mean,
+        center=truth.center,
+        outer=truth.outer,
+        remembers=True,
+        additive=False,
+    )
+
+
+def _positive(rng: np.random.Generator) -> float:
+    return float(np.exp(rng.normal(MEAN, 1.0)))
+
+
+def _share(rng: np.random.Generator) -> float:
+    return float(rng.beta(2.0, 3.0))
+
+
+def _step(rng: np.random.Generator) -> float:
+    return float(mp.STEP * np.round(rng.normal(MEAN, 1.0) / mp.STEP))
+
+
+def _even(rng: np.random.Generator) -> float:
+    return float(mp.STEP * rng.poisson(6.0))
+
+
+def wave(model: Any) -> Any:
+    period, a, b = mp.HARMONIC
+    return mf.FixedSeason(model, period, [a], [b], start=mp.START)
+
+
+def sawtooth(model: Any) -> Any:
+    return mf.FixedSeason(model, mp.PIECES[0], pieces=mp.PIECES[1])
+
+
+def structure(model: Any) -> Any:
+    """What the automatic detector finds in counts with two seasons."""
+    seasonal = sawtooth(wave(mf.Scaled(model, *mp.COUNTS)))
+    return mf.Rounded(mf.Transformed(seasonal, "sqrt", mp.SHIFT), mp.STEP)
+
+
+CASES += [
+    mapped("log", "gaussian", mp.LOG, lambda m: mf.Transformed(m, "log"), _positive),
+    mapped("logit", "trend-known", mp.LOGIT, lambda m: mf.Transformed(m, "logit"), _share),
+    mapped("scaled", "unknown-variance", mp.SCALED, lambda m: mf.Scaled(m, mp.UNIT, mp.ORIGIN), _normal),
+    mapped("rounded", "trend", mp.ROUNDED, lambda m: mf.Rounded(m, mp.STEP), _step),
+    mapped("fixed-season", "gaussian", mp.WAVE, wave, _normal),
+    mapped(
+        "structure",
+        "robust-trend",
+        mp.SMALL.after(mp.WAVE).after(mp.SAWTOOTH).after(mp.ROOT).after(mp.ROUNDED),
+        structure,
+        _even,
+    ),
+]
 COMPILED = [case for case in CASES if case.model().observe is not None]
 INTEGRATED = {
     *("family-gaussian", "family-gaussian-paper", "product", "process", "student", "student-unknown"),
     *("mixture-gaussian", "mixture-trend", "mixture-counts"),
     *("robust-trend", "robust-trend-plain", "robust-trend-tempered"),
+    "structure",
     *(f"outliers-{name}" for name in ("gaussian", "unknown", "poisson", "bernoulli")),
 }
 """Models whose gains are integrals in numpy, 0.1 s per state and more: tested with fewer states."""

@@ -301,16 +301,25 @@ def test_zeros_and_ones_of_one_column_are_a_bernoulli() -> None:
     assert config_of([1.0, 5.0, np.nan])[0].model["kind"] == "robust_trend"  # too few for a choice
 
 
-def test_what_a_config_cannot_express_is_a_comment(tmp_path: Path) -> None:
+def test_a_season_and_a_transform_are_written_as_tables(tmp_path: Path) -> None:
+    """The file repeats the alarms of the automatic detector."""
     t = np.arange(960)
-    x = 100.0 + 8.0 * np.sin(2.0 * np.pi * t / 24.0) + 0.5 * np.random.default_rng(2).normal(size=t.size)
+    level = np.where(t < 700, 50.0, 90.0)
+    noise = 0.05 * np.random.default_rng(2).normal(size=t.size)
+    x = level * np.exp(0.8 * np.sin(2.0 * np.pi * t / 24.0) + noise)
+    detector = AutoDetector()
+    changes = detector.run(x).changes
     config, notes = config_of(x)
-    assert config.model["kind"] == "robust_trend"
-    assert "CAREFUL: a configuration cannot express a season of 24" in notes["model"]
-    assert "`mfbocd detect` without a configuration does" in notes["model"]
     path = tmp_path / "mf.toml"
     path.write_text(config.to_toml(notes))
-    assert Config.load(path) == config
+    text = path.read_text()
+    assert text.count("[model") == 3
+    assert "# Ticks per season.\nperiod = 23.99" in text.split("[model.model]")[1]
+    assert "# Typical level of 960 readings.\nlevel = " in text.split("[model.model.model]")[1]
+    loaded = Config.load(path)
+    assert loaded == config
+    found = mf.run(loaded.detector(), x).changes
+    assert [c[:2] for c in found] == [c[:2] for c in changes] == [(701, 700)]
 
 
 def test_several_columns_are_gaussian_and_a_note_says_so() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import mfbocd as mf
 from benchmarks.accuracy import zoo
 from mfbocd.belief.serialization import pack, unpack
 from mfbocd.calibrate.auto import AutoDetector, Season, Structure
@@ -24,7 +26,10 @@ from mfbocd.calibrate.auto.detector import FIRST
 from mfbocd.calibrate.auto.explain import Account, cautions
 from mfbocd.calibrate.auto.selection import EXTRA_COST, History, losses, replay
 from mfbocd.detector.detector import Detector
+from mfbocd.io.config import Config
+from mfbocd.io.config.kinds import plain
 from mfbocd.models import Gaussian
+from mfbocd.models.nested import named_spec
 from mfbocd.policy import Fidelity
 from mfbocd.trace.trace import Trace
 
@@ -500,3 +505,44 @@ def test_the_loss_of_a_feature_is_a_difference_of_evidence() -> None:
     seasonal = losses(replace(structure, seasons=(season,)), known.history, known.make)
     assert seasonal["seasons"] < 0.0  # it is not there: the simpler structure has more evidence
     assert set(seasonal) == {"seasons", "ar"}
+
+
+def _seasonal_counts(rng: np.random.Generator, ticks: int) -> np.ndarray:
+    rate = np.where(np.arange(ticks) < 200, 6.0, 20.0) * np.exp(0.5 * np.sin(2 * np.pi * np.arange(ticks) / 24))
+    return rng.poisson(rate).astype(float)
+
+
+def _skewed(rng: np.random.Generator, ticks: int) -> np.ndarray:
+    return np.exp(np.where(np.arange(ticks) < 200, 1.0, 2.5) + 0.2 * rng.normal(size=ticks))
+
+
+@pytest.mark.parametrize("series", [_seasonal_counts, _skewed, lambda rng, n: (rng.random(n) < 0.3).astype(float)])
+def test_a_structure_is_an_ordinary_model(series: Callable[[np.random.Generator, int], np.ndarray]) -> None:
+    """A plain detector of the structure's model, from a configuration, is the automatic detector's member."""
+    x = series(np.random.default_rng(4), 400)
+    x[[30, 31, 50]] = np.nan
+    automatic = AutoDetector()
+    automatic.run(x)
+    for member in automatic._members:
+        assert automatic._origin == 0
+        model = member.structure.model()
+        config = Config.parse({"model": plain(named_spec(model)), "hazard": automatic.hazard})
+        loaded = Config.parse(tomllib.loads(config.to_toml())).detector().model
+        assert loaded.spec() == model.spec()
+        detector = mf.Detector(loaded, hazard=automatic.hazard, prune=mf.Resample(64), missing="skip")
+        mf.run(detector, x)
+        np.testing.assert_array_equal(detector.run_length.weight, member.detector.run_length.weight)
+        assert detector.log_evidence == pytest.approx(member.detector.log_evidence, rel=1e-12)
+        assert detector.mean == member.detector.mean
+        assert detector.interval(0.8) == member.detector.interval(0.8)
+
+
+def test_a_structure_begins_at_any_tick() -> None:
+    """A season goes on in the phase that it has at the tick at which the model's stream begins."""
+    season = Season(24.0, (1.0,), (2.0,))
+    structure = Structure(seasons=(season,), step=0.5)
+    whole, later = structure.model(), structure.model(start=40)
+    x = np.round(2.0 * season.at(np.arange(60))) / 2.0
+    ticks = np.arange(20)
+    np.testing.assert_array_equal(later.inward(x[40:], ticks), whole.inward(x, np.arange(60))[40:])
+    np.testing.assert_array_equal(later.inward(x[40:], ticks), structure.prepared(x, np.arange(60))[40:])

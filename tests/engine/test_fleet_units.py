@@ -17,7 +17,7 @@ SCALABLE = [
     *("season", "season-known"),
     *("autoregressive", "autoregressive-known", "process", "process-known"),
     *("student-unknown", "outliers-gaussian", "outliers-unknown", "robust-trend", "robust-trend-plain"),
-    *("mixture-gaussian", "mixture-trend"),
+    *("mixture-gaussian", "mixture-trend", "scaled", "rounded", "fixed-season"),
 ]
 
 

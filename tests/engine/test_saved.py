@@ -154,6 +154,7 @@ def saved(prune: object = DEFAULT) -> bytes:
         *((layout.TOTAL, v) for v in (0.0, -1.0, 1e300, np.nan)),
         *((layout.EVIDENCE, v) for v in (np.inf, np.nan)),
         *((layout.DROPPED, v) for v in (-1.0, 0.5, 1.0, 5.0, np.nan)),
+        (layout.SLOPES, np.nan),
     ],
 )
 def test_an_impossible_header_is_refused(field: int, value: float) -> None:

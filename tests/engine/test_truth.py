@@ -68,7 +68,7 @@ def enumerate_histories(segments: Segments, ticks: int, hazard: mf.Hazard) -> tu
     evidence = float(logsumexp(logs))
     share = np.exp(np.array(logs) - evidence)
     posterior = np.bincount(lengths, weights=share, minlength=ticks)
-    return posterior, evidence, share @ np.array(means)
+    return posterior, evidence, segments.case.outer(share @ np.array(means), ticks)
 
 
 @cache

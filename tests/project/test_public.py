@@ -22,6 +22,7 @@ NAMES = [
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
     *("Mixture", "Outliers", "RobustTrend", "StudentTUnknown", "VectorAutoregressive"),
+    *("FixedSeason", "Rounded", "Scaled", "Transformed"),
     *("RunLength", "Soft", "Start", "Step", "Surprise", "Threshold", "TopK", "Trace"),
     *("AutoDetector", "Detection", "auto", "detect"),
     *("calibrate", "datasets", "export", "hindsight", "metrics", "models", "plots", "report", "run", "simulate"),
@@ -50,6 +51,10 @@ SIGNATURES = {
     "StudentT": "mean var noise_var degrees points",
     "StudentTUnknown": "mean count shape scale degrees weighting",
     "Outliers": "model rate outlier",
+    "FixedSeason": "model period cosine sine pieces start",
+    "Rounded": "model step start",
+    "Scaled": "model scale offset",
+    "Transformed": "model function offset",
     "Grid": "theta likelihood support prior atoms points",
     "Confusion": "matrices alpha beta points",
     "ExponentialFamily": "a2 u log_h1 chi nu support predictive x_moments",
@@ -151,12 +156,14 @@ POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
 """The signature of each policy, and its members beyond those of every policy."""
 
 MODEL = (
-    "advance assimilate check check_zetas columns cost_bound dimension divergence elementwise gains has_outliers "
+    "advance advance_with assimilate check check_zetas columns core core_stats cost_bound dimension divergence "
+    "elementwise from_core gains has_outliers "
     "known_level last_outlier log_predictive log_predictives log_ratio log_tails nearest new_regime observe "
     "one_parameter operations ordered outside parameter parameter_gain params partial possible predictive "
     "predictive_cdf prior quick_parameter_gain rescaled run_length_gain sample skip sound spec units update "
     "update_doubtful variance_gain"
 )
+MAPPED = "base clipped inverse inward kind log_slope model outward to_inner to_outer uses_ticks"
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "Gaussian": (mf.Gaussian, "mean var noise_var"),
     "GaussianUnknown": (mf.GaussianUnknown, "mean count shape scale kind weighting"),
@@ -186,6 +193,10 @@ MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
     "StudentT": (mf.StudentT, "mean var noise_var degrees points theta"),
     "StudentTUnknown": (mf.StudentTUnknown, "mean count shape scale degrees weighting"),
     "Outliers": (lambda: mf.Outliers(mf.Gaussian()), "model rate broad"),
+    "FixedSeason": (lambda: mf.FixedSeason(mf.Gaussian(), 4, [1], [0]), f"{MAPPED} season start"),
+    "Rounded": (lambda: mf.Rounded(mf.Gaussian(), 1), f"{MAPPED} step start"),
+    "Scaled": (lambda: mf.Scaled(mf.Gaussian()), f"{MAPPED} scale offset"),
+    "Transformed": (lambda: mf.Transformed(mf.Gaussian(), "log"), f"{MAPPED} function offset"),
     "Grid": (
         lambda: mf.Grid([0.2, 0.8], lambda x, theta, zeta: theta**x * (1 - theta) ** (1 - x), support=[0, 1]),
         "theta likelihood support atoms points confusion discrete",

@@ -36,6 +36,14 @@ EXAMPLES: dict[str, list[Table]] = {
         {"matrices": [[0.3, [[1.0, 0.0], [0.6, 0.4]]]], "points": 33},
     ],
     "exponential": [{}],
+    "fixed_season": [
+        {"model": {"kind": "gaussian"}, "period": 7.0, "cosine": [1.0], "sine": [0.0]},
+        {
+            "model": {"kind": "scaled", "scale": 2.0, "model": {"kind": "trend"}},
+            "period": 7.0,
+            "pieces": [[0.0, 1.0, 0.0]],
+        },
+    ],
     "gamma": [{"known": 2.0}],
     "gaussian": [{}],
     "gaussian_process": [{}, {"reach": 20.0}, {"length": 2.0, "reach": 11.0}, {"order": 2}],
@@ -58,9 +66,15 @@ EXAMPLES: dict[str, list[Table]] = {
         {"parts": [{"kind": "student_t"}, {"kind": "MultivariateGaussian", "mean": [0.0, 0.0]}]},
     ],
     "robust_trend": [{}, {"ar": [0.5, 0.1], "outliers": 0.01}],
+    "rounded": [
+        {"model": {"kind": "gaussian_unknown"}, "step": 0.5},
+        {"model": {"kind": "Rounded", "model": {"kind": "trend"}, "step": 1.0}, "step": 0.5},
+    ],
+    "scaled": [{"model": {"kind": "student_t"}, "scale": 3.0}],
     "seasonal": [{"period": 7.0}, {"period": 24.0, "harmonics": 5, "slope": 0.0}, {"period": 6, "harmonics": 3}],
     "student_t": [{}, {"var": 9.0}, {"var": 0.01}, {"points": 3, "noise_var": 0.2}],
     "student_t_unknown": [{}, {"degrees": 1.5}],
+    "transformed": [{"model": {"kind": "robust_trend", "ar": [0.5]}, "function": "sqrt", "offset": 0.6}],
     "trend": [{}],
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
 }

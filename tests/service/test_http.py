@@ -12,7 +12,10 @@ import httpx
 import pytest
 
 import mfbocd as mf
+from mfbocd.calibrate.auto import Season, Structure
 from mfbocd.io.config import Config
+from mfbocd.io.config.kinds import plain
+from mfbocd.models.nested import named_spec
 from mfbocd.service import schemas
 from mfbocd.service.store.sqlite import SqliteStore
 
@@ -102,6 +105,35 @@ def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path
     assert shown["alarms"] >= 2  # it jumps at 40 and 80
     assert shown["last_alarm"]["alarm"] is True
     assert shown["last"]["tick"] == 89
+
+
+def test_a_structure_of_the_automatic_detector_is_served(shared: httpx.Client) -> None:
+    """Two streams of one configuration, of which one skips ticks, follow their own clocks."""
+    structure = Structure(
+        transform="sqrt",
+        center=5.0,
+        noise=1.0,
+        spread=2.0,
+        seasons=(Season(6.0, (0.5,), (0.2,)),),
+        ar=(0.3,),
+        step=1.0,
+    )
+    config = {"model": plain(named_spec(structure.model())), "hazard": 0.02}
+    for stream in ("counts", "fewer"):
+        assert shared.post("/streams", json={"id": stream, "config": config}).status_code == 201
+    twins = {stream: Config.parse(config).detector(missing="skip") for stream in ("counts", "fewer")}
+    for t in range(24):
+        for stream, twin in twins.items():
+            x = None if stream == "fewer" and t % 3 == 1 else float((7 * t) % 5 + 4 + 30 * (t > 15))
+            body = {"tick": t, "fidelity": twin.fidelities[0].name, "x": x}
+            step = shared.post(f"/streams/{stream}/observe", json=body).json()
+            wanted = twin.update(x, twin.fidelities[0].name)
+            assert (step["mean"], step["alarm"]) == (wanted.mean, wanted.alarm)
+            assert step["p_change"] == pytest.approx(wanted.p_change, abs=1e-12)
+    body = {"tick": 24, "fidelity": twin.fidelities[0].name, "x": -3.0}
+    refused = shared.post("/streams/counts/observe", json=body)
+    assert refused.status_code == 422
+    assert "x = -3.0 is outside the support of Rounded" in refused.json()["error"]
 
 
 def test_repeating_an_observation_is_harmless(shared: httpx.Client) -> None:

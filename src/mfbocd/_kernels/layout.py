@@ -16,7 +16,7 @@ from __future__ import annotations
 COUNT = 0  # number of hypotheses
 TICK = 1  # index of the last tick, -1 before the first
 TOTAL = 2  # sum of the weight column: weights are kept unnormalized until the next tick
-EVIDENCE = 3  # log p(x_1..x_t)
+EVIDENCE = 3  # log p(x_1..x_t), without SLOPES
 CAP = 4  # capacity of a column
 LIMIT = 5  # prune once COUNT exceeds this
 SEED = 6
@@ -33,6 +33,7 @@ RISE = 16  # odds of a jump up by AT_LEAST, 0 if the alarm has no smallest chang
 FALL = 17  # odds of a jump down
 ARMED = 18  # 1 if the next alarm may fire, for an alarm with a smallest change
 DROPPED = 19  # number of dropped hypotheses that are kept, all older than the first of the others
+SLOPES = 20  # log of the slopes of the maps before the model (`models.mapped`), which belongs to log p(x_1..x_t)
 HEAD = 24  # a multiple of 8 keeps the columns aligned
 REPORT = slice(MEAN, CONFIDENCE + 1)
 FIELDS = CONFIDENCE + 1 - MEAN

@@ -236,8 +236,9 @@ class SeriesModel:
         for row in np.flatnonzero(~structure.possible(x)).tolist():
             raise ValueError(f"row {row}: {float(x[row])!r} is impossible for the fitted series: fit this one")
         used, _ = counted(x, self.once)
-        ready = np.where(used, structure.prepared(x, np.arange(x.size)), np.nan)
-        return smooth_series(self.model, ready[:, None], HAZARD if hazard is None else hazard, seed)
+        return smooth_series(
+            self.model, np.where(used, x, np.nan)[:, None], HAZARD if hazard is None else hazard, seed
+        )
 
 
 def smooth_series(model: Model, values: Array, hazard: float | Hazard | None, seed: int = 0) -> Hindsight:

@@ -128,6 +128,10 @@ def alarm_setup(alarm: Alarm | None, model: Model) -> AlarmSetup:
         raise ValueError(
             f"Alarm.direction, Alarm.before and Alarm.at_least are not available for {type(model).__name__}"
         )
+    if model.core is not model and (alarm.before is not None or alarm.at_least is not None):
+        raise ValueError(
+            f"Alarm.before and Alarm.at_least are not available for {type(model).__name__}, which maps its readings"
+        )
     numbers[layout.LEVEL], numbers[layout.THRESHOLD] = alarm.threshold, NEVER
     numbers[layout.DIRECTION] = {None: 0.0, "up": 1.0, "down": -1.0}[alarm.direction]
     numbers[layout.AT_LEAST] = (alarm.at_least or 0.0) / unit
@@ -165,7 +169,7 @@ def full_moments(model: Model, state: Array, setup: Array) -> tuple[Array, Array
     """Mean and variance of a full reading under every hypothesis, in the units and the order that the kernels use."""
     live = stats_of(model, state)
     stats = np.concatenate([live, model.new_regime(live)[:, None], dropped_stats(model, state)], axis=1)
-    mean, variance = model.predictive(stats)
+    mean, variance = model.core.predictive(model.core_stats(stats))
     unit = setup[layout.UNIT]
     return (mean - setup[layout.ORIGIN]) / unit, variance / unit**2
 

@@ -43,10 +43,12 @@ def observe(model: Model, state: Array, setup: Array, x: Any, zeta: float) -> Re
         if zeta > 0.0:
             state[layout.EVIDENCE] += gained
         live = stats_of(model, state)
-        mean, _ = model.predictive(live)
-        prior, _ = model.predictive(model.new_regime(live))
+        core, own = model.core, model.core_stats(live)
+        mean, _ = core.predictive(own)
+        prior, _ = core.predictive(core.new_regime(own))
         first = np.ascontiguousarray(mean if model.dimension == 1 else mean[0])
-        state[layout.MEAN] = expectation(state, setup, first, float(np.ravel(prior)[0]))
+        center = expectation(state, setup, first, float(np.ravel(prior)[0]))
+        state[layout.MEAN], _ = model.from_core(center, 0.0, live)
         if setup[layout.LEVEL] > 0.0:
             decide(model, state, setup)
     except BaseException:
@@ -279,7 +281,9 @@ class Filter:
             Mean and variance; arrays if a reading has several numbers.
         """
         weight, stats = self.predicted()
-        return mixed(weight, *self.model.predictive(stats, zeta))
+        model = self.model
+        mean, variance = mixed(weight, *model.core.predictive(model.core_stats(stats), zeta))
+        return model.from_core(mean, variance, stats)
 
     def surprise(self, x: Any, zeta: float) -> Surprise:
         """Return the log predictive and the log tails of the coming reading, mixed over the run length.
@@ -336,14 +340,15 @@ class Filter:
             The quantile; one per number if a reading has several.
         """
         weight, stats = self.predicted()
+        core, own = self.model.core, self.model.core_stats(stats)
 
         def below(x: Array) -> Array:
-            return np.asarray(self.model.predictive_cdf(stats, x if x.ndim else float(x), zeta) @ weight)
+            return np.asarray(core.predictive_cdf(own, x if x.ndim else float(x), zeta) @ weight)
 
-        centre, var = (np.asarray(v) for v in self.predictive(zeta))
+        centre, var = (np.asarray(v) for v in mixed(weight, *core.predictive(own, zeta)))
         reach = np.sqrt(np.where(np.isfinite(var), var, np.maximum(1.0, np.abs(centre)))) + 1e-300
         high = crossing(below, level, centre, reach)
-        return self.model.nearest(high if high.ndim else float(high))
+        return self.model.from_core(core.nearest(high if high.ndim else float(high)), 0.0, stats)[0]
 
 
 def mixed(weight: Array, mean: Array, var: Array) -> tuple[Any, Any]:

@@ -187,9 +187,9 @@ def change_weight(belief: Filter, weight: Array) -> float:
     level, spread = _of_each(lambda given: level_of_old(state, given), setup, mean, variance)
     if setup[layout.AT_LEAST] > 0.0:
         jumps = level + setup[layout.AT_LEAST] * np.array([1.0, -1.0])
-        rise, fall = model.divergence(jumps, np.full(2, spread), level, spread).tolist()
+        rise, fall = model.core.divergence(jumps, np.full(2, spread), level, spread).tolist()
         return weight_of_jump(state, rise, fall)
-    apart = model.divergence(mean, variance, level, spread)
+    apart = model.core.divergence(mean, variance, level, spread)
     if setup[layout.DIRECTION]:
         apart = np.where(setup[layout.DIRECTION] * (mean - level) >= 0.0, apart, 0.0)
     q = weight_of_recent(state, setup, weight, apart)
@@ -197,7 +197,7 @@ def change_weight(belief: Filter, weight: Array) -> float:
     if oldest == np.inf:
         return q
     level, spread = _of_each(lambda given: level_of_until(state, given, oldest), setup, mean, variance)
-    return q + weight_of_reported(state, setup, weight, model.divergence(mean, variance, level, spread))
+    return q + weight_of_reported(state, setup, weight, model.core.divergence(mean, variance, level, spread))
 
 
 def _of_each(

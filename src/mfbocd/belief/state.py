@@ -162,7 +162,7 @@ def check_saved(model: Model, setup: Array, head: Array, given: Array, cap: int)
         "a probability": 0.0 <= h[layout.P_CHANGE] <= 1.0 and 0.0 <= h[layout.CONFIDENCE] <= 1.0,
         "the odds of a jump": 0.0 <= h[layout.RISE] <= MOST_ODDS and 0.0 <= h[layout.FALL] <= MOST_ODDS,
         "whether it is armed": h[layout.ARMED] in (0.0, 1.0),
-        "the evidence": isfinite(h[layout.EVIDENCE]),
+        "the evidence": isfinite(h[layout.EVIDENCE]) and isfinite(h[layout.SLOPES]),
     }
     for what, holds in rules.items():
         if not holds:

@@ -57,10 +57,9 @@ def init(
 ) -> None:
     """Write a commented configuration file: an example, or one estimated from a table.
 
-    A comment gives the reason for each estimate. The model of a single column describes the structure that
-    `mfbocd detect` finds without a configuration, as far as a configuration can express it. Several columns are
-    fidelities of one stream only if --fidelity or --best says so. Costs cannot be estimated: edit the placeholders.
-    At most the first 20,000 rows are read.
+    A comment gives the reason for each estimate. The model of a single column is the structure that `mfbocd detect`
+    finds without a configuration. Several columns are fidelities of one stream only if --fidelity or --best says so.
+    Costs cannot be estimated: edit the placeholders. At most the first 20,000 rows are read.
 
     \b
     Examples:

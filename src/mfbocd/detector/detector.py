@@ -449,7 +449,8 @@ class Detector(BaseDetector):
     @property
     def log_evidence(self) -> float:
         """Log p(x_1 .. x_t), the sum of the log predictives."""
-        return float(self._filter.state[layout.EVIDENCE])
+        state = self._filter.state
+        return float(state[layout.EVIDENCE] + state[layout.SLOPES])
 
     @property
     @exclusive
@@ -704,19 +705,20 @@ class Detector(BaseDetector):
     @exclusive
     def advance(self, x: Array, choice: Choices) -> dict[str, Any]:
         """Apply many ticks of a compiled model, in chunks."""
-        assert self.model.advance is not None
         missing = np.isnan(x)
         zeta = np.where(missing, 0.0, self.policy.zeta[choice])
         applied = np.where(missing, 0.0, x)
         report = np.empty((len(x), layout.FIELDS, 1))
-        queue = np.zeros(2, dtype=np.int64)
+
+        def call(kernel: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+            kernel(*arguments, np.zeros(2, dtype=np.int64))
+
         for start in range(0, len(x), CHUNK):
             part = slice(start, start + CHUNK)
             self._filter.make_room(len(x[part]))
-            state = self._filter.state[None]
-            queue[:] = 0
-            self.model.advance(
-                state, self._filter.setup, ONE_ROW, applied[part, None], zeta[part, None], report[part], queue
+            states = self._filter.state[None]
+            self.model.advance_with(
+                call, states, self._filter.setup, ONE_ROW, applied[part, None], zeta[part, None], report[part]
             )
         self._tick += len(x)
         # summed in order, so that the total has the same bits as tick by tick

@@ -406,9 +406,12 @@ class Fleet(StreamSet):
                 own.states[rows] = before
                 raise
         elif len(rows):
+
+            def call(kernel: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+                self._workers.share(kernel, (*arguments, new_queue()), len(rows), self.threads)
+
             try:
-                job = (own.states, setup, rows, x, zeta, report, new_queue())
-                self._workers.share(self.model.advance, job, len(rows), self.threads)
+                self.model.advance_with(call, own.states, setup, rows, x, zeta, report)
             except BaseException as error:
                 self._broken = f"{type(error).__name__}: {error}"
                 raise

@@ -93,7 +93,8 @@ class Posteriors(OneThread):
     @property
     def log_evidence(self) -> Array:
         """log p(x_1 .. x_t) of each stream, shape (n,), a density in the units of its readings."""
-        return self._rows.states[: len(self), layout.EVIDENCE].copy()
+        states = self._rows.states[: len(self)]
+        return np.asarray(states[:, layout.EVIDENCE] + states[:, layout.SLOPES])
 
     @exclusive
     def run_length(self, stream: str | int) -> RunLength:

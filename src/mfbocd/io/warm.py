@@ -23,6 +23,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "binomial": {"trials": 10},
     "categorical": {"alpha": [1.0, 1.0, 1.0]},
     "confusion": {"matrices": [[0.5, [[0.9, 0.1], [0.1, 0.9]]]]},
+    "fixed_season": {"model": {"kind": "gaussian"}, "period": 24.0, "cosine": [1.5, 0.2], "sine": [-0.4, 0.1]},
     "gamma": {"known": 2.0},
     "linear_regression": {"covariates": 1},
     "mixture": {"parts": [{"kind": "gaussian"}, {"kind": "gaussian_unknown"}]},
@@ -30,7 +31,10 @@ NEEDED: dict[str, dict[str, Any]] = {
     "multivariate_gaussian_unknown": {"mean": [0.0, 0.0]},
     "outliers": {"model": {"kind": "gaussian"}},
     "product": {"parts": [{"kind": "gaussian"}, {"kind": "bernoulli"}]},
+    "rounded": {"model": {"kind": "gaussian_unknown"}, "step": 0.1},
+    "scaled": {"model": {"kind": "gaussian"}, "scale": 1e6},
     "seasonal": {"period": 12.0},
+    "transformed": {"model": {"kind": "gaussian_unknown"}, "function": "log"},
     "vector_autoregressive": {"order": 1, "mean": [0.0, 0.0]},
 }
 """Arguments of the families that have no defaults for all of them."""

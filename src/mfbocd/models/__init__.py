@@ -8,6 +8,7 @@ from .categorical import Categorical
 from .confusion import Confusion
 from .exponential import Exponential
 from .exponential_family import ExponentialFamily
+from .fixed_season import FixedSeason
 from .gamma import Gamma
 from .gaussian import Gaussian
 from .gaussian_process import GaussianProcess
@@ -21,9 +22,12 @@ from .outliers import Outliers
 from .poisson import Poisson
 from .product import Product
 from .robust_trend import RobustTrend
+from .rounded import Rounded
+from .scaled import Scaled
 from .seasonal import Seasonal
 from .student import StudentT
 from .student_unknown import StudentTUnknown
+from .transformed import Transformed
 from .trend import Trend
 from .vector_autoregressive import VectorAutoregressive
 
@@ -35,6 +39,7 @@ __all__ = [
     "Confusion",
     "Exponential",
     "ExponentialFamily",
+    "FixedSeason",
     "Gamma",
     "Gaussian",
     "GaussianProcess",
@@ -49,9 +54,12 @@ __all__ = [
     "Poisson",
     "Product",
     "RobustTrend",
+    "Rounded",
+    "Scaled",
     "Seasonal",
     "StudentT",
     "StudentTUnknown",
+    "Transformed",
     "Trend",
     "VectorAutoregressive",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .cost import CostBound
 from .family import Array
@@ -71,9 +72,9 @@ class Model(OptionalMethods):
 
     # Compiled kernels (`_kernels.template`): one tick of a stream, many ticks of many, gains of many. None makes the
     # filter call the methods, which every model has and against which the tests compare the kernels.
-    observe: ClassVar[Callable[..., Any] | None] = None
-    advance: ClassVar[Callable[..., Any] | None] = None
-    gains: ClassVar[Callable[..., Any] | None] = None
+    observe: Callable[..., Any] | None = None
+    advance: Callable[..., Any] | None = None
+    gains: Callable[..., Any] | None = None
     operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
 
     @property
@@ -90,6 +91,71 @@ class Model(OptionalMethods):
             One-dimensional; empty for models without compiled kernels.
         """
         return np.empty(0)
+
+    def advance_with(
+        self,
+        call: Callable[[Callable[..., None], tuple[Any, ...]], None],
+        states: Array,
+        setup: Array,
+        rows: NDArray[np.int64],
+        x: Array,
+        zeta: Array,
+        report: Array,
+    ) -> None:
+        """Advance many streams of a compiled model by many ticks.
+
+        Parameters
+        ----------
+        call : callable
+            Calls a kernel with these arguments and a work queue.
+        states, setup : ndarray
+            The states of all streams, (n, size), and what they share (`_kernels.layout`).
+        rows : ndarray of int
+            The streams to advance, (m,).
+        x, zeta : ndarray
+            Readings and their fidelities, (T, m).
+        report : ndarray
+            Shape (T, FIELDS, m); filled.
+        """
+        assert self.advance is not None
+        call(self.advance, (states, setup, rows, x, zeta, report))
+
+    @property
+    def core(self) -> Model:
+        """The model whose moments are averaged over run lengths: the model itself, except for `Mapped` models."""
+        return self
+
+    def core_stats(self, stats: Array) -> Array:
+        """Return the statistics of the core.
+
+        Parameters
+        ----------
+        stats : ndarray
+            Shape (columns,) or (columns, K).
+
+        Returns
+        -------
+        ndarray
+            A view of the same shape, with the core's columns.
+        """
+        return stats
+
+    def from_core(self, mean: Any, variance: Any, stats: Array) -> tuple[Any, Any]:
+        """Return mean and variance of the core's readings in units of this model's readings.
+
+        Parameters
+        ----------
+        mean, variance : float or ndarray
+            Moments, or any other value with variance 0.
+        stats : ndarray
+            Statistics before the reading, shape (columns, K).
+
+        Returns
+        -------
+        mean, variance : float or ndarray
+            In units of the readings.
+        """
+        return mean, variance
 
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:

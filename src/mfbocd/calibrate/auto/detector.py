@@ -272,7 +272,7 @@ class AutoDetector(AutoFollower):
         before = float(self._x[-1]) if self._x.size else math.nan
         if not self._members or not counted(np.array([x]), self._once, before, self._repeats)[0][0]:
             return None
-        return surprise_of(self._members, x, self.ticks)
+        return surprise_of(self._members, x)
 
 
 def auto(

@@ -114,7 +114,9 @@ def is_random_walk(structure: Structure) -> bool:
 def _forecast_errors(account: Account) -> Array:
     """Return differences of readings and one-tick forecasts, NaN where a reading is missing or does not count."""
     _, trace = replay(account.structure, account.history, account.make)
-    return np.asarray((account.history.prepared(account.structure)[1:] - trace.mean[:-1])[20:])
+    exact = replace(account.structure, step=0.0)  # a forecast is not rounded
+    forecast = exact.prepared(trace.mean[:-1], account.history.tick[1:])
+    return np.asarray((account.history.prepared(account.structure)[1:] - forecast)[20:])
 
 
 def _residual_warnings(rest: Array) -> list[str]:
@@ -189,8 +191,9 @@ def _level(account: Account) -> str:
         noise = f"noise of standard deviation {structure.noise * structure.unit:.3g}"
     text = f"Typical level {level:.4g}, {noise}."
     model = account.detector.model
-    if isinstance(model, RobustTrend):
-        line, slope = model.slope(account.detector._filter.stats[:, ::-1])  # the shortest run first, as in run_length
+    if isinstance(model.core, RobustTrend):
+        stats = model.core_stats(account.detector._filter.stats)
+        line, slope = model.core.slope(stats[:, ::-1])  # the shortest run first, as in run_length
         top = int(np.argmax(account.detector.run_length.weight))
         if line[top] > 0.5:
             per = "per tick"

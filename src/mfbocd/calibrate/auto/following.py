@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ..._kernels import layout
 from ...belief.alarm import Alarm
 from ...belief.pruning import Resample
 from ...detector.detector import Detector
@@ -52,7 +53,7 @@ class AutoFollower(AutoPosterior):
         """Tell which readings every member can describe."""
         ok = np.ones(x.size, dtype=np.bool_)
         for member in self._members:
-            ok &= member.structure.possible(x)
+            ok &= np.isnan(x) | member.detector.model.possible(x)
         return ok
 
     def _advance(self, x: Array) -> Rows:
@@ -89,6 +90,8 @@ class AutoFollower(AutoPosterior):
         end = x.size
         if end > 1 and self._members and self._may_reconsider():
             ahead = copy.copy(self)
+            if not self._possible(x[-1:])[0]:
+                x = x[:-1]
             for i, _, _ in ahead._advance_members(x, ahead._used(x), ahead.ticks, Rows.empty(x.size)):
                 end = min(end, i + 1)
         return end
@@ -126,13 +129,12 @@ class AutoFollower(AutoPosterior):
 
     def _advance_members(self, x: Array, used: Flags, first: int, rows: Rows) -> list[tuple[int, Member, Report]]:
         """Advance every member; return what they report, with the row."""
-        tick = np.arange(first, first + x.size)
         reports: list[tuple[int, Member, Report]] = []
         for member in self._members:
-            y = np.where(used[: x.size], member.structure.prepared(x, tick), np.nan)
+            y = np.where(used[: x.size], x, np.nan)
             fields = member.detector.advance(y, np.zeros(x.size, dtype=np.int64))
             if member is self._members[0]:
-                rows.mean[: x.size] = member.structure.restored(fields["mean"], tick + 1)
+                rows.mean[: x.size] = fields["mean"]
                 rows.run_length[: x.size] = fields["run_length"]
                 rows.p_change[: x.size] = fields["p_change"]
             for i in np.flatnonzero(fields["alarm"]).tolist():
@@ -158,6 +160,7 @@ class AutoFollower(AutoPosterior):
         for member in self._members:
             if member.structure.seasons:
                 member.structure = refreshed(member.structure, self._recent())
+                member.detector = self._continued(member)
 
     def _recent(self) -> History:
         """Return the readings that are kept, and decide whether repeated ones count."""
@@ -201,9 +204,17 @@ class AutoFollower(AutoPosterior):
         used, _ = counted(self._x, self._once)
         return History(self._x, np.arange(self.ticks - self._x.size, self.ticks), used)
 
-    def _make(self, structure: Structure) -> Detector:
+    def _continued(self, member: Member) -> Detector:
+        """Return the member's detector with the model of its present structure, of which only the seasons differ."""
+        state = member.detector._filter.state
+        detector = self._make(member.structure, self._origin)
+        detector._adopt(state, member.detector.spent)
+        state[layout.MEAN] = detector._filter.predictive(1.0)[0]
+        return detector
+
+    def _make(self, structure: Structure, start: int) -> Detector:
         return Detector(
-            structure.model("tempered"),  # the same for full readings, with fewer statistics
+            structure.model(start, "tempered"),  # the same for full readings, with fewer statistics
             hazard=self.hazard,
             prune=Resample(_HYPOTHESES),
             alarm=self.alarm,

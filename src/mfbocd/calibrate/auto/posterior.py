@@ -45,8 +45,8 @@ class AutoPosterior(BaseDetector, ABC):
         """Return the readings that are kept."""
 
     @abstractmethod
-    def _make(self, structure: Structure) -> Detector:
-        """Return a new detector of a structure."""
+    def _make(self, structure: Structure, start: int) -> Detector:
+        """Return a new detector of a structure, whose first reading is that of tick `start`."""
 
     @property
     def ticks(self) -> int:
@@ -88,7 +88,7 @@ class AutoPosterior(BaseDetector, ABC):
         """
         if not self._members:
             return self._early_mean
-        return self._restored(float(self._members[0].detector.mean))
+        return float(self._members[0].detector.mean)
 
     @property
     @exclusive
@@ -133,11 +133,7 @@ class AutoPosterior(BaseDetector, ABC):
         if not self._members:
             return -math.inf, math.inf
         low, high = self._members[0].detector.interval(level)
-        return self._restored(low), self._restored(high)
-
-    def _restored(self, y: float) -> float:
-        """Return a value of the most probable structure for the coming tick, in units of the readings."""
-        return float(self._members[0].structure.restored(np.array([y]), np.array([self.ticks]))[0])
+        return low, high
 
     @exclusive
     def explain(self) -> str:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import asdict
-from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from ...policy.fidelity import Fidelity
 from .pattern import Pattern
 from .rows import Member, Report
 from .season import Array
-from .structure import Structure
+from .structure import Kind, Structure, Transform
 
 if TYPE_CHECKING:
     from .detector import AutoDetector
@@ -132,9 +131,10 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
 
 def _member(owner: AutoDetector, facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> Member:
     structure = Structure.from_dict(facts["structure"])
-    _require(_sound(structure), "a structure")
+    known = structure.kind in get_args(Kind) and structure.transform in get_args(Transform)
+    _require(known and min(structure.noise, structure.spread) > 0.0, "a structure")  # its model checks the rest
     _require(0.0 <= facts["weight"] <= 1.0, "a weight")
-    detector = owner._make(structure)
+    detector = owner._make(structure, owner._origin)
     restore(detector, {**facts, "columns": int(detector._filter.state[layout.COLUMNS])}, arrays)
     _require(detector.ticks == owner.ticks - owner._origin, "the tick of a structure")
     report = None
@@ -143,26 +143,6 @@ def _member(owner: AutoDetector, facts: Mapping[str, Any], arrays: Mapping[str, 
         _require(0 <= int(changed_at) <= int(tick) < owner.ticks and 0.0 <= confidence <= 1.0, "a report")
         report = Report(int(tick), int(changed_at), float(confidence))
     return Member(structure, float(facts["weight"]), detector, report)
-
-
-def _sound(structure: Structure) -> bool:
-    """Tell whether a structure is possible; its model checks the rest."""
-    numbers = [structure.center, structure.noise, structure.spread, structure.step, structure.unit]
-    for season in structure.seasons:
-        if not season.period > 0.0 or len(season.cosine) != len(season.sine) or not season.fitted:
-            return False
-        starts = [start for start, _, _ in season.pieces]
-        if starts != sorted(starts) or not all(0.0 <= start < season.period for start in starts):
-            return False
-        numbers += [season.period, *season.cosine, *season.sine, *chain.from_iterable(season.pieces)]
-    return (
-        structure.kind in ("number", "binary")
-        and structure.transform in ("none", "log", "sqrt")
-        and min(structure.noise, structure.spread) > 0.0
-        and structure.step >= 0.0
-        and structure.unit > 0.0
-        and bool(np.isfinite(numbers).all())
-    )
 
 
 def _require(holds: bool, what: str) -> None:

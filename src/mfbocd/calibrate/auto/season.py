@@ -1,13 +1,13 @@
-"""Seasons: periodic curves, smooth ones as harmonics and those with jumps as pieces of lines."""
+"""Fits of seasons: smooth ones as harmonics, those with jumps as pieces of lines."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...models.fixed_season import Piece, Season
 from ..noise import local_noise
 
 Array = NDArray[np.float64]
@@ -19,63 +19,6 @@ _LATTICE = (
     8  # periods tried on each side of the given one; from the first to the last season they move by a tick each
 )
 _CYCLES = 1.5  # seasons from which the period is refined
-
-Piece = tuple[float, float, float]
-
-
-class Season(NamedTuple):
-    """A periodic curve that is the same in every regime: harmonics, pieces of lines, or their sum.
-
-    Attributes
-    ----------
-    period : float
-        Ticks per season.
-    cosine, sine : tuple of float
-        Coefficients of the harmonics 1, 2, ..., in units of the transformed readings.
-    pieces : tuple of tuple
-        Phase in ticks at which each piece begins, its value there, and its slope per tick. The last one continues to
-        the first one of the next season.
-    """
-
-    period: float
-    cosine: tuple[float, ...] = ()
-    sine: tuple[float, ...] = ()
-    pieces: tuple[Piece, ...] = ()
-
-    @property
-    def fitted(self) -> int:
-        """Count the numbers that were fitted to readings, without the period."""
-        return 2 * len(self.cosine) + sum(2 + (slope != 0.0) for _, _, slope in self.pieces)
-
-    def at(self, tick: Ticks) -> Array:
-        """Return the value of the season at each tick.
-
-        Parameters
-        ----------
-        tick : ndarray of int
-            Ticks of the stream.
-
-        Returns
-        -------
-        ndarray
-            Same shape as `tick`.
-
-        Examples
-        --------
-        >>> Season(4.0, pieces=((1.0, 0.0, 0.0), (3.0, 5.0, 1.0))).at(np.arange(8))
-        array([6., 0., 0., 5., 6., 0., 0., 5.])
-        """
-        phase = np.mod(tick, self.period)
-        angle = (2.0 * math.pi / self.period) * phase
-        curve = np.zeros(phase.shape)
-        for k, (a, b) in enumerate(zip(self.cosine, self.sine, strict=True), 1):  # a product of matrices would round
-            curve += a * np.cos(k * angle) + b * np.sin(k * angle)  # differently for one reading and for many
-        if self.pieces:
-            start, value, slope = np.array(self.pieces).T
-            which = np.searchsorted(start, phase, side="right") - 1  # -1: the last piece, one season before
-            age = phase - start[which] + np.where(which < 0, self.period, 0.0)
-            curve = curve + value[which] + slope[which] * age
-        return np.asarray(curve)
 
 
 def fit_season(y: Array, tick: Ticks, period: float, harmonics: int) -> Season | None:

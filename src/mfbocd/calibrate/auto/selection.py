@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...detector.detector import Detector
+from ...models.fixed_season import Season
 from ...trace.run import run
 from ...trace.trace import Trace
 from ..period import estimate_period, refined_period
-from .season import Array, Season, Ticks, fit_pieces, fit_season
+from .season import Array, Ticks, fit_pieces, fit_season
 from .structure import Flags, Structure, Transform, scales, unit_of
 
 AUTOCORRELATIONS: tuple[tuple[float, ...], ...] = ((), (0.3,), (0.6,), (0.8,), (0.9,), (0.95,), (0.99,))
@@ -36,7 +37,8 @@ EXTRA_COST = 2.0  # nats; prior odds of e^2 for readings as they are, and for no
 _IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
 
-MakeDetector = Callable[[Structure], Detector]
+MakeDetector = Callable[[Structure, int], Detector]
+"""Returns the detector of a structure whose stream begins at a tick."""
 
 
 class Candidate(NamedTuple):
@@ -54,7 +56,7 @@ class History(NamedTuple):
     used: Flags
 
     def prepared(self, structure: Structure) -> Array:
-        """The readings as the structure's model sees them, NaN where they are not used."""
+        """The readings as the core of the structure's model sees them, NaN where they are not used."""
         return np.where(self.used, structure.prepared(self.x, self.tick), np.nan)
 
     def filled(self, structure: Structure) -> Array:
@@ -65,8 +67,8 @@ class History(NamedTuple):
 
 def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[Detector, Trace]:
     """Return a detector of the structure after the readings, and its trace."""
-    detector = make(structure)
-    return detector, run(detector, history.prepared(structure))
+    detector = make(structure, int(history.tick[0]))
+    return detector, run(detector, np.where(history.used, history.x, np.nan))
 
 
 def candidates(
@@ -144,7 +146,7 @@ class _Search:
             fitted += len(structure.ar)
         extra = (structure.transform != "none") + bool(structure.ar)
         cost = 0.5 * fitted * self.log_n + EXTRA_COST * extra
-        return detector.log_evidence + structure.log_jacobian(self.x) - cost
+        return detector.log_evidence - cost
 
     def _try(self, structure: Structure) -> bool:
         """Make the structure the best one if its evidence is higher."""

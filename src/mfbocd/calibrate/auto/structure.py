@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models import Bernoulli, Model, RobustTrend
+from ...models import Bernoulli, FixedSeason, Model, RobustTrend, Rounded, Scaled, Transformed
+from ...models.fixed_season import Piece, Season
+from ...models.mapped import Mapped
 from ...models.unknown_noise import Weighting
 from ..noise import local_noise
-from .season import Array, Piece, Season, Ticks
+from .season import Array, Ticks
 
 Flags = NDArray[np.bool_]
 Kind = Literal["number", "binary"]
@@ -81,14 +84,10 @@ class Structure:
         ndarray of bool
             Same shape.
         """
-        if self.kind == "binary":
-            return np.asarray((x == 0.0) | (x == 1.0) | np.isnan(x))
-        if self.transform == "none":
-            return np.ones(x.shape, dtype=np.bool_)
-        return np.asarray(~(x <= 0.0) if self.transform == "log" else ~(x < 0.0))
+        return np.isnan(x) | self._model.possible(x)
 
     def prepared(self, x: Array, tick: Ticks) -> Array:
-        """Return the readings as the model sees them.
+        """Return the readings as the core of the model sees them.
 
         Parameters
         ----------
@@ -102,21 +101,11 @@ class Structure:
         ndarray
             Transformed readings without their seasons.
         """
-        if self.kind == "binary":
-            return x
-        unit = self.unit if self.transform == "none" else 1.0
-        if unit != 1.0:
-            x = x / unit
-        if self.step:
-            x = x + self.step / unit * (_fractions(tick) - 0.5)
-        if self.transform == "log":
-            x = np.log(np.maximum(x, 1e-300))
-        elif self.transform == "sqrt":
-            x = 2.0 * np.sqrt(np.maximum(x + _SHIFT, 0.0))
-        return x - self._seasonal(tick)
+        model = self._model
+        return np.asarray(model.inward(x, tick)) if isinstance(model, Mapped) else x
 
     def restored(self, y: Array, tick: Ticks) -> Array:
-        """Return values of the model in units of the readings.
+        """Return values of the core of the model in units of the readings.
 
         Parameters
         ----------
@@ -130,12 +119,8 @@ class Structure:
         ndarray
             The inverse of `prepared`.
         """
-        if self.kind == "binary":
-            return y
-        y = y + self._seasonal(tick)
-        if self.transform == "log":
-            return np.asarray(np.exp(np.minimum(y, 700.0)))
-        return y * self.unit if self.transform == "none" else 0.25 * np.maximum(y, 0.0) ** 2 - _SHIFT
+        model = self._model
+        return np.asarray(model.outward(y, tick)) if isinstance(model, Mapped) else y
 
     def without_seasons(self, x: Array, tick: Ticks) -> Array:
         """Return readings without their seasons, in units of the readings.
@@ -159,42 +144,27 @@ class Structure:
         y = plain.prepared(np.where(possible, x, 1.0), tick)
         return np.where(possible, replace(plain, seasons=()).restored(y, tick), x)
 
-    def log_jacobian(self, x: Array) -> float:
-        """Return what the transform adds to the log density of readings, so that evidences can be compared.
+    def model(self, start: int = 0, weighting: Weighting = "precision") -> Model:
+        """Return the model of the readings.
 
         Parameters
         ----------
-        x : ndarray
-            Readings, without missing ones.
-
-        Returns
-        -------
-        float
-            Sum of log |derivative of the transform|.
-        """
-        if self.kind == "binary":
-            return 0.0
-        if self.transform == "none":
-            return -x.size * math.log(self.unit)
-        return float(-np.log(x).sum() if self.transform == "log" else -0.5 * np.log(x + _SHIFT).sum())
-
-    def model(self, weighting: Weighting = "precision") -> Model:
-        """Return the model of the prepared readings.
-
-        Parameters
-        ----------
+        start : int, default 0
+            Tick at which the stream of the model begins: the first reading that a detector of it gets is that of
+            this tick.
         weighting : {'precision', 'tempered'}, default 'precision'
             As in `RobustTrend`; it matters only where readings have several fidelities.
 
         Returns
         -------
         Model
-            `Bernoulli` for binary readings, otherwise `RobustTrend`.
+            `Bernoulli` for binary readings; otherwise `RobustTrend`, within a `FixedSeason` for each season, a
+            `Transformed` or `Scaled` if readings are transformed or very large or small, and a `Rounded`.
         """
         if self.kind == "binary":
             return Bernoulli(1.0, 1.0)
         count = (self.noise / self.spread) ** 2
-        return RobustTrend(
+        model: Model = RobustTrend(
             level=self.center,
             count=(count, count * _SLOPE_TICKS**2),
             scale=self.noise**2,
@@ -203,6 +173,19 @@ class Structure:
             forget=self.forget,
             weighting=weighting,
         )
+        for season in reversed(self.seasons):
+            model = FixedSeason(model, *season, start=start)
+        if self.transform == "log":
+            model = Transformed(model, "log")
+        elif self.transform == "sqrt":
+            model = Transformed(model, "sqrt", _SHIFT)
+        elif self.unit != 1.0:
+            model = Scaled(model, self.unit)
+        return Rounded(model, self.step, start) if self.step else model
+
+    @cached_property
+    def _model(self) -> Model:
+        return self.model()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; `from_dict` is the inverse.
@@ -235,12 +218,6 @@ class Structure:
             for period, cosine, sine, pieces in given["seasons"]
         )
         return cls(**(given | {"seasons": seasons, "ar": tuple(map(float, given["ar"]))}))
-
-    def _seasonal(self, tick: Ticks) -> Array:
-        out = np.zeros(np.shape(tick))
-        for season in self.seasons:
-            out = out + season.at(tick)
-        return out
 
 
 def _piece(given: Any) -> Piece:
@@ -296,14 +273,3 @@ def scales(y: Array) -> tuple[float, float, float]:
             sd = unit * float(np.std(y[~far] / unit))
     noise = max(noise, 1e-6 * sd)
     return center, noise, max(1.4826 * float(np.median(np.abs(y - center))), 0.5 * sd, noise)
-
-
-def _fractions(tick: Ticks) -> Array:
-    """Return a pseudo-random number in [0, 1) for each tick, always the same (splitmix64)."""
-    z = np.asarray(tick).astype(np.uint64) + np.uint64(1)
-    with np.errstate(over="ignore"):
-        z = z * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-    return (z >> np.uint64(11)).astype(np.float64) / 2.0**53

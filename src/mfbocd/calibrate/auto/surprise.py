@@ -11,7 +11,7 @@ from ...belief.records import Surprise
 from .rows import Member
 
 
-def surprise_of(members: Sequence[Member], x: float, tick: int) -> Surprise:
+def surprise_of(members: Sequence[Member], x: float) -> Surprise:
     """Return the surprise of a reading before the members learn from it.
 
     Parameters
@@ -20,29 +20,24 @@ def surprise_of(members: Sequence[Member], x: float, tick: int) -> Surprise:
         The structures with their weights, at least one.
     x : float
         The reading.
-    tick : int
-        Its tick.
 
     Returns
     -------
     Surprise
-        The logs of the density and of both tails, mixed over the structures and in units of the readings. The
-        transforms increase, so that they change the density but not the tails.
+        The logs of the density and of both tails, mixed over the structures.
     """
     logs = np.log([max(member.weight, 1e-300) for member in members])
-    each = np.array([_of(member, x, tick) for member in members])
+    each = np.array([_of(member, x) for member in members])
     return Surprise(*np.logaddexp.reduce(logs[:, None] + each, axis=0).tolist())
 
 
-def _of(member: Member, x: float, tick: int) -> Surprise:
+def _of(member: Member, x: float) -> Surprise:
     """Return the surprise to one structure; readings it excludes have density 0."""
-    structure, belief = member.structure, member.detector._filter
-    if bool(structure.possible(np.array([x]))[0]):
-        y = float(structure.prepared(np.array([x]), np.array([tick]))[0])
-        found = belief.surprise(y, 1.0)
-        return found._replace(log_density=found.log_density + structure.log_jacobian(np.array([x])))
-    if x < 0.0:
-        return Surprise(-math.inf, -math.inf, 0.0)
+    model, belief = member.detector.model, member.detector._filter
+    if bool(model.possible(np.array([x]))[0]):
+        return belief.surprise(x, 1.0)
+    if member.structure.kind == "number" or x < 0.0:
+        return Surprise(-math.inf, -math.inf, 0.0)  # all possible readings are larger
     if x > 1.0:
         return Surprise(-math.inf, 0.0, -math.inf)
     # between 0 and 1, where all readings so far were 0 or 1

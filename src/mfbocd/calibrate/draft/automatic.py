@@ -1,4 +1,4 @@
-"""The configuration of one column: the structure that the automatic detector chooses, where a file can express it."""
+"""The configuration of one column: the model of the structure that the automatic detector chooses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...belief.alarm import Alarm
-from ...models import RobustTrend
+from ...io.config.kinds import plain
+from ...models.nested import named_spec
 from ..auto import AutoDetector, Structure
 from ..auto.structure import scales
 from ..noise import finite_values
@@ -19,13 +20,11 @@ Array = NDArray[np.float64]
 
 
 class Draft(NamedTuple):
-    """A model with its reasons, what it leaves out, and the hazard and alarm that it was chosen with."""
+    """A model with its reasons, and the hazard and alarm that it was chosen with."""
 
     guess: Guess
     found: str
     """The structure of the series in words, several lines."""
-    left_out: str
-    """The parts that a configuration cannot express; empty if there are none."""
     hazard: float
     alarm: Alarm
 
@@ -41,14 +40,14 @@ def draft_model(x: Array) -> Draft:
     Returns
     -------
     Draft
-        `Bernoulli` for 0/1, otherwise `RobustTrend`.
+        `Bernoulli` for 0/1, otherwise the composed model of the structure (`Structure.model`).
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> draft = draft_model(rng.normal(20, 2, 300))
-    >>> draft.guess.spec["kind"], draft.left_out
-    ('robust_trend', '')
+    >>> draft.guess.spec["kind"]
+    'robust_trend'
     """
     detector = AutoDetector()
     detector.run(x)
@@ -58,12 +57,9 @@ def draft_model(x: Array) -> Draft:
     if structure is None or structure.kind == "binary":
         basic = guess_basic_model(values)
         if basic.spec["kind"] == "bernoulli":
-            return Draft(basic, found, "", detector.hazard, detector.alarm)
-    structure = structure or _plain(Structure(), values)
-    left_out = _not_expressible(structure)
-    if left_out:
-        structure = _plain(structure, values)
-    return Draft(_guess(structure, values.size), found, left_out, detector.hazard, detector.alarm)
+            return Draft(basic, found, detector.hazard, detector.alarm)
+        structure = _plain(structure or Structure(), values)
+    return Draft(_guess(structure, values.size), found, detector.hazard, detector.alarm)
 
 
 def _plain(structure: Structure, x: Array) -> Structure:
@@ -73,30 +69,42 @@ def _plain(structure: Structure, x: Array) -> Structure:
     return replace(plain, center=center, noise=noise, spread=spread)
 
 
-def _not_expressible(structure: Structure) -> str:
-    parts = [f"a season of {season.period:.4g} ticks" for season in structure.seasons]
-    if structure.transform != "none":
-        parts.append(f"a noise that grows with the level ({structure.transform} of the readings)")
-    if structure.step and structure.transform == "none":
-        parts.append(f"readings rounded to steps of {structure.step:.4g}")
-    if structure.unit != 1.0:
-        parts.append(f"readings in units of {structure.unit:.4g}")
-    return " and ".join(parts)
-
-
 def _guess(structure: Structure, count: int) -> Guess:
-    model = structure.model()
-    assert isinstance(model, RobustTrend)
-    reasons = {
-        "kind": "a level or a line per regime, with outliers",
-        "level": f"typical level of {count} readings",
-        "count": f"noise variance over the variance of levels, {structure.spread**2:.3g}, and the same for slopes",
-        "shape": "the noise variance of a regime is unknown: readings that its prior is worth, halved",
-        "scale": "variance of the noise about local lines",
-        "line": "probability that a regime is a line and not a level",
-        "ar": "autocorrelation of the noise, that of the last reading first",
-        "outliers": "probability of an outlier",
-        "forget": "below 1 if the variance of the noise drifts",
+    """Return the model with the reason for each argument, by its path in the table."""
+    spec = plain(named_spec(structure.model()))
+    levels = f"noise variance over the variance of levels, {structure.spread**2:.3g}, and the same for slopes"
+    known = {
+        "robust_trend.level": f"typical level of {count} readings",
+        "robust_trend.count": levels,
+        "transformed.kind": f"the noise grows with the level: the {structure.transform} of the readings is used",
     }
-    spec = {name: value for name, value in model.spec().items() if name in reasons}
-    return Guess({"kind": "robust_trend", **spec}, reasons)
+    reasons: dict[str, str] = {}
+    path, part = "", spec
+    while True:
+        of_kind = {name: f"{part['kind']}.{name}" for name in part}
+        why = {**_REASONS, **known}
+        reasons |= {path + name: why[key] for name, key in of_kind.items() if key in why}
+        if "model" not in part:
+            return Guess(spec, reasons)
+        path, part = f"{path}model.", part["model"]
+
+
+_REASONS = {
+    "robust_trend.kind": "a level or a line per regime, with outliers",
+    "robust_trend.shape": "the noise variance of a regime is unknown: readings that its prior is worth, halved",
+    "robust_trend.scale": "variance of the noise about local lines",
+    "robust_trend.line": "probability that a regime is a line and not a level",
+    "robust_trend.ar": "autocorrelation of the noise, that of the last reading first",
+    "robust_trend.outliers": "probability of an outlier",
+    "robust_trend.forget": "below 1 if the variance of the noise drifts",
+    "fixed_season.kind": "a season that is the same in every regime",
+    "fixed_season.period": "ticks per season",
+    "fixed_season.cosine": "coefficients of the harmonics",
+    "fixed_season.pieces": "phase in ticks, value there and slope of each piece of a line",
+    "fixed_season.start": "tick of the season at which the stream begins: 0 if it begins with the first row",
+    "transformed.offset": "added before the function",
+    "rounded.kind": "readings are rounded",
+    "rounded.step": "distance between rounded readings",
+    "scaled.scale": "unit of the numbers below; the squares of the readings cannot be represented",
+}
+"""Reasons by kind and argument, for those that do not depend on the readings."""

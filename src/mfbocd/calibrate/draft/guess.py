@@ -154,14 +154,11 @@ def guess_config(found: TableColumns, best: str | None = None) -> tuple[Config, 
 
 def _automatic_notes(draft: Draft) -> dict[str, str]:
     """Return the comments on the choice of the automatic detector."""
-    text = draft.found
-    if draft.left_out:
-        text += (
-            f"\nCAREFUL: a configuration cannot express {draft.left_out}. `mfbocd detect` without a configuration "
-            "does; this is the nearest model without it."
-        )
     often = f"one change every {1 / draft.hazard:.0f} ticks on average"
-    return {"model": text, "hazard": _GENERAL["hazard"].replace("one change every 250 ticks on average", often)}
+    return {
+        "model": draft.found,
+        "hazard": _GENERAL["hazard"].replace("one change every 250 ticks on average", often),
+    }
 
 
 def _shared(best: Array) -> Guess:
@@ -232,15 +229,24 @@ def _offset(high: Array, low: Array) -> str:
 
 def _rounded(model: dict[str, Any]) -> dict[str, Any]:
     """Round numbers as a person would write them: four digits, and the mean to a hundredth of the noise."""
-    given = {k: _digits(v) if isinstance(v, float) else v for k, v in model.items()}
+    given = {name: _shortened(name, value) for name, value in model.items()}
     for name in ("mean", "level"):
         if name in model:
             places = 2 - math.floor(0.5 * math.log10(model["noise_var"] if "noise_var" in model else model["scale"]))
             given[name] = round(model[name], places)
-    for name, values in model.items():
-        if isinstance(values, list):
-            given[name] = [_digits(value) for value in values]
     return given
+
+
+def _shortened(name: str, value: Any) -> Any:
+    """Return an argument of a model with the digits that matter."""
+    if isinstance(value, dict):
+        return _rounded(value)
+    if isinstance(value, list):
+        return [_shortened(name, each) for each in value]
+    if not isinstance(value, float):
+        return value
+    # after a thousand seasons, four digits of their period would be half a season wrong
+    return float(f"{value:.9g}") if name == "period" else _digits(value)
 
 
 def _capitalized(text: str) -> str:

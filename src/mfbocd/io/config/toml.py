@@ -140,6 +140,8 @@ def comment(text: str) -> list[str]:
 def document(given: Mapping[str, Any], notes: Mapping[str, str]) -> str:
     """Return a TOML document: plain values first, then the tables, with lists of tables as ``[[name]]``.
 
+    A table in a table that names a kind, such as a model in a model, gets its own heading.
+
     Parameters
     ----------
     given : Mapping[str, Any]
@@ -162,14 +164,22 @@ def document(given: Mapping[str, Any], notes: Mapping[str, str]) -> str:
     def many(inner: Any) -> bool:
         return isinstance(inner, list) and bool(inner) and all(isinstance(v, Mapping) for v in inner)
 
+    def table(path: str, heading: str, row: Mapping[str, Any]) -> None:
+        lines.extend(["", *comment(notes.get(path, "")), heading])
+        single = not heading.startswith("[[")
+        parts = [name for name, inner in row.items() if single and isinstance(inner, Mapping) and "kind" in inner]
+        pairs(f"{path}.", {name: inner for name, inner in row.items() if name not in parts})
+        for name in parts:
+            table(f"{path}.{name}", f"{heading[:-1]}.{key(name)}]", row[name])
+
     tables = {n for n, inner in given.items() if isinstance(inner, Mapping) or many(inner)}
     pairs("", {n: inner for n, inner in given.items() if n not in tables})
     for name, inner in given.items():
         if name not in tables:
             continue
-        rows = [(f"{name}[{i}]", row) for i, row in enumerate(inner)] if many(inner) else [(name, inner)]
-        for path, row in rows:
-            heading = f"[[{key(name)}]]" if many(inner) else f"[{key(name)}]"
-            lines.extend(["", *comment(notes.get(path, "")), heading])
-            pairs(f"{path}.", row)
+        if many(inner):
+            for i, row in enumerate(inner):
+                table(f"{name}[{i}]", f"[[{key(name)}]]", row)
+        else:
+            table(name, f"[{key(name)}]", inner)
     return "\n".join(lines).strip("\n") + "\n"
