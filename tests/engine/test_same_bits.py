@@ -15,6 +15,7 @@ import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd.belief.gains import GAINS, expected_gains
 from mfbocd.belief.pruning import DEFAULT
+from mfbocd.belief.state import columns_of
 
 GAIN_TIE = 1e-6  # the accuracy of gains: some are integrals whose nodes depend on the last bits
 ALARM_TIE = 1e-9
@@ -36,8 +37,7 @@ def stream(name: str, rng: np.random.Generator, regimes: int = 5) -> np.ndarray:
 def round_differently(detector: mf.Detector, rng: np.random.Generator, size: float) -> None:
     """Move every weight and statistic of a belief by a relative error of this size."""
     state = detector._filter.state
-    rows, count = int(state[layout.CAP]), int(state[layout.COUNT])
-    columns = state[layout.HEAD : layout.HEAD + rows * (state.size - layout.HEAD) // rows].reshape(-1, rows)
+    count, columns = int(state[layout.COUNT]), columns_of(state)
     for column in range(len(columns)):
         if column != layout.BIRTH:
             columns[column, :count] *= 1.0 + size * rng.uniform(-1.0, 1.0, count)
