@@ -105,7 +105,7 @@ MEMBERS = {
     "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
     "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
     "to_bytes from_bytes hazard alarm period history seed surprise fidelities without_seasons level_rule",
-    "Detection": "changes warnings explain plot report detector trace name labels unit",
+    "Detection": "changes warnings explain plot report to_dict detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier surprise season level_rule",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "
