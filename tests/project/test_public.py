@@ -115,7 +115,7 @@ MEMBERS = {
     "Blocks": "every features floor names ticks dimension remaining push transform to_bytes from_bytes",
     "BlockDetector": DETECTOR + "blocks detector last_block",
     "AutoDetector": DETECTOR + "run structure changes hazard period history",
-    "Detection": "changes warnings explain plot report detector trace name labels unit",
+    "Detection": "changes warnings explain plot report to_dict detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier surprise season level_rule",
     "Step": "tick fidelity x cost mean run_length p_change alarm changed_at confidence failed warning "

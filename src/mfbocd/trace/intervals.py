@@ -270,7 +270,7 @@ def _fit(y: Array, w: Array, tick: Array | None) -> _Fit:
     u = root * _design(tick, y.size)
     count = len(u)
     rows = np.asarray(np.linalg.solve(u @ u.T, u), dtype=np.float64)
-    value = rows @ (root * y)
+    value = np.asarray(np.linalg.solve(u @ u.T, u @ (root * y)), dtype=np.float64)  # of ones, exactly 1
     degrees = y.size - count
     zero = np.zeros(RHO.size)
     rest = root * y - value @ u

@@ -19,6 +19,7 @@ _SHORT = 40  # readings below which estimates are rough
 _MISSING = 0.2  # share of missing readings worth a warning
 _CROWDED = 25  # ticks per change below which the changes are probably structure that no model describes
 _OUTLIERS = 0.1  # share of outliers beyond which a part of them is the noise itself
+_MANY = 100  # forecast errors from which that share is known well enough
 _SKEWED = 0.2  # (upper - lower) / (upper + lower) deciles from the median worth a warning; 0.46 of an exponential
 _SKEW_ERROR = 1.2  # its standard error times the root of the number of readings, with heavy tails
 _CLEAR = 0.2  # least autocorrelation, and share of variance of a season, of residuals worth a warning
@@ -84,14 +85,15 @@ def cautions(account: Account) -> list[str]:
 def _shape_warnings(structure: Structure, rest: Array) -> list[str]:
     """Return the warning about noise of a shape that the models do not have: the alarms are too sure."""
     seen = rest[np.isfinite(rest)]
+    if seen.size < _SHORT:
+        return []
     reasons = []
-    if structure.outliers > _OUTLIERS:
+    if structure.outliers > _OUTLIERS and seen.size >= _MANY:
         reasons.append(f"about {structure.outliers:.0%} of the readings are outliers")
-    if seen.size >= _SHORT:
-        low, middle, high = np.quantile(seen, (0.1, 0.5, 0.9))
-        skew = float(high + low - 2.0 * middle) / float(high - low) if high > low else 0.0
-        if abs(skew) > max(_SKEWED, 4.0 * _SKEW_ERROR / math.sqrt(seen.size)):
-            reasons.append("the noise is skewed")
+    low, middle, high = np.quantile(seen, (0.1, 0.5, 0.9))
+    skew = float(high + low - 2.0 * middle) / float(high - low) if high > low else 0.0
+    if abs(skew) > max(_SKEWED, 4.0 * _SKEW_ERROR / math.sqrt(seen.size)):
+        reasons.append("the noise is skewed")
     if not reasons:
         return []
     return [
