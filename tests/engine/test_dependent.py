@@ -104,7 +104,7 @@ def test_coefficients_against_least_squares() -> None:
     truth = np.linalg.lstsq(root * full, root[:, 0] * y, rcond=None)[0]
     mean, var = model.parameter(stats_)
     np.testing.assert_allclose(mean, truth, rtol=1e-7)
-    noise_var = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (0.5 * zeta.sum())  # E[s2], with a prior shape of 1
+    noise_var = (4.0 + 0.5 * zeta @ (y - full @ truth) ** 2) / (0.5 * zeta.size)  # E[s2], with a prior shape of 1
     np.testing.assert_allclose(var, noise_var * np.diag(np.linalg.inv((full.T * zeta) @ full)), rtol=1e-7)
 
 
@@ -310,8 +310,9 @@ def test_a_new_regime_uses_the_readings_before_it() -> None:
     live = np.stack([model.prior()] * 2, axis=1)
     for x in (5.0, None, 7.0):
         live = model.skip(live) if x is None else model.update(live, x, 0.5)
-    lags = model.new_regime(live)[-3:]
-    assert lags.tolist() == [3.0, 0.0, 2.0]  # (x - 1) / 2, newest first
+    lags = model.new_regime(live)[-6:]
+    # (x - 1) / 2, newest first; then the variances, 1 / zeta - 1 of that of the noise
+    assert lags.tolist() == [3.0, 0.0, 2.0, 1.0, 0.0, 1.0]
     np.testing.assert_array_equal(model.new_regime(np.empty((model.columns, 0))), model.prior())
 
 

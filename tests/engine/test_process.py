@@ -80,7 +80,7 @@ def test_the_defaults_reach_over_standard_scores() -> None:
 def test_a_regime_against_exact_regression(order: int, reach: float, count: float) -> None:
     """Dense, with the squared exponential itself: apart by the kernel's error, 0.001 / count of the noise."""
     noise_var, xs = 0.1, np.array(tent(1, 80, 80))
-    model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise_var=noise_var, reach=reach)
+    model = mf.GaussianProcess(order, 0.0, 1.0, (1.0, count), noise_var=noise_var, reach=reach, weighting="tempered")
     stats = model.prior()
     for x in xs[:order].tolist():
         stats = model.update(stats, x, 1e-12)  # lags, which carry no information
@@ -101,7 +101,7 @@ def test_a_regime_against_exact_regression(order: int, reach: float, count: floa
 def test_unknown_noise_against_one_multivariate_t() -> None:
     """Whole readings of a regime, their lags known: the dense joint density of the documented kernel."""
     x = 0.5 + np.array(tent(2, 30, 30))
-    model = mf.GaussianProcess(1, 0.5, d.LENGTH, (0.7, 0.4), 2.3, 1.8, reach=d.REACH)
+    model = mf.GaussianProcess(1, 0.5, d.LENGTH, (0.7, 0.4), 2.3, 1.8, reach=d.REACH, weighting="tempered")
     stats = model.update(model.prior(), float(x[0]), 1e-12)
     total = 0.0
     for value in x[1:].tolist():
@@ -117,7 +117,7 @@ def test_unknown_noise_against_one_multivariate_t() -> None:
 
 
 def test_a_reading_at_an_unknown_input_informs_only_about_the_average_of_f() -> None:
-    model = mf.GaussianProcess(count=(1e12, 0.1), noise_var=1.0)
+    model = mf.GaussianProcess(count=(1e12, 0.1), noise_var=1.0, weighting="tempered")
     mean, var = model.predictive(model.prior())
     assert (float(mean), float(var)) == pytest.approx((0.0, 11.0))
     average = d.waves(1, 1.0, 8.0)[1].max() / 0.1  # the prior variance of the constant wave
@@ -129,7 +129,7 @@ def test_a_reading_at_an_unknown_input_informs_only_about_the_average_of_f() -> 
 
 def test_a_lag_that_was_missed_is_averaged_over() -> None:
     """The mean after a missed reading is an average over its possible values."""
-    model = mf.GaussianProcess(noise_var=0.1)
+    model = mf.GaussianProcess(noise_var=0.1, weighting="tempered")  # lags at any zeta are known
     stats = model.prior()
     for x in tent(4, 60, 60):
         stats = model.update(stats, x, 1.0)
