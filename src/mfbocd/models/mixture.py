@@ -67,10 +67,9 @@ class Mixture(Composed):
     The families have no common parameter: `parameter` and `Detector.parameter` return the parameters of all families,
     concatenated, each as if its family were the true one.
 
-    The gains of readings of one number are sums over values, or integrals (`models.bells`, or `models.cells` where the
-    families have no common form). With several numbers,
-    `run_length_gain` is the average gain if the family were known, and `parameter_gain` leaves out the information
-    about the family: it is a lower bound.
+    The gains of readings of one number are sums over values, or integrals (`models.bells`, or `models.cells` where
+    the families have no common form). With several numbers, `run_length_gain` is the average gain if the family were
+    known, and `parameter_gain` leaves out the information about the family: it is a lower bound.
 
     Examples
     --------

@@ -49,8 +49,8 @@ class Product(Composed):
     Of a family with several numbers, all must be present or all missing.
 
     The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
-    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of the
-    families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
+    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of
+    the families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
     (`models.sampling`). Gains assume that nothing will be missing.
 
     Examples
