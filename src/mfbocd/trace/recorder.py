@@ -18,7 +18,7 @@ from ..detector.detector import Detector
 from ..detector.step import Step
 from ..inputs.arguments import probability
 from ..models import Bernoulli
-from .trace import Detail, Trace
+from .trace import Detail, Trace, season_of
 from .tracker import OwnRule
 
 Array = NDArray[np.float64]
@@ -174,9 +174,8 @@ class Recorder:
         if self._steps or not self._parts:
             self._pack()
         trace = _joined(self._parts)
-        if not isinstance(self.detector, Detector):
-            plain = self.detector.without_seasons(trace.x, np.arange(trace.first, trace.first + len(trace)))
-            fields = {"season": None if plain is trace.x else trace.x - plain} | fields
+        source = self.detector.model if isinstance(self.detector, Detector) else self.detector
+        fields = {"season": season_of(source, trace.x, trace.first)} | fields
         return replace(trace, detail=self._detail(), **fields)
 
     def _pack(self) -> None:

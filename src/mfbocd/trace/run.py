@@ -20,7 +20,7 @@ from ..policy.fidelity import Fidelity
 from .change import Change
 from .recorder import Recorder
 from .regimes import LevelRule
-from .trace import Trace, costs_of
+from .trace import Trace, costs_of, season_of
 
 __all__ = ["Change", "Trace", "run"]
 
@@ -123,6 +123,7 @@ def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.in
         first=first,
         costs=costs_of(detector.fidelities),
         level_rule=LevelRule.of(detector.model, detector.fidelities),
+        season=season_of(detector.model, x, first),
         **report_fields(report[:, :, 0].T.copy()),
     )
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,8 @@ class Trace:
         If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
         where nothing was read. The tails have the shape of `x`.
     season : numpy.ndarray or None
-        The part of each reading that is season according to the automatic detector, (T,); None if there is none.
+        The part of each reading that is season according to the automatic detector or the model, (T,); None if there
+        is none.
     level_rule : LevelRule or None
         How the levels of `changes` follow from the readings; None weights all readings equally.
 
@@ -188,6 +189,7 @@ class Trace:
                 )
         if isinstance(fidelities, Detector):
             fields.setdefault("level_rule", LevelRule.of(fidelities.model, fidelities.fidelities))
+            fields.setdefault("season", season_of(fidelities.model, _readings(steps), first))
         if all(isinstance(f, Fidelity) for f in given):
             known = [f for f in given if isinstance(f, Fidelity)]
             fields.setdefault("costs", costs_of(known))
@@ -378,3 +380,17 @@ def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:
         One cost per fidelity, in their order.
     """
     return tuple(np.nan if callable(f.cost) else float(f.cost) for f in fidelities)
+
+
+class Seasonal(Protocol):
+    """What knows the season of a stream: a model or the automatic detector."""
+
+    def without_seasons(self, x: Array, tick: NDArray[np.int64]) -> Array:
+        """Return readings without their season."""
+        ...
+
+
+def season_of(source: Seasonal, x: Array, first: int) -> Array | None:
+    """Return the seasonal part of the readings from tick `first` on; None if there is no season."""
+    plain = source.without_seasons(x, np.arange(first, first + len(x)))
+    return None if plain is x else x - plain

@@ -94,7 +94,8 @@ class LevelTracker:
         """
         names = [f.name for f in detector.fidelities]
         if isinstance(detector, Detector):
-            return cls(names, LevelRule.of(detector.model, detector.fidelities), reach)
+            rule = LevelRule.of(detector.model, detector.fidelities)
+            return cls(names, rule, reach, detector.model.without_seasons)
         return cls(names, detector.level_rule, reach, detector.without_seasons)
 
     def add(self, step: Step) -> None:

@@ -17,7 +17,7 @@ from ...inputs.display import count_text, html_facts
 from ...inputs.readings import floats, number
 from ...policy.fidelity import Fidelity
 from ...trace.regimes import LevelRule
-from ...trace.trace import Trace
+from ...trace.trace import Trace, season_of
 from .following import AutoFollower
 from .pattern import Pattern
 from .posterior import FIRST, HAZARD
@@ -265,7 +265,7 @@ class AutoDetector(AutoFollower):
             first=first,
             costs=(1.0,),
             surprise=Surprise(*tails) if self.surprise else None,
-            season=self._season(x, first),
+            season=season_of(self, x, first),
             level_rule=self.level_rule,
             **rows._asdict(),
         )
@@ -286,12 +286,6 @@ class AutoDetector(AutoFollower):
             The readings themselves if no season was found.
         """
         return x if self.structure is None else self.structure.without_seasons(x, tick)
-
-    def _season(self, x: Array, first: int) -> Array | None:
-        """Return the seasonal part of the readings; None if no season was found."""
-        if self.structure is None or not self.structure.seasons:
-            return None
-        return x - self.without_seasons(x, np.arange(first, first + x.size))
 
     def _surprise(self, x: float) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
