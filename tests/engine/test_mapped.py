@@ -11,6 +11,7 @@ from scipy import stats
 
 import mfbocd as mf
 from mfbocd.detector.late import LateReadings
+from mfbocd.trace.tracker import LevelTracker
 
 PLAIN = mf.Gaussian(1.0, 4.0, 0.3)
 FIDELITIES = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 5.0)]
@@ -212,3 +213,24 @@ def test_what_is_expected_is_a_possible_reading(model: mf.Model) -> None:
     assert math.isfinite(detector.log_evidence)
     low, high = detector.interval(0.99)
     assert model.possible(np.array([low, high])).all()
+
+
+def test_levels_are_without_the_season() -> None:
+    """A regime of half a season has the level that the season leaves."""
+    season = mf.FixedSeason(mf.Gaussian(0.0, 100.0, 0.01), 40, [0.0], [20.0])
+    model = mf.Rounded(season, 0.001)
+    rng = np.random.default_rng(0)
+    ticks = np.arange(60)
+    x = season.season.at(ticks) + np.where(ticks < 40, 1.0, 4.0) + 0.1 * rng.normal(size=60)
+    traces = [mf.run(mf.Detector(model, hazard=0.01), x, detail=detail) for detail in (False, True)]
+    detector = mf.Detector(model, hazard=0.01)
+    tracker = LevelTracker.of(detector)
+    levels = [(change.before, change.after) for trace in traces for change in trace.changes]
+    for step in map(detector.update, x.tolist()):
+        tracker.add(step)
+        if step.alarm:
+            levels.append(tracker.around(step.changed_at))
+    assert len(levels) == 3
+    for before, after in levels:
+        assert before.mean == pytest.approx(1.0, abs=0.1)
+        assert after.mean == pytest.approx(4.0, abs=0.2)

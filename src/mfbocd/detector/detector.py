@@ -692,6 +692,10 @@ class Detector(BaseDetector):
         """Return when the current regime began."""
         return self._filter.start(level)
 
+    def without_seasons(self, x: Array, tick: Choices) -> Array:
+        """Return readings without the fixed seasons of the model."""
+        return self.model.without_seasons(x, tick)
+
     @property
     def has_outliers(self) -> bool:
         """Whether steps have the probability of an outlier."""

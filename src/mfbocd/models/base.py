@@ -157,6 +157,23 @@ class Model(OptionalMethods):
         """
         return mean, variance
 
+    def without_seasons(self, x: Array, tick: NDArray[np.int64]) -> Array:
+        """Return readings without the seasons that are the same in every regime (`FixedSeason`).
+
+        Parameters
+        ----------
+        x : ndarray
+            Readings, NaN where missing.
+        tick : ndarray of int
+            Their ticks.
+
+        Returns
+        -------
+        ndarray
+            `x` itself if there is no such season.
+        """
+        return x
+
     @classmethod
     def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
         """Return an upper bound of the memory and time per hypothesis, without building the model.

@@ -125,6 +125,7 @@ class FixedSeason(Mapped):
     """
 
     uses_ticks = True
+    is_season = True
 
     def __init__(
         self,

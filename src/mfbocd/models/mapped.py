@@ -45,6 +45,8 @@ class Mapped(Model):
     base: Model
     uses_ticks: ClassVar[bool] = False
     """Whether the map depends on the tick."""
+    is_season: ClassVar[bool] = False
+    """Whether the map subtracts a season."""
 
     def _wrap(self, model: Model | Mapping[str, Any]) -> None:
         """Set the model of the images and what follows from it."""
@@ -206,6 +208,16 @@ class Mapped(Model):
         for each in reversed(self._maps):
             y = each.to_outer(y, tick)
         return y
+
+    def without_seasons(self, x: Array, tick: NDArray[np.int64]) -> Array:
+        """Return the readings whose images under the other maps are the same, where they are possible."""
+        if not any(each.is_season for each in self._maps):
+            return x
+        with np.errstate(all="ignore"):
+            y: Any = self.inward(x, tick)
+            for each in reversed(self._maps):
+                y = y if each.is_season else each.inverse(y, tick)
+        return np.where(self.possible(x), y, x)
 
     # --- the core ------------------------------------------------------------------------------------------------
 

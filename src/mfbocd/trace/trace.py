@@ -112,7 +112,8 @@ class Trace:
         If requested, the log predictive and both log tail probabilities of every reading, as arrays of length T; NaN
         where nothing was read. The tails have the shape of `x`.
     season : numpy.ndarray or None
-        The part of each reading that is season according to the automatic detector, (T,); None if there is none.
+        The part of each reading that is season according to the automatic detector or the model, (T,); None if there
+        is none.
     level_rule : LevelRule or None
         How the levels of `changes` follow from the readings; None weights all readings equally.
 

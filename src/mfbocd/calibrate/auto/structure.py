@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -137,12 +137,7 @@ class Structure:
         ndarray
             The readings themselves where there is no season, or where they are not `possible`.
         """
-        if self.kind == "binary" or not self.seasons:
-            return x
-        plain = replace(self, step=0.0)  # without the random fractions of a step
-        possible = self.possible(x)
-        y = plain.prepared(np.where(possible, x, 1.0), tick)
-        return np.where(possible, replace(plain, seasons=()).restored(y, tick), x)
+        return self._model.without_seasons(x, tick)
 
     def model(self, start: int = 0, weighting: Weighting = "precision") -> Model:
         """Return the model of the readings.
