@@ -46,10 +46,16 @@ class Compiler:
             raise Uncompiled("a kernel")
         return Config.parse(config).to_dict()
 
-    def compile(self, config: Mapping[str, Any]) -> None:
-        self.begun.set()
-        assert self.go.wait(SOON)
-        self.compiled.append(config["model"]["kind"])
+    def compile(self, config: Mapping[str, Any]) -> Future[None]:
+        def wait() -> None:
+            self.begun.set()
+            assert self.go.wait(SOON)
+            self.compiled.append(config["model"]["kind"])
+            done.set_result(None)
+
+        done: Future[None] = Future()
+        threading.Thread(target=wait).start()
+        return done
 
     def warmer(self) -> Warmer:
         return Warmer(known=set(), load=self.load, compile=self.compile)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..inputs.arguments import finite, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import MOST
 
@@ -77,12 +76,6 @@ class Autoregressive(Lagged):
             count = [given[0], *[given[1]] * self.order]
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var)
         self._units[1:] = 1.0  # phi has no unit
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `order`."""
-        order = whole_number(arguments, "order", 1)
-        return cls._cost_bound(1 + order, 2 * order, "order")
 
     def rescaled(self, offset: float, scale: float) -> Autoregressive:
         """As for any model; coefficients of lags have no unit."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from .cost import CostBound
 from .family import Array
 from .optional import OptionalMethods
 
@@ -50,8 +49,6 @@ class Model(OptionalMethods):
         Compiled kernel for many ticks of many streams.
     gains : callable or None
         Compiled kernel for the gains of many streams.
-    operations : tuple of (float, float)
-        Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (for `cost_bound`).
 
     Notes
     -----
@@ -74,7 +71,6 @@ class Model(OptionalMethods):
     observe: ClassVar[Callable[..., Any] | None] = None
     advance: ClassVar[Callable[..., Any] | None] = None
     gains: ClassVar[Callable[..., Any] | None] = None
-    operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
 
     @property
     def units(self) -> tuple[float, float]:
@@ -90,23 +86,6 @@ class Model(OptionalMethods):
             One-dimensional; empty for models without compiled kernels.
         """
         return np.empty(0)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Return an upper bound of the memory and time per hypothesis, without building the model.
-
-        Parameters
-        ----------
-        arguments : mapping
-            The constructor's arguments as plain values, not yet checked. Wrong values may raise a LookupError,
-            TypeError, ValueError, ArithmeticError or AttributeError.
-
-        Returns
-        -------
-        CostBound
-            Number of statistics, and operations per tick and per gain.
-        """
-        return CostBound(cls.columns, *cls.operations)
 
     def sound(self, stats: Array) -> bool:
         """Tell whether statistics can belong to this model.

@@ -12,7 +12,6 @@ from ..inputs.arguments import finite, positive, whole
 from ..inputs.readings import cells, missing
 from .base import Array
 from .bernoulli import bernoulli_divergences
-from .cost import CostBound, whole_number
 from .grid import ROUNDING, Grid
 from .regression import MOST
 
@@ -136,12 +135,6 @@ class Confusion(Grid):
             one = (float(of.sum()) + 0.5) / (of.size + 1.0)
             matrix.append([1.0 - one, one])
         return cls({zeta: matrix}, alpha, beta, points)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with `points`."""
-        points = whole_number(arguments, "points", 200)
-        return CostBound(points, 60 * points, 40 * points, "points")
 
     def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
         """Return KL(Bern(mean) || Bern(mean_0))."""

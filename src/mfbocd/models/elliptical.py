@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import Array, Model
-from .cost import CostBound
-from .sampling import POINTS, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
+from .sampling import Sources, chi_square, heavy, normal, sampled_information, sources, uniform
 
 _NEGLIGIBLE = 1e-3
 FAR = 1e140  # standard deviations; squares of readings further off would overflow
@@ -39,11 +38,6 @@ class Components(NamedTuple):
 
 class Elliptical(Model):
     """Base class of the models whose next reading is, for each hypothesis, normal or Student's t."""
-
-    @staticmethod
-    def _cost_bound(d: int, columns: int, tick: float, field: str) -> CostBound:
-        """For readings of d numbers: gains are sums over fixed points in d coordinates."""
-        return CostBound(columns, tick, 2 * POINTS * d**2 + 100 * POINTS, field)
 
     @abstractmethod
     def components(self, stats: Array, zeta: float) -> Components:

@@ -277,7 +277,6 @@ class Gamma(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 5000.0)
 
     def __init__(
         self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"

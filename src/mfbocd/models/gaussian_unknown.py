@@ -85,7 +85,6 @@ class GaussianUnknown(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 5000.0)
 
     def __init__(
         self,

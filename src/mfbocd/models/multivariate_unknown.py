@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from .._kernels.gamma_ratio import log_gamma_ratio, log_gamma_ratios
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive
 from .base import Array, Predictive, predictive_of
-from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .tails import student_tails
@@ -255,12 +254,6 @@ class MultivariateGaussianUnknown(Elliptical):
         root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(self.scale)) @ factor).T
         theta = self.mean + root @ rng.normal(size=d) / np.sqrt(self.count)
         return np.asarray(theta + rng.normal(size=(ticks, d)) @ root.T)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of the length of `mean`."""
-        d = len(arguments["mean"])
-        return cls._cost_bound(d, 1 + 2 * d + d * (d + 1) // 2, 60 * d**2 + 5000, "mean")
 
     def spec(self) -> dict[str, Any]:
         """Return the five arguments."""

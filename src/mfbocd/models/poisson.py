@@ -264,7 +264,6 @@ class Poisson(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 20_000.0)
 
     def __init__(self, shape: float = 1.0, rate: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.shape = positive("Poisson", "shape", shape, 1e9)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ from .._kernels.template import tick_kernels
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
 from .base import Array, Model
-from .cost import CostBound
 from .noise_prior import noise_shape
 from .regression import counts_of, ratio
 from .sampling import heavy, summed_information
@@ -112,7 +111,6 @@ class RobustTrend(Model):
 
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
-    operations = (300.0, 200_000.0)
 
     def __init__(
         self,
@@ -351,12 +349,6 @@ class RobustTrend(Model):
             and (rows[SEEN] <= len(self.ar)).all()
             and ((rows[OUTLIER] >= 0.0) & (rows[OUTLIER] <= 1.0)).all()
         )
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the number of coefficients in `ar`."""
-        order = len(arguments.get("ar", ()))
-        return CostBound(LAGS + order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
 
     def rescaled(self, offset: float, scale: float) -> RobustTrend:
         """As for any model; coefficients of lags have no unit."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from .._kernels.gamma_ratio import digamma_remainder, half_gamma_ratio, log1p, s
 from .._kernels.scalar import exp, log
 from ..inputs.arguments import positive
 from .base import Array, Model
-from .cost import CostBound
 from .noise_prior import level_and_noise
 from .regression import ratio
 from .sampling import heavy, summed_information
@@ -295,12 +293,6 @@ class StudentTUnknown(Model):
         s2 = self.scale / rng.gamma(self.shape)
         level = rng.normal(self.mean, math.sqrt(s2 / self.count))
         return np.asarray(level + math.sqrt(s2) * rng.standard_t(self.degrees, ticks))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the number of precisions, which is larger for few degrees of freedom."""
-        nodes = _precisions(float(arguments.get("degrees", 4.0)))[0].size
-        return CostBound(cls.columns, 100 * nodes + 5000, 20_000 * nodes, "degrees")
 
     def rescaled(self, offset: float, scale: float) -> StudentTUnknown:
         """As for any model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from .._kernels.gamma_ratio import log_gamma_ratios
 from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .regression import MOST, counts_of, ratio
@@ -277,15 +276,6 @@ class VectorAutoregressive(Elliptical):
         """Return the trace of the reduction of Cov(B^T u) relative to C; B^T u is the level of the coming tick."""
         spread, _ = self._solved(stats.reshape(self.columns, -1), np.zeros(self.dimension))
         return np.asarray(self.dimension * zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `order` times the length of `mean`."""
-        d = len(arguments["mean"])
-        lags = whole_number(arguments, "order") * d
-        both = 1 + lags + d
-        columns = both * (both + 1) // 2 + 1 + 2 * lags
-        return cls._cost_bound(d, columns, 60 * both**2 + 10_000, "order and model.mean")
 
     def spec(self) -> dict[str, Any]:
         """Return the five arguments."""

@@ -18,8 +18,9 @@ from ...fleet.fleet import Fleet
 from ...policy import Budget, SharedBudget, policy_of
 from . import toml
 from .kinds import ConfigError, build, hazard_of, model_kinds, policy_kinds, prune_of, with_key
+from .maxima import TOO_DEEP
 from .parts import Data, FidelityConfig, fidelities_of
-from .validation import TOO_DEEP, validated
+from .validation import validated
 
 __all__ = ["Config", "ConfigError", "Data", "FidelityConfig", "model_kinds", "policy_kinds"]
 
