@@ -58,8 +58,8 @@ class Confusion(Grid):
     """
 
     def __init__(self, matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> None:
-        self.alpha = positive("Confusion", "alpha", alpha)
-        self.beta = positive("Confusion", "beta", beta)
+        self.alpha = positive("Confusion", "alpha", alpha, 1e9)
+        self.beta = positive("Confusion", "beta", beta, 1e9)
         size = whole("Confusion", "points", points, 2, MOST)
         pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
         self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}

@@ -13,7 +13,7 @@ from .._kernels.cholesky import log_determinant, rank_one_update, solve_squared,
 from .._kernels.compile import kernel
 from .._kernels.gamma_ratio import log_gamma_ratio, log_gamma_ratios
 from .._kernels.wishart import covariance_gain
-from ..inputs.arguments import finite, positive
+from ..inputs.arguments import positive
 from .base import Array, Predictive, predictive_of
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
@@ -104,7 +104,7 @@ class MultivariateGaussianUnknown(Elliptical):
         self.dimension = d = self.mean.size
         self.columns = 1 + 2 * d + d * (d + 1) // 2
         self.count = positive(owner, "count", count)
-        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        self.degrees = d + 2.0 if degrees is None else positive(owner, "degrees", degrees, 1e9)
         if self.degrees < d:
             raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
         self.scale = matrix_of(owner, "scale", scale, d)

@@ -267,7 +267,7 @@ class Poisson(Model):
 
     def __init__(self, shape: float = 1.0, rate: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.shape = positive("Poisson", "shape", shape, 1e9)
-        self.rate = positive("Poisson", "rate", rate, 1e9)
+        self.rate = positive("Poisson", "rate", rate, 1e9, 1e-12)
         self.kind = predictive_of("Poisson", predictive)
 
     def __repr__(self) -> str:

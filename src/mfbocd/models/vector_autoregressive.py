@@ -12,7 +12,7 @@ from .._kernels.beta import beta_cdfs
 from .._kernels.cholesky import FAR, rank_one_update, solve_squared, unpack
 from .._kernels.gamma_ratio import log_gamma_ratios
 from .._kernels.wishart import covariance_gain
-from ..inputs.arguments import finite, whole
+from ..inputs.arguments import positive, whole
 from .base import Array
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
@@ -98,7 +98,7 @@ class VectorAutoregressive(Elliptical):
         if len(given) == 2:
             count = [given[0], *[given[1]] * self._lags]
         self.count = counts_of(owner, count, self._size)
-        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        self.degrees = d + 2.0 if degrees is None else positive(owner, "degrees", degrees, 1e9)
         if self.degrees < d:
             raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
         self.scale = matrix_of(owner, "scale", scale, d)
