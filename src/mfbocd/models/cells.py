@@ -14,7 +14,7 @@ from .table import bounded, continuous, moments, values, widths
 
 _NODES = 2.0 * np.sinh(np.linspace(-7.0, 7.0, 113))  # standard deviations: to 1000, for heavy tails
 _PER_SD = 4.0
-_MOST = 4000  # points; more would be needed only where densities differ in scale by many orders of magnitude
+_MOST = 2000  # points; more would be needed only where densities differ in scale by many orders of magnitude
 _LIGHT = 1e-9  # families below this probability are not integrated: they add less than 1e-7 nats
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 

@@ -53,11 +53,11 @@ class Limiter(event.Listener):
         self._left = 0.0
         self._compiling = 0
 
-    def begin(self, seconds: float, memory: int) -> None:
+    def begin(self, seconds: float, memory: float) -> None:
         """Allow this much computing time, and this much more memory than the process has now."""
         self._size = _size()
         if self._size is not None:
-            self._size += memory
+            self._size += int(memory)
         self._left = seconds
         self._resume()
 
@@ -168,6 +168,8 @@ def _seconds(config: Config, state: int) -> float:
 
 def _bound_whole_process() -> None:
     """Limits that hold while kernels are compiled as well."""
+    with suppress(OSError):  # if the machine has too little memory, this process is ended first
+        Path("/proc/self/oom_score_adj").write_text("1000")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     seconds = COMPILE_TIME if most == resource.RLIM_INFINITY else min(COMPILE_TIME, most)
