@@ -62,6 +62,7 @@ def spoilt(given: Any, value: float) -> Iterator[Any]:
         for i in sorted({0, len(given) - 1}) if given else ():
             for whole in spoilt(given[i], value):
                 yield [*given[:i], whole, *given[i + 1 :]]
+        yield value
         if given and isinstance(given[0], float):
             yield [value] * len(given)
     elif not isinstance(given, (str, bool)):

@@ -306,6 +306,28 @@ def test_a_process_that_has_ended_is_started_again(checker: Checker, process: in
     assert again not in sandboxes()
 
 
+def test_a_process_that_cannot_be_started_is_tried_again(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Any:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(checking, "_started", fail)
+    error = checker.check(CONFIG, LIMITS, "a").exception(PATIENCE)
+    assert isinstance(error, RequestError)
+    assert error.status == 503
+    monkeypatch.undo()
+    assert refusal(CONFIG, checker=checker) == ""
+
+
+def test_a_process_ends_when_there_is_nothing_to_do(
+    checker: Checker, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "IDLE", 0.01)
+    each = configs()
+    assert refusal(next(each), checker=checker) == ""
+    until(lambda: process not in sandboxes(), sandboxes)
+    assert refusal(next(each), checker=checker) == ""
+
+
 def test_of_one_client_one_is_tried_at_a_time(checker: Checker, process: int) -> None:
     each = configs()
     os.kill(process, signal.SIGSTOP)

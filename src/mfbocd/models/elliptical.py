@@ -124,12 +124,13 @@ def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array
 def _root(matrix: Array) -> Array:
     """Return the lower Cholesky factor of each matrix; of the nearest elongated one if rounding made it singular."""
     try:
-        return np.linalg.cholesky(matrix)
+        root = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         # A reading far off makes a scale matrix much longer in one direction than in the others.
         value, axes = np.linalg.eigh(matrix)
         value = np.maximum(value, _ELONGATED * value[..., -1:])
-        return np.linalg.cholesky((axes * value[..., None, :]) @ np.swapaxes(axes, -1, -2))
+        root = np.linalg.cholesky((axes * value[..., None, :]) @ np.swapaxes(axes, -1, -2))
+    return np.asarray(root, dtype=np.float64)
 
 
 def matrix_of(owner: str, field: str, value: object, d: int) -> Array:

@@ -46,6 +46,8 @@ class _Job:
     line: bytes
     """The request to the process."""
     client: str
+    lasting: bool
+    """Whether the result is remembered: not that kernels were compiled, which may be removed from the disk."""
     waiting: list[Future[None]] = field(default_factory=list)
     process: _Process | None = None
     """Where it is tried; None until then."""
@@ -88,7 +90,7 @@ class Checker:
             Raises `RequestError` if the configuration is refused. Cancel it when the client is gone.
         """
         most = {"state": limits.state, "memory": limits.memory, "tick": limits.tick, "build": BUILD_TIME}
-        return self._submit({"config": config, "limits": most}, client)
+        return self._submit({"config": config, "limits": most}, client, lasting=True)
 
     def compile(self, config: Mapping[str, Any]) -> Future[None]:
         """Compile the kernels for a configuration of the store into numba's cache on disk.
@@ -98,9 +100,9 @@ class Checker:
         Future
             Raises `RequestError` if they cannot be compiled.
         """
-        return self._submit({"config": config}, "")
+        return self._submit({"config": config}, "", lasting=False)
 
-    def _submit(self, request: dict[str, Any], client: str) -> Future[None]:
+    def _submit(self, request: dict[str, Any], client: str, *, lasting: bool) -> Future[None]:
         found: Future[None] = Future()
         try:
             line = json.dumps(request, sort_keys=True).encode() + b"\n"
@@ -115,7 +117,7 @@ class Checker:
                 return found
             job = self._jobs.get(key)
             if job is None:
-                job = self._jobs[key] = _Job(key, line, client)
+                job = self._jobs[key] = _Job(key, line, client, lasting)
                 queued = sum(one.process is None for one in self._jobs.values())
                 if len(self._threads) < PROCESSES and self._idle < queued:
                     thread = threading.Thread(target=self._work, name="mfbocd-check", daemon=True)
@@ -162,7 +164,7 @@ class Checker:
                     job.process = None
                     if self._jobs.get(job.key) is job:
                         del self._jobs[job.key]
-                    if lasting and not job.dropped:
+                    if lasting and job.lasting and not job.dropped:
                         self._results[job.key] = answer
                         while len(self._results) > MAX_RESULTS:
                             self._results.popitem(last=False)
@@ -171,6 +173,8 @@ class Checker:
                     _resolve(one, answer)
         finally:
             process.end()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
 
     def _next(self, process: _Process) -> _Job | None:
         """The next job, or None after a long time without one. A client waits until its last job is finished."""
@@ -186,7 +190,7 @@ class Checker:
                 self._idle -= 1
                 if not notified:
                     break
-            self._threads.discard(threading.current_thread())
+            self._threads.discard(threading.current_thread())  # from now on, a job needs another thread
             return None
 
 
@@ -224,21 +228,19 @@ class _Process:
 
     def ask(self, line: bytes) -> Any:
         """Send a request and return the reply; None if the process has ended."""
-        if self._process is None:
-            self._process = _started()
-            atexit.register(self.end)
         try:
+            if self._process is None:
+                self._process = _started()
+                atexit.register(self.end)
             assert self._process.stdin is not None
             assert self._process.stdout is not None
             self._process.stdin.write(line)
             self._process.stdin.flush()
-            reply = self._process.stdout.readline()
-        except OSError:
-            reply = b""
-        if not reply:
+            return json.loads(self._process.stdout.readline())
+        except (OSError, ValueError) as error:
+            log.debug("the process that checks configurations has ended: %s", error)
             self.end()
             return None
-        return json.loads(reply)
 
     def kill(self) -> None:
         """End the process and what it has forked; `ask` in another thread returns None then."""
