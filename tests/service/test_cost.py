@@ -293,6 +293,33 @@ def test_it_has_one_thread_and_ends_what_takes_too_long(
     assert sandboxes(process) == {}
 
 
+def test_compilation_does_not_count() -> None:
+    program = """
+import time
+from mfbocd.service.sandbox import Limiter
+
+def compute(seconds):
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
+
+limiter = Limiter()
+limiter.begin(0.2, 2**28)
+limiter.on_start(None)
+compute(1.0)
+bytearray(2**29)
+limiter.on_end(None)
+try:
+    bytearray(2**29)
+except MemoryError:
+    print("limited", flush=True)
+compute(60.0)
+print("not reached")
+"""
+    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert (found.returncode, found.stdout) == (-signal.SIGPROF, "limited\n")
+
+
 def test_a_process_that_has_ended_is_started_again(checker: Checker, process: int) -> None:
     each, others = configs(), set(sandboxes()) - {process}
     os.kill(process, signal.SIGKILL)

@@ -79,8 +79,9 @@ class Limiter(event.Listener):
 
     def _pause(self) -> None:
         self._left, _ = signal.setitimer(signal.ITIMER_PROF, 0.0)
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        if self._size is not None:
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
     def _resume(self) -> None:
         if self._left > 0.0:
