@@ -13,7 +13,7 @@ from mfbocd.belief.pruning import Resample, Threshold, TopK
 from mfbocd.io.config import Config, Data, FidelityConfig, model_kinds, policy_kinds, toml
 from mfbocd.io.config.kinds import PRUNE_KEYS, hazard_kinds, plain
 from mfbocd.io.warm import NEEDED
-from mfbocd.service.limits import Limits
+from mfbocd.service.limits import LEAST, Limits
 from mfbocd.service.settings import Settings
 
 from .docstrings import parameters, summary
@@ -253,11 +253,13 @@ def sections() -> Iterator[Section]:
         arguments(Data),
         '[data]\ntime = "timestamp"\nunit = "m/s"\ncost_unit = "mJ"\n',
     )
+    least = ", ".join(f"{value:g} (`{name}`)" for name, value in LEAST.items())
     observers = f'{parameters(Settings)["observers"]} `name = "package.module:function"`.'
     yield Section(
         "serve",
         "## `[serve]`",
-        "Limits of `mfbocd serve`, read from the same file. Values must not be negative. The rest of the file, if "
+        "Limits of `mfbocd serve`, read from the same file. Values must not be negative; "
+        f"the least values of some are {least}. The rest of the file, if "
         "there is any, is the configuration of streams that are created without one. The [service](../service.md) "
         "explains what the limits protect.",
         [Key("observers", "table of strings", "-", observers), *arguments(Limits)],

@@ -225,7 +225,7 @@ def block_surprise(x: Array, times: Times) -> Array:
     out = np.zeros(x.size)
     for t, value in enumerate(x.tolist()):
         step = detector.update(value)
-        if step is not None:
+        if step.surprise is not None:
             found = anomaly.update(step.surprise)
             out[t] = found.score if found.detected else 0.0
     return out

@@ -40,7 +40,7 @@ def _shape(x: Array, times: Times, threshold: float) -> list[Alarm]:
     out = []
     for value in x.tolist():
         step = detector.update(value)
-        if step is not None and step.alarm and step.changed_at is not None:
+        if step.changed_at is not None:
             out.append(Alarm(step.tick, step.changed_at))
     return out
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .belief.records import RunLength, Start, Surprise
     from .calibrate.auto import AutoDetector, auto
     from .datasets import simulate
+    from .detector.base import BaseDetector
     from .detector.blocks import BlockDetector
     from .detector.detector import Detector
     from .detector.step import Step
@@ -67,7 +68,7 @@ _HOME = {
     "belief.hazard": ["Hazard", "Learned"],
     "belief.pruning": ["Resample", "Threshold", "TopK"],
     "calibrate.auto": ["AutoDetector", "auto"],
-    "detector": ["BlockDetector", "Detector", "Step"],
+    "detector": ["BaseDetector", "BlockDetector", "Detector", "Step"],
     "fleet": ["Fleet", "FleetAlarm"],
     "inputs.blocks": ["Blocks"],
     "models": [
@@ -121,6 +122,7 @@ __all__ = [
     "Always",
     "AutoDetector",
     "Autoregressive",
+    "BaseDetector",
     "Bernoulli",
     "Binomial",
     "BlockDetector",

@@ -143,6 +143,101 @@ def test_a_day_may_be_any_value_that_changes() -> None:
     assert spent == pytest.approx([0.1, 0.1], rel=1e-6)  # five judgements, although three days' items came
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_no_day_is_exceeded_in_any_order_of_items_and_judgements(seed: int) -> None:
+    """Days interleave and come back, with more items than expected; checks cost up to nearly all of the budget."""
+    rng = np.random.default_rng(seed)
+    per_day, expected = 2.0, 60
+    check = float(rng.choice([0.0, 0.3, 0.98])) * per_day / expected
+    one = monitor(per_day=per_day, items_per_day=expected, cheap_cost=check, cost=lambda item: 0.02 + 0.1 * item["u"])
+    spent: dict[int, float] = dict.fromkeys(range(4), 0.0)
+    days = np.repeat(range(4), rng.integers(30, 140, 4))
+    rng.shuffle(days)
+    open_items: list[tuple[dict[str, Any], int]] = []
+    for item, day in zip(items(len(days), seed=seed, change=100), days.tolist(), strict=True):
+        before = one.spent
+        if one.wants_judge(item | {"u": rng.random()}, day=day):
+            open_items.append((item, day))
+        spent[day] += one.spent - before
+        while open_items and rng.random() < 0.6:
+            late_item, its_day = open_items.pop(int(rng.integers(len(open_items))))
+            before = one.spent
+            assert one.judged(late_item, item["label"], cost=0.01 if rng.random() < 0.3 else None)
+            spent[its_day] += one.spent - before  # a judgement may be cheaper than expected
+        if rng.random() < 0.02:
+            one = JudgeMonitor.from_bytes(one.to_bytes(), score, cost=lambda item: 0.02 + 0.1 * item["u"])
+    assert max(spent.values()) <= per_day * (1 + 1e-9)
+    assert max(spent.values()) > 0.9 * per_day
+
+
+def test_checks_of_the_expected_items_are_reserved() -> None:
+    one, spent = monitor(per_day=2.0, items_per_day=500, cheap_cost=0.0039), []
+    stream = items(1500, seed=4)
+    for _ in range(3):
+        before = one.spent
+        fed(one, (next(stream) for _ in range(500)))
+        spent.append(one.spent - before)
+    assert max(spent) <= 2.0 * (1 + 1e-9)
+    assert min(spent) > 1.95
+    assert one.asked > 0
+
+
+def test_an_item_whose_check_the_day_cannot_pay_is_not_checked() -> None:
+    checks: list[int] = []
+    one = monitor(cheap=lambda item: checks.append(item) or 0.1, per_day=1.0, items_per_day=10, cheap_cost=0.1)
+    for i in range(20):
+        assert not one.wants_judge(i, day="Monday")
+    assert checks == list(range(10))
+    rate = one.rate
+    assert one.detector.ticks == 20
+    assert not one.wants_judge(20, day="Monday")
+    assert one.rate == pytest.approx(rate, rel=0.05)
+    assert one.spent == pytest.approx(1.0)
+
+
+def test_a_free_check_is_made_also_after_a_judgement_that_cost_more_than_the_day_has() -> None:
+    checks: list[int] = []
+    one = monitor(cheap=lambda item: checks.append(item) or 0.1, audit=1.0, per_day=1.0, items_per_day=10)
+    assert one.wants_judge(0, day="Monday")
+    assert one.judged(0, "pass", cost=3.0)
+    assert not any(one.wants_judge(i, day="Monday") for i in range(1, 5))
+    assert checks == list(range(5))
+    assert one.wants_judge(5, day="Tuesday")
+
+
+def test_an_error_changes_nothing() -> None:
+    one = monitor(audit=1.0, per_day=4.0)
+    for item in items(20):
+        if one.wants_judge(item):
+            asked = item
+    one.wants_judge({"id": "last", "score": 0.1})
+    before = one.to_bytes()
+    for make, message in (
+        (lambda: one.judged(asked, 1, cost=-1.0), "cost must be positive"),
+        (lambda: one.judged({"id": "last"}, 1, cost=0.0), "cost must be positive"),
+        (lambda: one.judged(asked, 0.5), "a label must be"),
+        (lambda: one.wants_judge({"id": "last", "score": 0.1}), "has not answered yet"),
+        (lambda: one.wants_judge({"id": "next", "score": 2.0}), "a check must return a score"),
+        (lambda: one.wants_judge({"id": "next", "score": 0.1}, day=1.5), "day must be"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            make()
+        assert one.to_bytes() == before
+    assert one.judged({"id": "last"}, 1)
+    assert one.judged(asked, 1, cost=0.03)
+    assert fed(one, ({"id": f"more {i}", "score": 0.1, "label": 0} for i in range(5)))
+
+
+def test_rates_that_were_learned_to_be_worse_than_chance_are_saved() -> None:
+    one = monitor(cheap_errors=(0.3, 0.3), judge_errors=0.0, learn=True, audit=1.0, per_day=4.0, memory=20)
+    for i in range(60):
+        if one.wants_judge({"id": i, "score": i % 2}):
+            one.judged(i, 1 - i % 2)
+    assert one.check_rates[0, 1] > one.check_rates[1, 1]
+    twin = JudgeMonitor.from_bytes(one.to_bytes(), score)
+    assert twin.to_bytes() == one.to_bytes()
+
+
 def test_items_may_have_their_own_cost() -> None:
     """Of two items that are alike, the cheaper one is judged more often."""
     one = monitor(cost=lambda item: 0.005 if item["id"] % 2 else 0.08, audit=0.0)
@@ -346,6 +441,10 @@ def test_a_saved_monitor_continues_with_its_pending_items(options: dict[str, Any
     ("make", "message"),
     [
         (lambda: monitor(cheap_errors=0.5), "no better than chance"),
+        (lambda: monitor(cheap_errors=0.6), "must have a sum of less than 1"),
+        (lambda: monitor(cheap_errors=(0.3, 0.7)), "no better than chance"),
+        (lambda: monitor(judge_errors=(0.9, 0.2)), r"judge_errors = .* is no better than chance"),
+        (lambda: monitor(cheap_errors=[[0.2, 0.3, 0.5], [0.5, 0.3, 0.2]], cuts=(0.3, 0.7)), "into higher levels"),
         (lambda: monitor(cheap_errors=(0.1, 0.2, 0.3)), "one error rate, two, or two rows"),
         (lambda: monitor(cuts=(0.3, 0.7)), "two rows of 3 rates"),
         (lambda: monitor(cuts=(0.7, 0.3)), "cuts must be ascending"),

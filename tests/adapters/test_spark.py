@@ -28,6 +28,7 @@ from mfbocd.adapters.spark import java
 from mfbocd.io.config import Config
 from mfbocd.policy import SharedBudget
 
+from ..parts import PATIENCE
 from .spark_streams import (
     CONFIG,
     FIELDS,
@@ -141,19 +142,21 @@ def test_many_streams_equal_detectors_in_process_to_the_bit(place: Place) -> Non
     assert wrong(results(history.collect()), wanted) == []
 
 
-def test_the_example_of_the_page_writes_steps(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_example_of_the_page_runs_as_a_script(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "detector.toml").write_text((ROOT / "examples" / "walk.toml").read_text())
     write(tmp_path / "readings", 0, messages(streams(2, 3, seed=1), range(3)))
     block = next(b for b in blocks((ROOT / "docs" / "spark.md").read_text()) if b.language == "python")
-    # relative paths belong to the folder in which the JVM was started
-    code = re.sub(r'"(readings/|out/|state")', rf'"{tmp_path}/\1', block.text)
-    defined: dict[str, Any] = {}
-    exec(code, defined)
-    defined["query"].processAllAvailable()
-    defined["query"].stop()
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"  # one per core of the example
-    spark.conf.set("spark.sql.shuffle.partitions", 1)
+    (tmp_path / "example.py").write_text(block.text)
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        env=os.environ | {"SPARK_SUBMIT_OPTS": JVM_OPTIONS},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
     assert spark.read.parquet(str(tmp_path / "out" / "steps")).count() == 6
     assert (tmp_path / "out" / "problems").exists()
 

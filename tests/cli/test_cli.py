@@ -6,11 +6,14 @@ import csv
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import mfbocd as mf
+from mfbocd.io.config.toml import value
 
 from .program import mfbocd, process
 
@@ -92,3 +95,83 @@ def test_help_version_and_usage_errors(tmp_path: Path) -> None:
     bad = mfbocd("demo", "--ticks", "100", cwd=tmp_path)
     assert bad.returncode == 2
     assert "--ticks needs --simulated" in bad.stderr
+
+
+FULL: dict[str, Any] = {
+    "hazard": {"kind": "weibull", "shape": 2.0, "scale": 50.0},
+    "missing": "skip",
+    "seed": 3,
+    "model": {"kind": "gaussian", "mean": 0.0, "var": 25.0, "noise_var": 1.0},
+    "fidelity": [{"name": "imu", "zeta": 0.1, "cost": 1.0}, {"name": "gps", "zeta": 1.0, "cost": 40.0}],
+    "policy": {"kind": "budget", "share": 0.35, "cap": [400, 20]},
+    "alarm": {"threshold": 0.8, "within": 30},
+    "prune": {"threshold": 1e-6, "top_k": 100},
+    "data": {"unit": "m/s"},
+}
+READERS = {
+    "detect": ("detect", "data.csv", "-c"),
+    "detect line protocol": ("detect", "data.lp", "-c"),
+    "drive": ("drive", "true", "-c"),
+    "calibrate": ("calibrate", "data.csv", "-c"),
+    "export": ("export", "c", "--out", "mf.h", "-c"),
+    "warm": ("warm", "-c"),
+    "serve": ("serve", "--db", "mfbocd.db", "--port", "0", "-c"),
+}
+"""Every command that reads a configuration."""
+
+
+def spoilt(given: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """The configuration with one of its keys at the top, tables or lists replaced by a number, text or list."""
+    for key, part in given.items() if isinstance(given, dict) else enumerate(given):
+        if not path or isinstance(part, (dict, list)):
+            for wrong in (2.5, "x", [2.5], [], {"x": 1}):
+                changed = given.copy()
+                changed[key] = wrong
+                yield (*path, key), changed
+        if isinstance(part, (dict, list)):
+            for where, inside in spoilt(part, (*path, key)):
+                changed = given.copy()
+                changed[key] = inside
+                yield where, changed
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_part_of_a_configuration_of_another_kind_is_named(command: str, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("imu,gps\n" + "1,2\n" * 40)
+    (tmp_path / "data.lp").write_text("air imu=1,gps=2 1\n" * 40)
+    serve = {"serve": {"batch": 7, "observers": {"a": "math:fabs"}}} if command == "serve" else {}
+    wrong = [
+        (where, given)
+        for where, given in spoilt(FULL | serve)
+        if given["fidelity"] != []  # which is valid
+    ]
+    assert {where[0] for where, _ in wrong} == {*FULL, *serve}
+    for where, given in wrong:
+        (tmp_path / "mf.toml").write_text("".join(f"{key} = {value(part)}\n" for key, part in given.items()))
+        done = mfbocd(*READERS[command], "mf.toml", cwd=tmp_path)
+        assert done.returncode == 2, (where, given, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+        assert len(errors) == 1, (where, done.stderr)
+        assert str(where[0]) in errors[0], (where, given, errors)
+        assert "mf.toml" in errors[0], (where, given, errors)
+    assert not (tmp_path / "mfbocd.db").exists()
+
+
+@pytest.mark.parametrize("text", [b"hazard = \xff", b"hazard =", b"x = " + 3000 * b"["])
+@pytest.mark.parametrize("command", ["detect", "serve"])
+def test_a_file_that_is_not_toml_is_named(command: str, text: bytes, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("x\n1\n")
+    (tmp_path / "mf.toml").write_bytes(text)
+    done = mfbocd(*READERS[command], "mf.toml", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert re.search(r"Error: mf\.toml: (not|a config must)", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("db", ["mysql://user:secret@host/db", "sqlite:///streams.db", "http://host"])
+@pytest.mark.parametrize("command", [("serve", "--port", "0"), ("state", "ls"), ("warm",), ("token", "ls")])
+def test_another_kind_of_database_is_not_taken_for_a_file(command: tuple[str, ...], db: str, tmp_path: Path) -> None:
+    done = mfbocd(*command, "--db", db, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert f"not {db.partition(':')[0]}://" in done.stderr
+    assert "secret" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -312,15 +312,15 @@ def test_a_period_by_name_or_in_ticks(folder: Path) -> None:
 
 
 def test_the_first_compilation_is_announced(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = AutoDetector.run
+    advance = AutoDetector.advance
 
-    def cold(detector: AutoDetector, data: Any) -> mf.Trace:
+    def cold(detector: AutoDetector, x: Any, choice: Any) -> dict[str, Any]:
         for _ in range(2):
             njit(lambda x: x + 1)(1)
-        return run(detector, data)
+        return advance(detector, x, choice)
 
     mfbocd("detect", "one.txt", cwd=folder)  # the kernels themselves are compiled now
-    monkeypatch.setattr(AutoDetector, "run", cold)
+    monkeypatch.setattr(AutoDetector, "advance", cold)
     message = "Compiling kernels, once per installation"
     assert mfbocd("detect", "one.txt", cwd=folder).stderr.count(message) == 1
     assert message not in mfbocd("detect", "one.txt", "-q", cwd=folder).stderr

@@ -150,14 +150,25 @@ def watch(every: int = 24) -> mf.BlockDetector:
 def test_changes_are_reported_in_ticks_of_the_readings() -> None:
     detector = watch()
     steps = [detector.update(x) for x in waves(720)]
-    whole = [step for step in steps if step is not None]
-    assert [step.tick for step in whole] == list(range(23, 1200, 24))
-    alarms = [step for step in whole if step.alarm]
+    assert [step.tick for step in steps] == list(range(1200))
+    assert [step.x for step in steps] == waves(720).tolist()
+    alarms = [step for step in steps if step.alarm]
     assert [step.changed_at for step in alarms] == [720]
     assert alarms[0].tick < 720 + 4 * 24
-    assert whole[-1].run_length == 1200 - 720 - 1
+    assert alarms[0].tick % 24 == 23
+    assert steps[-1].run_length == 1200 - 720 - 1
     assert detector.ticks == 1200
-    np.testing.assert_array_equal([step.x for step in whole], detector.blocks.transform(waves(720)))
+    assert detector.last_block is not None
+    np.testing.assert_array_equal(detector.last_block.x, detector.blocks.transform(waves(720))[-1])
+
+
+def test_a_step_within_a_block_has_no_news() -> None:
+    detector = watch()
+    steps = [detector.update(x) for x in waves(720, ticks=30)]
+    within = steps[24:]
+    assert {step.p_change for step in within} == {steps[23].p_change}
+    assert {step.mean for step in within} == {steps[23].mean}
+    assert [step.run_length for step in within] == list(range(steps[23].run_length + 1, steps[23].run_length + 7))
 
 
 def test_a_gap_in_the_readings_is_no_change() -> None:
@@ -165,9 +176,12 @@ def test_a_gap_in_the_readings_is_no_change() -> None:
     x[480:840] = np.nan
     x[100] = np.nan
     detector = watch()
-    steps = [step for v in x if (step := detector.update(v)) is not None]
-    assert [step.x is None for step in steps] == [20 <= i < 35 for i in range(50)]
-    assert not any(step.alarm for step in steps)
+    missing = []
+    for v in x:
+        assert not detector.update(v).alarm
+        if detector.blocks.remaining == 24 and detector.last_block is not None:
+            missing.append(detector.last_block.x is None)
+    assert missing == [20 <= i < 35 for i in range(50)]
 
 
 @pytest.mark.parametrize("partial", [True, False])
@@ -179,7 +193,8 @@ def test_one_feature_that_is_missing(partial: bool) -> None:
     detector = mf.BlockDetector(blocks, mf.Detector(model, missing="skip"))
     for x in [1.0, np.nan, 3.0]:
         detector.update(x)
-    step = detector.update(None)
+    detector.update(None)
+    step = detector.last_block
     assert step is not None
     assert (step.x is not None) == partial
     assert step.mean[0] == pytest.approx(1.8 * (1 - 1 / 250) if partial else 0.0)

@@ -154,8 +154,9 @@ def test_one_family(model: Any) -> None:
     assert result.detector.hazard.table.tolist() == [0.01]
     assert result.detector.fidelities[0].name == "volt"
     assert result.explain().startswith("The model is GaussianUnknown(mean=")
-    assert result.trace.detail is not None
     assert result.warnings == []
+    result.plot()
+    assert result.trace.detail is not None
 
 
 def test_settings(plain: Detection) -> None:
@@ -237,7 +238,7 @@ def test_a_recorded_automatic_detector_has_levels_without_the_season() -> None:
     recorder = Recorder(detector)
     plain = detector.run(x)
     assert plain.season is not None
-    recorder.after_ticks(steps_of(plain, "full"))
+    recorder.after_ticks(steps_of(plain))
     assert recorder.trace().changes == plain.changes
     assert plain.changes
 

@@ -323,7 +323,7 @@ def test_levels_are_without_a_season_that_multiplies() -> None:
     assert change.before.high - change.before.low < 2.0  # with the season: some 4
     assert change.after.mean / change.before.mean == pytest.approx(3.0, rel=0.15)
     recorder = Recorder(detector)
-    recorder.after_ticks(steps_of(trace, "full"))
+    recorder.after_ticks(steps_of(trace))
     assert recorder.trace().changes == trace.changes
 
 

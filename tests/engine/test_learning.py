@@ -179,6 +179,23 @@ def test_observers_report_what_they_cost() -> None:
     assert plain.step(0.1).cost == 40.0
 
 
+@pytest.mark.parametrize("reported", [-5.0, math.nan, math.inf, "much", True])
+@pytest.mark.parametrize("shadow", [None, 1])
+def test_a_cost_that_cannot_be_is_an_error_of_the_observer(reported: Any, shadow: int | None) -> None:
+    ways = [mf.Fidelity("low", 0.2, 1.0, Meter(reported)), mf.Fidelity("high", 1.0, 40.0, Meter(50.0))]
+    options: dict[str, Any] = {"policy": mf.Always("low"), "learn": True, "shadow": shadow}
+    detector = mf.Detector(GAUSSIAN, ways, 1 / 50, **options)
+    before = detector.to_bytes()
+    with pytest.raises((TypeError, ValueError), match="last_cost of 'low' must be"):
+        detector.step(0.1)
+    assert detector.to_bytes() == before
+    detector = mf.Detector(GAUSSIAN, ways, 1 / 50, on_error="fallback", **options)
+    step = detector.step(0.1)
+    assert (step.fidelity, step.failed, step.cost) == ("high", ("low",), 51.0)
+    assert detector.spent == 51.0
+    assert detector.fidelities[0].cost == 1.0
+
+
 def test_what_cannot_be_learned_is_refused() -> None:
     model = mf.Confusion({0.3: [[0.9, 0.1], [0.2, 0.8]]})
     ways = [mf.Fidelity("low", 0.3, 1.0), mf.Fidelity("high", 1.0, 9.0)]

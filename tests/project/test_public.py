@@ -17,7 +17,7 @@ NAMES = [
     *("Alarm", "Always", "Bernoulli", "Budget", "Detector", "ExponentialFamily", "Fidelity", "FidelityGain", "Fleet"),
     "FleetAlarm",
     *("Gains", "Gaussian", "Hazard", "InformationRate", "Learned", "Margin", "Model", "Net", "Policy", "Random"),
-    *("BlockDetector", "Blocks", "Resample"),
+    *("BaseDetector", "BlockDetector", "Blocks", "Resample"),
     *("Binomial", "Exponential", "Gamma", "GaussianUnknown", "Poisson"),
     *("Categorical", "MultivariateGaussian", "MultivariateGaussianUnknown", "Product"),
     *("Autoregressive", "Confusion", "GaussianProcess", "Grid", "LinearRegression", "Seasonal", "StudentT", "Trend"),
@@ -57,10 +57,10 @@ SIGNATURES = {
     "Detector": "model fidelities hazard policy prune alarm seed missing on_error shadow surprise learn",
     "Fleet": "n model fidelities hazard policy prune alarm seed missing threads names offset scale share_policy",
     "Blocks": "every features floor",
-    "BlockDetector": "blocks detector",
+    "BlockDetector": "blocks detector fidelities policy",
     "run": "detector table posterior raws detail surprise",
     "detect": "data column time model hazard alarm period unit format seed",
-    "auto": "hazard alarm period history seed surprise",
+    "auto": "hazard alarm period history seed surprise fidelity",
     "Hazard": "hazard horizon",
     "Learned": "low high points",
     "Always": "name",
@@ -94,17 +94,22 @@ MODULES = {
 }
 """What each documented module offers; `models` offers the families above."""
 
+DETECTOR = (
+    "choose update update_from step wait advance readings bulk gains expected_gains run_length map_run_length "
+    "p_changed regime mean interval explain warnings without_seasons level_rule has_outliers last_alarm ticks spent "
+    "dimension fidelities policy alarm seed missing surprise learn to_bytes from_bytes "
+)
+"""The members of every detector."""
+
 MEMBERS = {
-    "Detector": "choose update step gains run_length p_changed mean variance spent to_bytes from_bytes regime "
-    "log_evidence interval parameter map_run_length ticks families hazard_posterior wait reset with_fidelities "
-    "model fidelities hazard policy pruning alarm seed missing on_error shadow surprise learn",
+    "Detector": DETECTOR + "variance log_evidence parameter families hazard_posterior reset with_fidelities model "
+    "hazard pruning on_error shadow",
     "Fleet": "choose decide update step gains spent spent_by_stream mean run_length p_changed likely log_evidence "
     "ticks add remove extract insert to_bytes to_bytes_each from_bytes names seeds model fidelities policy missing "
     "threads share_policy",
-    "Blocks": "every features floor names ticks dimension push transform to_bytes from_bytes",
-    "BlockDetector": "blocks detector ticks update to_bytes from_bytes",
-    "AutoDetector": "update run explain warnings structure changes mean interval run_length p_changed spent ticks "
-    "to_bytes from_bytes hazard alarm period history seed surprise fidelities without_seasons level_rule",
+    "Blocks": "every features floor names ticks dimension remaining push transform to_bytes from_bytes",
+    "BlockDetector": DETECTOR + "blocks detector last_block",
+    "AutoDetector": DETECTOR + "run structure changes hazard period history",
     "Detection": "changes warnings explain plot report detector trace name labels unit",
     "Trace": "choice x cost mean run_length alarm posterior to_frame changes p_change changed_at confidence spent "
     "of plot costs detail fidelities first number outlier surprise season level_rule",
@@ -113,8 +118,8 @@ MEMBERS = {
     "Surprise": "log_density log_lower log_upper count index",
     "FidelityGain": "name zeta cost run_length joint variance change chosen count index",
     "Gains": "count index",
-    "RunLength": "length weight count index",
-    "Start": "at low high probability count index",
+    "RunLength": "length weight p_changed count index",
+    "Start": "at low high probability of count index",
     "Fidelity": "name zeta cost observe offset scale has_correction cost_of corrected",
     "Hazard": "table setup mean_length weibull from_lengths",
     "Learned": "low high points table setup mean_length weibull from_lengths",
@@ -127,7 +132,7 @@ MEMBERS = {
 """All members of each public class, also those that only instances have; `count` and `index` are a tuple's."""
 
 POLICY = (
-    "affords bind choose cost costs fidelities for_one_stream gain initialize learns pick pick_one priced "
+    "affords bind choose choose_by cost costs fidelities for_one_stream gain initialize learns pick pick_one priced "
     "rebound record_cost restore rowwise schedule scheduled shared spec state streams validate zeta"
 )
 POLICIES: dict[str, tuple[Callable[[], mf.Policy], str]] = {
@@ -297,7 +302,7 @@ def test_members_of_models(name: str) -> None:
 
 def test_every_public_class_is_pinned() -> None:
     classes = {name for name in NAMES if inspect.isclass(getattr(mf, name))}
-    assert classes == {"Model", "Policy", *MEMBERS, *POLICIES, *MODELS}
+    assert classes == {"BaseDetector", "Model", "Policy", *MEMBERS, *POLICIES, *MODELS}
 
 
 @pytest.mark.parametrize("name", NAMES)

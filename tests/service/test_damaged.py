@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ import pytest
 import mfbocd as mf
 from mfbocd.service.store import open_store, sqlite
 from mfbocd.service.store.sqlite import SqliteStore
-from mfbocd.service.transfer import export_streams, import_streams
+from mfbocd.service.transfer import end_line, export_streams, import_streams
+from mfbocd.service.webhook import Webhook
 
+from ..cli.program import mfbocd
 from .postgres import postgres, postgres_server  # noqa: F401 (fixtures)
+from .receiver import receiving
 from .service import CONFIG, serving, until
 
 pytestmark = pytest.mark.slow
@@ -125,6 +130,123 @@ def test_a_damaged_step_is_reported_for_its_stream(tmp_path: Path) -> None:
         assert answer.status_code == 500
         assert "stream 'bad' is damaged" in answer.json()["error"]
         assert client.get("/streams/good/trace", params={"format": "csv"}).status_code == 200
+
+
+NOT_TEXT = "CAST(x'66ff' AS TEXT)"
+"""An f and a byte that is not UTF-8."""
+COLUMNS = ("name", "config", "observers", "last_alarm", "last", "next")
+
+
+def filled(path: Path, names: list[str], ticks: int = 3) -> None:
+    """A database with streams, of which those with a capital letter are in a group of that name."""
+    with serving(path) as client:
+        for group in sorted({name[0] for name in names if name[0].isupper()}):
+            client.post("/groups", json={"id": group, "config": CONFIG})
+        for name in names:
+            more = {"group": name[0]} if name[0].isupper() else {"config": CONFIG}
+            assert client.post("/streams", json={"id": name} | more).status_code == 201
+            for tick in range(ticks):
+                fidelity = client.post(f"/streams/{name}/choose").json()["fidelity"]
+                client.post(f"/streams/{name}/observe", json={"tick": tick, "fidelity": fidelity, "x": 0.5})
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as found, found:
+        for statement in statements:
+            found.execute(statement)
+
+
+def test_a_text_that_is_none_concerns_its_row_only(tmp_path: Path) -> None:
+    """In every column of streams, in a group, a token and an alarm to be delivered; also values of another type."""
+    path, out = tmp_path / "mfbocd.db", tmp_path / "out.db"
+    bad = [f"bad-{column}" for column in COLUMNS]
+    others = {"bad-blob": "name = x'00ff'", "bad-spent": "spent = 'much'", "bad-tick": "tick = 'x'"}
+    members = ["Bad", "Good"]
+    names = ["first", *bad, *others, *members, "last"]
+    filled(path, names)
+    execute(
+        path,
+        *(f"UPDATE streams SET {column} = {NOT_TEXT} WHERE id = 'bad-{column}'" for column in COLUMNS),
+        *(f"UPDATE streams SET {what} WHERE id = '{name}'" for name, what in others.items()),
+        f"UPDATE stream_groups SET name = {NOT_TEXT} WHERE id = 'B'",
+        f"INSERT INTO tokens VALUES ({NOT_TEXT}, 'hash', 'read', 1.0)",
+        f"INSERT INTO removed VALUES ('', 3, {NOT_TEXT}, 1)",
+        f"INSERT INTO outbox VALUES ('a', 0, 1.0, 'A', NULL, {NOT_TEXT}, 'x', 0, NULL)",
+        "INSERT INTO outbox VALUES ('b', 0, 2.0, 'B', NULL, '{}', 0, 0, NULL)",
+    )
+    with receiving() as receiver, serving(path, webhook=Webhook(receiver.url)) as client:
+        listed = client.get("/streams")
+        assert listed.status_code == 200
+        damaged = {row["id"]: row["damaged"] for row in listed.json()["streams"]}
+        assert set(damaged) == set(names)
+        assert {name for name, why in damaged.items() if why} == {*bad, *others}
+        assert damaged["bad-name"] == "name is not UTF-8 text"
+        assert damaged["bad-spent"] == "spent is not a number"
+        groups = {group["id"]: group["damaged"] for group in client.get("/groups").json()["groups"]}
+        assert groups["G"] is None
+        assert "name is not UTF-8 text" in groups["B"]
+        results = client.post("/choose", json={"streams": names}).json()["results"]
+        assert {one["stream"] for one in results if one["status"] == 200} == {"first", "Good", "last"}
+        assert {one["status"] for one in results} == {200, 500}
+        assert client.get("/metrics").status_code == 200
+        until(lambda: {one["stream"] for one in receiver.alarms()} == {"b"}, lambda: client.get("/healthz").text)
+    listed_there = mfbocd("state", "ls", "--db", str(path), cwd=tmp_path)
+    assert (listed_there.returncode, len(listed_there.stdout.splitlines())) == (0, len(names))
+    exported = mfbocd("state", "export", "--db", str(path), cwd=tmp_path)
+    assert exported.returncode == 1
+    for name in (*bad, *others, "Bad"):
+        assert f"stream '{name}' is damaged and left out" in exported.stderr
+    assert "group 'B' is damaged and left out" in exported.stderr
+    done = mfbocd("state", "import", "-", "--create", "--db", str(out), cwd=tmp_path, stdin=exported.stdout)
+    assert (done.returncode, done.stderr.strip()) == (0, "Imported 3 streams."), done.stderr
+    with serving(path) as client:
+        for name in names:
+            assert client.delete(f"/streams/{name}").status_code == 204
+        assert client.delete("/groups/B").status_code == 204
+        assert client.get("/streams").json()["total"] == 0
+        assert client.get("/metrics").status_code == 200
+
+
+@pytest.mark.parametrize("what", ["step = '{'", f"step = {NOT_TEXT}", "step = '[]'", "tick = 7", "at = 'x'"])
+def test_an_export_names_a_damaged_step_and_goes_on(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "mfbocd.db"
+    filled(path, ["bad", "good"])
+    execute(path, f"UPDATE events SET {what} WHERE stream = 'bad' AND tick = 1")
+    exported = mfbocd("state", "export", "--db", str(path), cwd=tmp_path)
+    assert exported.returncode == 1
+    assert re.search(r"stream 'bad': the step of tick \d is damaged and left out", exported.stderr)
+    steps = [
+        (one["stream"], one["step"]["tick"]) for one in map(json.loads, exported.stdout.splitlines()) if "step" in one
+    ]
+    assert steps == [("bad", 0), ("bad", 2), ("good", 0), ("good", 1), ("good", 2)]
+    args = ("state", "import", "-", "--create", "--db", "out.db")
+    assert mfbocd(*args, cwd=tmp_path, stdin=exported.stdout).returncode == 0
+
+
+def test_an_import_that_was_cut_is_refused(tmp_path: Path) -> None:
+    """Wherever a line ends, and where a line is missing."""
+    path = tmp_path / "mfbocd.db"
+    filled(path, ["Good", "alone"])
+    store = SqliteStore(path)
+    lines = list(export_streams(store))
+    store.close()
+    assert len(lines) == 10
+    imported = []
+    for end in range(len(lines)):
+        part = SqliteStore(tmp_path / f"{end}.db")
+        with pytest.raises(ValueError, match=f"the end is missing after line {end}: the export was"):
+            import_streams(part, lines[:end])
+        imported.append([(row.id, len(part.events(row.id, -1, 9))) for row in part.streams()[0]])
+        part.close()
+    assert imported == [[]] * 6 + [[("Good", 3)]] * 4
+    whole = SqliteStore(tmp_path / "whole.db")
+    with pytest.raises(ValueError, match="line 9: ValueError: 9 lines were exported, and 8 are here"):
+        import_streams(whole, [*lines[:3], *lines[4:]])
+    whole.close()
+    twice = SqliteStore(tmp_path / "twice.db")
+    other = [line.replace('"Good"', '"Other"').replace('"alone"', '"single"') for line in lines]
+    assert import_streams(twice, [*lines, "", *other]) == ["Good", "alone", "Other", "single"]
+    twice.close()
 
 
 # --- a full disk -------------------------------------------------------------------------------------------------
@@ -255,7 +377,7 @@ def test_names_and_ids_that_are_taken_in(tmp_path: Path) -> None:
         client.post("/groups", json={"id": "g", "config": CONFIG})
         client.post("/streams", json={"id": "a", "group": "g"})
     store, empty = SqliteStore(tmp_path / "a.db"), SqliteStore(tmp_path / "b.db")
-    group, stream = (json.loads(line) for line in export_streams(store))
+    group, stream, _ = (json.loads(line) for line in export_streams(store))
     for odd in (*ODD, "a/b", "x" * 65, 7):
         for kept, spoilt in ((stream, stream | {"id": odd}), (group, group | {"id": odd})):
             with pytest.raises(ValueError, match="id must be"):
@@ -266,6 +388,6 @@ def test_names_and_ids_that_are_taken_in(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="name must be"):
             import_streams(empty, [json.dumps(stream | {"group": None, "name": odd})])
     assert empty.streams()[1] == 0
-    assert import_streams(empty, [json.dumps(group), json.dumps(stream)]) == ["a"]
+    assert import_streams(empty, [json.dumps(group), json.dumps(stream), end_line(2)]) == ["a"]
     store.close()
     empty.close()

@@ -50,7 +50,9 @@ class Recorded:
             for name, count in counts.items():
                 if i < count:
                     tick = self.rows[name].tick + i
-                    changes.events.append(Event(name, tick, 1.5, tick % 7 == 0, f'{{"tick":{tick}}}{self.padding}'))
+                    alarm = tick % 7 == 0
+                    step = f'{{"tick":{tick},"alarm":{str(alarm).lower()}}}{self.padding}'
+                    changes.events.append(Event(name, tick, 1.5, alarm, step))
         self.store.commit(changes)
         self.rows |= {row.id: row for row, _ in changes.streams}
         for event in changes.events:
@@ -214,7 +216,9 @@ def test_a_stream_is_moved_with_all_its_steps_and_goes_on(make: Make, tmp_path: 
     coins(Engine(other), 150, 230)
     assert untimed(other) == untimed(store)
     with pytest.raises(ValueError, match="tick 150 is not one of the 150 ticks of 'a'"):
-        import_streams(SqliteStore(tmp_path / "third.db"), [*lines, lines[-1].replace('"tick":149', '"tick":150')])
+        import_streams(
+            SqliteStore(tmp_path / "third.db"), [*lines[:-1], lines[-2].replace('"tick":149', '"tick":150')]
+        )
     for opened in (store, other):
         opened.close()
 

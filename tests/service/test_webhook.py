@@ -17,7 +17,9 @@ import pytest
 from mfbocd.service import logs, notifier
 from mfbocd.service.metrics import Metrics
 from mfbocd.service.notifier import Notifier
+from mfbocd.service.records import Event
 from mfbocd.service.store import open_store, outbox
+from mfbocd.service.store.base import Changes
 from mfbocd.service.store.outbox import Entry
 from mfbocd.service.store.postgres import PostgresStore
 from mfbocd.service.webhook import FORMATS, SIGNATURE, Webhook, verify
@@ -29,6 +31,8 @@ from .service import CONFIG, free_port, serving, until
 from .test_cli import running
 from .test_logs import output  # noqa: F401 (a fixture)
 from .test_metrics import scraped
+from .test_steps import plain
+from .test_store import Make, make  # noqa: F401 (fixture)
 
 pytestmark = pytest.mark.slow
 
@@ -128,7 +132,7 @@ def test_one_alarm_that_is_refused_does_not_hold_up_others(tmp_path: Path, monke
             until(lambda: scraped(client)["mfbocd_webhook_pending"] == 1, lambda: scraped(client))
     store = open_store(db)
     (left,) = outbox.claim(store, 9, time.time() + 61, 0)
-    assert (left.stream, left.attempts) == ("a", 1)
+    assert (left.stream, left.attempts) == ("a", 2)  # the endpoint failed, then refused it
     store.close()
 
 
@@ -167,7 +171,7 @@ def test_a_failed_request_is_repeated_later_and_when_the_endpoint_asks_for_it(
         assert waits == [50.0, 300.0, 32.0]
         assert sender._deliver() == 0.0
         assert len(receiver.alarms()) == 1
-        assert outbox.backlog(store) == (0, None)
+        assert outbox.backlog(store).alarms == 0
     store.close()
 
 
@@ -226,15 +230,90 @@ def test_workers_share_the_outbox(postgres: Callable[[], str]) -> None:  # noqa:
     two.close()
 
 
-def test_old_alarms_are_given_up_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    with serving(tmp_path / "a.db", webhook=Webhook(url)) as client:
-        client.post("/streams", json={"id": "a", "config": CONFIG})
-        alarms = advance(client, "a")
-    monkeypatch.setattr(notifier, "GIVE_UP", 0.0)
-    with serving(tmp_path / "a.db", webhook=Webhook(url)) as client:
+def alarm_of_tick(tick: int) -> Changes:
+    before, row = plain("a", tick), plain("a", tick + 1)
+    return Changes([(row, before.tick)], events=[Event("a", tick, 1.5, True, "{}")])
+
+
+@pytest.mark.parametrize("days", [-8, 3])
+def test_a_clock_that_jumped_neither_deletes_nor_delays_an_alarm(days: int, tmp_path: Path) -> None:
+    """The alarm was written and postponed when the clock was so many days off, or nothing ran since."""
+    store = open_store(str(tmp_path / "a.db"))
+    at = time.time() + days * 86_400.0
+    with store.transaction() as cursor:
+        cursor.execute("INSERT INTO outbox VALUES ('a', 0, ?, 'A', NULL, ?, 1, ?, NULL)", (at, STEP, at))
+    store.close()
+    with receiving() as receiver, serving(tmp_path / "a.db", webhook=Webhook(receiver.url)) as client:
         until(lambda: scraped(client)["mfbocd_webhook_pending"] == 0, lambda: scraped(client))
-        assert scraped(client)["mfbocd_webhook_abandoned_total"] == len(alarms)
+        assert [one["stream"] for one in receiver.alarms()] == ["a"]
+        assert scraped(client)["mfbocd_webhook_abandoned_total"] == 0
+
+
+def test_the_clock_of_a_store_does_not_jump(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    store = make()
+    before = store.now()
+    assert abs(before - time.time()) < 60.0
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert 0.0 <= store.now() - before < 60.0
+    store.close()
+
+
+def test_an_alarm_is_given_up_after_failed_attempts_since_it_was_written(
+    make: Make,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the clock says. Failures within five minutes, also those of several workers, count once."""
+    monkeypatch.setattr(Notifier, "start", lambda _: None)  # its steps are called here
+    monkeypatch.setattr(notifier, "GIVE_UP", 3)
+    store = make()
+    now = 1e9
+    monkeypatch.setattr(store, "now", lambda: now)
+    metrics = Metrics()
+    sender = Notifier(store, Webhook(f"http://127.0.0.1:{free_port()}"), metrics, lambda _: None)
+    store.add_stream(plain("a"))
+    store.load(["a"])
+
+    def attempt() -> int:
+        assert sender._deliver() > 0.0
+        sender._next_cleaning = 0.0
+        sender._clean()
+        return outbox.backlog(store).alarms
+
+    store.commit(alarm_of_tick(0))
+    assert attempt() == 1
+    now += 299.0
+    assert attempt() == 1
+    now = 2e9  # jumps
+    assert attempt() == 1
+    store.commit(alarm_of_tick(1))
+    now = 1.5e9  # is set back
+    assert attempt() == 1, "three failures: the first alarm is given up"
+    (left,) = outbox.claim(store, 9, now, 0.0)
+    assert (left.tick, left.attempts) == (1, 1)
+    assert metrics.abandoned.value() == 1
+    store.close()
+
+
+def test_health_reports_an_alarm_that_was_refused_until_it_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifier, "BACKOFF", (60.0, 60.0))
+    with receiving() as receiver:
+        receiver.statuses = [400]
+        for start in range(2):  # also after a restart, when it waits for its next attempt
+            with serving(tmp_path / "a.db", webhook=Webhook(receiver.url)) as client:
+                if not start:
+                    client.post("/streams", json={"id": "a", "config": CONFIG})
+                    advance(client, "a")
+                until(lambda: "refused" in client.get("/healthz").json()["webhook"], lambda: receiver.requests)
+                assert client.get("/healthz").json()["status"] == "degraded"
+        store = open_store(str(tmp_path / "a.db"))
+        with store.transaction() as cursor:
+            cursor.execute("UPDATE outbox SET due = 0")
+        store.close()
+        with serving(tmp_path / "a.db", webhook=Webhook(receiver.url)) as client:
+            until(lambda: scraped(client)["mfbocd_webhook_pending"] == 0, lambda: receiver.requests)
+            assert client.get("/healthz").json()["webhook"] == "ok"
 
 
 STEP = '{"changed_at":40,"p_change":0.97,"spent":120.5,"tick":44}'
@@ -299,5 +378,5 @@ def test_without_a_webhook_nothing_is_put_into_the_outbox(tmp_path: Path) -> Non
         client.post("/streams", json={"id": "a", "config": CONFIG})
         advance(client, "a")
     store = open_store(str(tmp_path / "a.db"))
-    assert outbox.backlog(store) == (0, None)
+    assert outbox.backlog(store).alarms == 0
     store.close()

@@ -239,14 +239,7 @@ class Filter:
             The most probable tick, the interval, and P(that tick).
         """
         weight, birth = table(self.state)[:2]
-        share = weight / weight.sum()
-        below = np.cumsum(share)
-        tail = 0.5 * (1.0 - level)
-        low = int(np.searchsorted(below, tail, side="right"))
-        high = int(np.searchsorted(below, 1.0 - tail))
-        top = int(np.argmax(share))
-        last = share.size - 1
-        return Start(int(birth[top]), int(birth[min(low, last)]), int(birth[min(high, last)]), float(share[top]))
+        return Start.of(birth, weight, level)
 
     def predicted(self) -> tuple[Array, Array]:
         """Return the prediction of the coming tick's run length.

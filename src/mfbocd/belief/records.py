@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inputs.arguments import whole
+
 Array = NDArray[np.float64]
 
 
@@ -32,6 +34,29 @@ class RunLength(NamedTuple):
 
     length: NDArray[np.int64]
     weight: Array
+
+    def p_changed(self, within: int, ticks: int) -> float:
+        """Return P(a regime began in the last `within` ticks); the start of the stream does not count as a change.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks, at least 1.
+        ticks : int
+            Ticks of the stream so far.
+
+        Returns
+        -------
+        float
+            The probability.
+
+        Raises
+        ------
+        ValueError
+            If `within` is below 1.
+        """
+        recent = self.length < min(whole("", "within", within, 1), ticks - 1)
+        return min(float(self.weight[recent].sum()), 1.0)
 
 
 class Start(NamedTuple):
@@ -61,6 +86,33 @@ class Start(NamedTuple):
     low: int
     high: int
     probability: float
+
+    @classmethod
+    def of(cls, birth: Array, weight: Array, level: float) -> Start:
+        """Return the start of the current regime.
+
+        Parameters
+        ----------
+        birth : ndarray
+            First ticks of the regimes that are possible, oldest first.
+        weight : ndarray
+            Their probabilities.
+        level : float
+            Least probability of the credible interval, which has equal tails.
+
+        Returns
+        -------
+        Start
+            The most probable tick, the interval, and P(that tick).
+        """
+        share = weight / weight.sum()
+        below = np.cumsum(share)
+        tail = 0.5 * (1.0 - level)
+        last = share.size - 1
+        low = min(int(np.searchsorted(below, tail, side="right")), last)
+        high = min(int(np.searchsorted(below, 1.0 - tail)), last)
+        top = int(np.argmax(share))
+        return cls(int(birth[top]), int(birth[low]), int(birth[high]), float(share[top]))
 
 
 class Surprise(NamedTuple):

@@ -301,8 +301,8 @@ def anomaly_detector(readings: ArrayLike, *, every: int = 24, hazard: float | Ha
     >>> x[2000:2048] = 0.3  # within the usual range, but constant
     >>> detector, anomaly = anomaly_detector(x[:450]), AnomalyScore()
     >>> for value in x:
-    ...     step = detector.update(value)  # None within a block
-    ...     if step is not None and anomaly.update(step.surprise).detected:
+    ...     step = detector.update(value)
+    ...     if step.surprise is not None and anomaly.update(step.surprise).detected:
     ...         print(f"an unusual block up to reading {step.tick}")
     an unusual block up to reading 2015
     """

@@ -167,7 +167,7 @@ def shape_detector(
     >>> detector = shape_detector(x[:200])
     >>> for value in x:
     ...     step = detector.update(value)
-    ...     if step is not None and step.alarm:
+    ...     if step.alarm:
     ...         print(step.tick, step.changed_at)
     1239 1209
     """

@@ -248,14 +248,18 @@ class Streams:
 
 def _tasks(request: Request) -> tuple[Callable[[str], Task], tuple[str, ...], set[str]]:
     """Return what makes the detector of a field, the fields of several fidelities, and the selected fields."""
-    from .tasks import Automatic, Configured
+    from .tasks import Task
 
     if request.config is None:
         try:
             period = None if request.period is None else float(request.period)
         except ValueError:
             raise click.BadParameter("with line protocol, a number of ticks", param_hint="--period") from None
-        return lambda name: Automatic(name, None, request.hazard, period, request.surprise), (), set(request.columns)
+        return (
+            lambda name: Task.automatic(name, None, request.hazard, period, request.surprise),
+            (),
+            set(request.columns),
+        )
     from ..io.config import Config
     from .prepare import assign_columns, check_dimension
 
@@ -271,12 +275,12 @@ def _tasks(request: Request) -> tuple[Callable[[str], Task], tuple[str, ...], se
         selected = set(request.columns) or ({own} if own != rows[0]["name"] else set())
 
         def configured(name: str) -> Task:
-            return Configured(Config.parse(given | {"fidelity": [rows[0] | {"column": name}]}), request.surprise)
+            return Task.configured(Config.parse(given | {"fidelity": [rows[0] | {"column": name}]}), request.surprise)
 
         return configured, (), selected
     config = Config.parse(assign_columns(given, (), request.columns, None)[0])
     names = tuple(dict.fromkeys(f.column for f in config.fidelities if f.zeta > 0.0))
-    return lambda _: Configured(config, request.surprise), names, set()
+    return lambda _: Task.configured(config, request.surprise), names, set()
 
 
 def _cell(value: Value | None) -> Any:

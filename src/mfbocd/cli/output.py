@@ -17,8 +17,7 @@ from ..trace.regimes import NEAREST
 from ..trace.tracker import LevelTracker
 
 if TYPE_CHECKING:
-    from ..calibrate.auto import AutoDetector
-    from ..detector.detector import Detector
+    from ..detector.base import BaseDetector
     from ..detector.step import Step
 
 Time = str | int | float | None
@@ -59,7 +58,7 @@ class StepWriter:
     ----------
     out : text file
         Where the lines go.
-    detector : Detector or AutoDetector
+    detector : BaseDetector
         The detector before its first step of this run.
     timed : bool
         Whether every step has a timestamp, even if it is null.
@@ -89,7 +88,7 @@ class StepWriter:
     def __init__(
         self,
         out: IO[str],
-        detector: Detector | AutoDetector,
+        detector: BaseDetector,
         *,
         timed: bool,
         advice: str,
@@ -106,7 +105,7 @@ class StepWriter:
         self._about = "{" + (f'"column": {json.dumps(column, ensure_ascii=False)}, ' if column else "")
         self._out, self._detector, self._advice = out, detector, advice
         self._unit, self._cost_unit = unit, cost_unit
-        self._surprise = bool(getattr(detector, "surprise", False))
+        self._surprise = detector.surprise
         self._encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False).encode
         within = detector.alarm.within if detector.alarm else 0
         self._times: deque[Time] = deque(maxlen=(within if reach is None else reach) + 1)
@@ -173,7 +172,7 @@ class StepWriter:
             *("fidelity", "x", "cost", "mean", "run_length", "p_change", "alarm", "changed_at"),
             *(["changed_at_time"] if timed else []),
             "confidence",
-            *(["outlier"] if _has_outliers(self._detector) else []),
+            *(["outlier"] if self._detector.has_outliers else []),
             *(f"{side}_{end}" for side in ("before", "after") for end in Level._fields),
             *(_surprise_names() if self._surprise else []),
         ]
@@ -282,13 +281,6 @@ def _surprise_names() -> tuple[str, ...]:
     from ..belief.records import Surprise
 
     return Surprise._fields
-
-
-def _has_outliers(detector: Detector | AutoDetector) -> bool:
-    """Tell whether steps have the probability of an outlier."""
-    from ..models import Outliers
-
-    return isinstance(getattr(detector, "model", None), Outliers)
 
 
 def _csv_line(cells: list[Any]) -> str:

@@ -61,7 +61,7 @@ class Request:
 
 def prepare(table: Table, request: Request) -> tuple[list[Task], Iterable[Chunk]]:
     """Return what to run, one task per stream, and all rows."""
-    from .tasks import Automatic, Configured
+    from .tasks import Task
 
     if request.period is not None and (request.config is not None or request.model is not None):
         raise click.UsageError("--period is for the automatic detector: use a seasonal model with -c or --model")
@@ -73,14 +73,14 @@ def prepare(table: Table, request: Request) -> tuple[list[Task], Iterable[Chunk]
     hazard = request.hazard
     if kind is None:
         ticks, chunks = _period(request.period, stamps, chunks)
-        return [Automatic(name, stamps, hazard, ticks, request.surprise) for name in names], chunks
+        return [Task.automatic(name, stamps, hazard, ticks, request.surprise) for name in names], chunks
     configs, chunks = _estimate(table, names, stamps, chunks, kind, hazard, request.quiet)
-    return [Configured(config, request.surprise) for config in configs], chunks
+    return [Task.configured(config, request.surprise) for config in configs], chunks
 
 
 def _configured(table: Table, path: Path, request: Request) -> tuple[list[Task], Iterable[Chunk]]:
     from ..io.config import Config
-    from .tasks import Configured
+    from .tasks import Task
 
     if request.model is not None:
         raise click.UsageError("--model selects a family without a configuration; with -c it is in the file")
@@ -92,7 +92,7 @@ def _configured(table: Table, path: Path, request: Request) -> tuple[list[Task],
     stamps = configs[0].data.time
     chunks = table.chunks([*dict.fromkeys([*wanted, *([stamps] if stamps else [])])])
     check_dimension(configs[0])
-    return [Configured(config, request.surprise) for config in configs], _sorted(chunks, stamps, request)
+    return [Task.configured(config, request.surprise) for config in configs], _sorted(chunks, stamps, request)
 
 
 def check_dimension(config: Config) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import click
@@ -160,16 +160,17 @@ def serve(
         port = socket.getsockname()[1]
         shown = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
-        store = open_store(db, keep=keep, worker=advertise or public_url(host, port), lease=lease, exclusive=True)
-        try:
+        with ExitStack() as opened:  # closed if the service cannot start
+            opened.callback(socket.close)
+            worker = advertise or public_url(host, port)
+            store = open_store(db, keep=keep, worker=worker, lease=lease, exclusive=True)
+            opened.callback(store.close)
             if not local and not store.tokens():
                 raise click.UsageError(
                     f"{host} is not a loopback address, so requests need a token, and the store has none; "
                     "create one with `mfbocd token add NAME`"
                 )
-        except BaseException:
-            store.close()
-            raise
+            opened.pop_all()
         app = create_app(
             lambda: store,
             settings,

@@ -118,21 +118,31 @@ def show(stream: str, db: str) -> None:
 def export(streams: tuple[str, ...], db: str) -> None:
     """Write streams with their state and steps to stdout as JSON Lines.
 
-    STREAMS are ids, or state files of `mfbocd drive`, which have no steps. Default: all streams.
+    STREAMS are ids, or state files of `mfbocd drive`, which have no steps. Default: all streams. What is damaged is
+    named and left out, and the exit code is 1.
     """
     with handle_errors():
-        from ..service.transfer import export_streams, stream_line
+        from ..service.transfer import end_line, export_streams, stream_line
         from .state import read
 
         files, ids = _split(streams)
         for path in files:
             saved = read(path)
             sys.stdout.write(stream_line(path.stem, saved.settings, saved.detector) + "\n")
+        if files:
+            sys.stdout.write(end_line(len(files)) + "\n")
         if files and not ids:
             return
+        problems: list[str] = []
         with open_database(db) as store:
-            for line in export_streams(store, ids):
+            for line in export_streams(store, ids, problems.append):
                 sys.stdout.write(line + "\n")
+        for problem in problems:
+            status(problem)
+        if problems:
+            raise ValueError(
+                f"the export is complete except for {len(problems)} damaged parts, which are named above"
+            )
 
 
 @state.command(name="import")
@@ -142,7 +152,8 @@ def export(streams: tuple[str, ...], db: str) -> None:
 def import_(file: IO[str], create: bool, db: str) -> None:
     """Import streams written by `export` from FILE, or - for stdin.
 
-    A stream whose id already exists is an error; the streams before it stay imported.
+    A stream whose id already exists is an error, and so is a file whose end is missing; the streams before it stay
+    imported.
     """
     with handle_errors(), open_database(db, create=create) as store:
         from ..service.transfer import import_streams

@@ -1,21 +1,23 @@
-"""What `detect` runs over a table: the automatic detector of one column, or the detector of a configuration."""
+"""What `detect` runs over a table: a detector, and the columns that it reads."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..belief.records import Surprise
 from ..calibrate.auto import HAZARD, AutoDetector
-from ..detector.detector import Detector
+from ..detector.base import BaseDetector
 from ..detector.step import Step
 from ..io.config import Config, Data
 from ..io.tables import Chunk, TableError
 from ..policy import Budget, Fidelity
 from ..policy.fidelity import name_from
+from ..trace.run import run
 from .output import advice
 
 if TYPE_CHECKING:
@@ -27,85 +29,113 @@ _AT_ONCE = 200_000  # readings processed at once
 _FIRST = 10  # rows of a file that are printed before the kernels are needed, and perhaps compiled
 
 
-class Task(Protocol):
-    """A detector, and the column of timestamps and the units of its data."""
+@dataclass
+class Task:
+    """A detector, the columns that it reads, and the words about it.
 
+    Attributes
+    ----------
+    detector : BaseDetector
+        The detector.
+    columns : mapping of str
+        The column of each fidelity; None where nothing is read.
+    data : Data
+        The column of timestamps and the units.
+    advice : str
+        What to try if there are too many changes.
+    reach : int
+        How many ticks before an alarm the change may have been.
+    config : str
+        The configuration, for a report; empty if the detector explains itself.
+    required : bool
+        Whether a missing reading is an error.
+    budget : float or None
+        The requested average cost per tick.
+    """
+
+    detector: BaseDetector
+    columns: Mapping[str, str | None]
     data: Data
+    advice: str
+    reach: int
+    config: str = ""
+    required: bool = False
+    budget: float | None = None
+    _explained: tuple[int, str] = (-1, "")  # tick, and the explanation then
 
-    @property
-    def detector(self) -> Detector | AutoDetector:
-        """The detector."""
-        ...
+    @classmethod
+    def configured(cls, config: Config, surprise: bool = False) -> Task:
+        """Return the detector of a configuration."""
+        detector = config.detector(missing="skip")  # `advance` checks missing readings, since it knows the line
+        detector.surprise = surprise
+        policy = detector.policy
+        return cls(
+            detector,
+            {f.name: f.column if f.zeta > 0.0 else None for f in config.fidelities},
+            config.data,
+            advice(config.model),
+            detector.alarm.within if detector.alarm else 0,
+            config.to_toml(),
+            config.missing == "raise",
+            policy.target if config.policy and isinstance(policy, Budget) else None,
+        )
+
+    @classmethod
+    def automatic(
+        cls,
+        column: str,
+        time: str | None,
+        hazard: float | None,
+        period: float | None = None,
+        surprise: bool = False,
+    ) -> Task:
+        """Return the automatic detector of one column."""
+        fidelity = Fidelity(name_from(column), 1.0, 1.0)  # plots and reports name the column
+        hazard = HAZARD if hazard is None else hazard
+        detector = AutoDetector(hazard, period=period, surprise=surprise, fidelity=fidelity)
+        too_many = "pass a smaller --hazard, or select a family with --model"
+        return cls(detector, {fidelity.name: column}, Data(time=time or ""), too_many, detector.history)
 
     @property
     def column(self) -> str:
         """The column of readings; empty if there are several."""
-        ...
+        columns = list(self.columns.values())
+        return columns[0] or "" if len(columns) == 1 else ""
 
-    @property
-    def advice(self) -> str:
-        """What to try if there are too many changes."""
-        ...
+    def describe(self) -> str:
+        """Return the configuration, or the structure of the series in words."""
+        if self.config:
+            return self.config
+        return f"Without a configuration: {type(self.detector).__name__}\n{self._explain()}"
 
-    @property
-    def reach(self) -> int:
-        """How many ticks before an alarm the change may have been."""
-        ...
+    def remarks(self) -> list[str]:
+        """Return what to print after the changes: nothing where the configuration says it all."""
+        if self.config:
+            return []
+        return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
 
-    @property
-    def budget(self) -> float | None:
-        """The requested average cost per tick."""
-        ...
+    def _explain(self) -> str:
+        """Return the explanation, which takes long: the readings are replayed for it several times."""
+        ticks = self.detector.ticks
+        if self._explained[0] != ticks:
+            self._explained = ticks, self.detector.explain()
+        return self._explained[1]
 
     def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
         """Process the rows of a chunk; yield their timestamps if they were recorded for a plot."""
-        ...
+        detector = self.detector
+        if self.config or detector.surprise or not detector.bulk or len(chunk) == 1:
+            return self._advance_rows(chunk, writer, recorder)
+        return self._advance_pieces(chunk, writer, recorder)
 
-    def describe(self) -> str:
-        """Return the configuration of the detector, for a report."""
-        ...
-
-    def remarks(self) -> list[str]:
-        """Return what to print at the end, after the changes."""
-        ...
-
-
-class Configured:
-    """The detector of a configuration; it reads the column of the fidelity it chooses."""
-
-    def __init__(self, config: Config, surprise: bool = False) -> None:
-        self.config, self.data = config, config.data
-        self.column = config.fidelities[0].column if len(config.fidelities) == 1 else ""
-        self.detector = config.detector(missing="skip")  # checked in `advance`, where the line is known
-        self.detector.surprise = surprise
-        self.advice = advice(config.model)
-        self.reach = self.detector.alarm.within if self.detector.alarm else 0
-
-    @property
-    def budget(self) -> float | None:
-        """The target of the policy; None if it is not a budget."""
-        if (self.config.policy or {}).get("kind") != "budget":
-            return None
-        policy = self.config.detector(shared=True).policy
-        return policy.target if isinstance(policy, Budget) else None
-
-    def describe(self) -> str:
-        """Return the configuration."""
-        return self.config.to_toml()
-
-    def remarks(self) -> list[str]:
-        """Return nothing: the configuration says it all."""
-        return []
-
-    def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
+    def _advance_rows(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
         """Process the rows one by one."""
-        detector, config = self.detector, self.config
-        columns = {f.name: f.column if f.zeta > 0.0 else None for f in config.fidelities}
+        detector = self.detector
         for i in range(len(chunk)):
             fidelity = detector.choose().name
-            column = columns[fidelity]
+            column = self.columns[fidelity]
             x = None if column is None else chunk.number(i, column)
-            if x is None and column is not None and config.missing == "raise" and chunk.skipped is None:
+            if x is None and column is not None and self.required and chunk.skipped is None:
                 raise TableError(
                     f"{chunk.where(i, column)}: the reading is missing, and the configuration has missing = 'raise'"
                 )
@@ -121,51 +151,15 @@ class Configured:
                 recorder.after_tick(step)
                 yield time
 
-
-class Automatic:
-    """The automatic detector of one column."""
-
-    advice = "pass a smaller --hazard, or select a family with --model"
-    budget = None
-
-    def __init__(
-        self,
-        column: str,
-        time: str | None,
-        hazard: float | None,
-        period: float | None = None,
-        surprise: bool = False,
-    ) -> None:
-        self.column, self.name, self.data = column, name_from(column), Data(time=time or "")
-        self.detector = AutoDetector(HAZARD if hazard is None else hazard, period=period, surprise=surprise)
-        self.detector.fidelities = (Fidelity(self.name, 1.0, 1.0),)  # plots and reports name the column
-        self.reach = self.detector.history
-        self._explained = (-1, "")  # tick, and the explanation then
-
-    def describe(self) -> str:
-        """Return the structure of the series in words."""
-        return f"Without a configuration: {type(self.detector).__name__}\n{self._explain()}"
-
-    def remarks(self) -> list[str]:
-        """Return the structure of the series in words, and warnings."""
-        return [self._explain(), *(f"Warning: {text}" for text in self.detector.warnings())]
-
-    def _explain(self) -> str:
-        """Return the explanation, which takes long: the readings are replayed for it several times."""
-        ticks = self.detector.ticks
-        if self._explained[0] != ticks:
-            self._explained = ticks, self.detector.explain()
-        return self._explained[1]
-
-    def advance(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
-        """Process the rows, many at once unless they arrive one by one."""
+    def _advance_pieces(self, chunk: Chunk, writer: StepWriter, recorder: Recorder | None) -> Iterator[Time]:
+        """Process the rows of one column, many at once."""
         x, bad = _readings(chunk, self.column)
         stamps = self.data.time
         times: list[Time] = [chunk.label(i, stamps) for i in range(len(x))] if stamps else [None] * len(x)
         start = 0
         while start < len(x):
             end = min(start + self._piece(recorder), len(x))
-            steps = self._steps(x[start:end])
+            steps = steps_of(run(self.detector, np.array(x[start:end])))
             for step, time in zip(steps, times[start:end], strict=True):
                 writer.write(step, time)
             if recorder is not None:
@@ -182,21 +176,15 @@ class Automatic:
         most = _FIRST if self.detector.ticks < _FIRST else _AT_ONCE
         return most if recorder is None else min(recorder.ticks_to_row, most)
 
-    def _steps(self, x: Sequence[float]) -> list[Step]:
-        if len(x) == 1:  # several times faster than `run`
-            step = self.detector.update(x[0])
-            return [step if step.x is None else step._replace(fidelity=self.name)]
-        return steps_of(self.detector.run(x), self.name)
 
-
-def steps_of(trace: Trace, fidelity: str) -> list[Step]:
-    """Return the rows of a trace with one fidelity as steps; nothing was read where the reading is missing."""
-    names = [None if j < 0 else fidelity for j in trace.choice.tolist()]
+def steps_of(trace: Trace) -> list[Step]:
+    """Return the rows of a trace as steps; nothing was read where the reading is missing."""
+    names = [*trace.fidelities, None]
     alarm = trace.alarm.tolist()
     columns: list[list[Any]] = [
         list(range(trace.first, trace.first + len(trace))),
-        names,
-        [None if name is None else x for name, x in zip(names, trace.x.tolist(), strict=True)],
+        [names[j] for j in trace.choice.tolist()],
+        [None if math.isnan(x) else x for x in trace.x.tolist()],
         trace.cost.tolist(),
         trace.mean.tolist(),
         trace.run_length.tolist(),
@@ -208,10 +196,10 @@ def steps_of(trace: Trace, fidelity: str) -> list[Step]:
     steps = [Step(*row) for row in zip(*columns, strict=True)]
     if trace.surprise is None:
         return steps
-    found = [Surprise(*row) for row in np.array(trace.surprise).T.tolist()]
+    surprises = [Surprise(*row) for row in np.array(trace.surprise).T.tolist()]
     return [
-        step if math.isnan(one.log_density) else step._replace(surprise=one)
-        for step, one in zip(steps, found, strict=True)
+        step if math.isnan(surprise.log_density) else step._replace(surprise=surprise)
+        for step, surprise in zip(steps, surprises, strict=True)
     ]
 
 

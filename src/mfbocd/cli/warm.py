@@ -80,8 +80,16 @@ def _configs(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None)
         yield str(path), Config.load(path)
     if db is not None:
         with open_database(db) as store:
-            stored = [json.loads(text) for text in store.configs()]
-        for config in {structure(one): one for one in stored}.values():
-            yield config["model"]["kind"], Config.parse(config)
+            stored = store.configs()
+        found = {}
+        for text in stored:
+            try:
+                config = Config.parse(json.loads(text))
+            except ValueError as error:  # of a damaged row, which must not hold up the others
+                status(f"a configuration in the store is damaged and left out: {error}")
+            else:
+                found[structure(config.to_dict())] = config
+        for config in found.values():
+            yield config.model["kind"], config
     for kind in families or (sorted(model_kinds()) if not paths and db is None else ()):
         yield kind, example(kind)

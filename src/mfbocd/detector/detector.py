@@ -2,32 +2,43 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal, Self
 
 import numpy as np
 
+from .._kernels import layout
 from .._kernels.template import ONE_ROW
 from ..belief.alarm import Alarm
 from ..belief.filter import Array, Filter, outlier_probability
+from ..belief.gains import Gain, expected_gains
 from ..belief.hazard import Hazard, hazard_of
 from ..belief.pruning import DEFAULT, Prune, Pruning
-from ..inputs.arguments import boolean, not_negative, whole
+from ..belief.records import RunLength, Start
+from ..belief.state import fresh_state
+from ..inputs.arguments import boolean, not_negative, probability, whole
 from ..inputs.display import count_text, html_facts
-from ..models import Model
-from ..policy import Policy, policy_of
+from ..models import Mixture, Model
+from ..policy import Choices, Policy, policy_of
 from ..policy.fidelity import Fidelity, checked
+from .base import BaseDetector
 from .learning import learn_cost
-from .lifecycle import Lifecycle, OnError
+from .level_rule import LevelRule
 from .lock import exclusive, in_use
-from .observing import observe, read
+from .observing import observe, read, shadow_pair
+from .serialization import Serializer, from_bytes
 from .shadow import ShadowGuard, guards_of
-from .step import Missing, Step, alarm_of, reading, seed_of
+from .step import Missing, Step, alarm_of, reading, report_fields, seed_of
+
+OnError = Literal["raise", "fallback"]
+
+CHUNK = 4096  # ticks per compiled call: limits how far the state of an unpruned filter must be enlarged in advance
 
 
-class Detector(Lifecycle):
+class Detector(BaseDetector):
     """Multi-fidelity Bayesian online changepoint detection in one stream.
 
     Each tick is one round of a loop: choose a fidelity, observe at it, update the belief about the run length.
@@ -66,7 +77,8 @@ class Detector(Lifecycle):
     learn : bool
         Whether the zeta of the fidelities that `shadow` watches is learned from the pairs, and the cost of every
         fidelity from what its readings actually cost (argument `cost` of `update`, or an attribute `last_cost` of the
-        observer after a `step`); False by default (docs/calibrating.md, "Learning zeta and cost while running").
+        observer after a `step`, which must be at least 0: anything else is an error of the observer); False by
+        default (docs/calibrating.md, "Learning zeta and cost while running").
 
     Attributes
     ----------
@@ -99,6 +111,19 @@ class Detector(Lifecycle):
     ('gps', 240.0)
     """
 
+    model: Model
+    """The family of the readings with its prior."""
+    hazard: Hazard
+    """P(change) by run length, as it was given; `hazard_posterior` is its posterior if it is learned."""
+    pruning: Pruning
+    """How the number of hypotheses is bounded, as the filter uses it."""
+    on_error: OnError
+    """What `step` does if an observer fails: "raise" or "fallback"."""
+    shadow: dict[str, ShadowGuard]
+    """Guards of the declared zetas, by fidelity."""
+    learn: bool
+    """Whether zeta and cost are learned."""
+
     def __init__(
         self,
         model: Model,
@@ -122,7 +147,8 @@ class Detector(Lifecycle):
         if on_error not in ("raise", "fallback"):
             raise ValueError(f"on_error must be 'raise' or 'fallback', not {on_error!r}")
         self._renew()
-        self.model = model
+        self.model = self._reader = model
+        self.dimension = model.dimension
         self.fidelities = checked(fidelities)
         model.check_zetas([fidelity.zeta for fidelity in self.fidelities])
         corrects = next((f for f in self.fidelities if f.has_correction), None)
@@ -148,7 +174,7 @@ class Detector(Lifecycle):
         self._no_reading = 0.0 if model.dimension == 1 else np.zeros(model.dimension)
         self._checked = model.check if model.dimension == 1 else partial(reading, model, missing=missing)
         self._recurrent = [f for f in self.fidelities if hasattr(f.observe, "warmup")]
-        self._quoted, self._chosen = (-2, None, {}), (-2, None)
+        self._quoted, self._chosen = (-1, None, {}), (-1, None)
         self._tick = -1
 
     def __repr__(self) -> str:
@@ -171,34 +197,6 @@ class Detector(Lifecycle):
             "run length": self.map_run_length,
         }
         return html_facts(f"Detector: {count_text(self.ticks, 'tick')}", facts.items())
-
-    @exclusive
-    def choose(self, raw: Any = None) -> Fidelity:
-        """Return the fidelity to read at the coming tick.
-
-        Until the next `update` the answer stays the same.
-
-        Parameters
-        ----------
-        raw : Any
-            The raw input; needed where a cost is a function of it.
-
-        Returns
-        -------
-        Fidelity
-            One of `fidelities`.
-
-        Examples
-        --------
-        >>> from mfbocd import Gaussian, Net
-        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
-        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps], policy=Net(0.01))
-        >>> detector.choose()
-        Fidelity(name='gps', zeta=1.0, cost=40.0)
-        """
-        chosen = self._choose(raw)
-        self._chosen = self._tick, chosen
-        return chosen
 
     def update(
         self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None, cost: float | None = None
@@ -253,21 +251,15 @@ class Detector(Lifecycle):
         finally:
             self._lock.release()
 
-    def _resolve(self, fidelity: Fidelity | str | None, x: Any) -> Fidelity | None:
-        """Return the fidelity that `x` was read at; None for a tick at which nothing was asked."""
-        if fidelity is not None:
-            return self._own_fidelity(fidelity)
-        if x is None:
-            return None
-        if len(self.fidelities) == 1:
-            return self.fidelities[0]
-        tick, chosen = self._chosen
-        if tick != self._tick:
-            raise ValueError(
-                f"fidelity must be one of {', '.join(self._by_name)}: with several fidelities, give the one that was "
-                "read, or call choose() first and read what it chose"
-            )
-        return chosen
+    @exclusive
+    def update_from(self, value_of: Callable[[Fidelity], Any], raw: Any = None) -> Step:
+        """Choose a fidelity, or a shadow pair if one is due, take the readings from a table, and update."""
+        pair = None
+        if self.shadow:
+            pair = shadow_pair(self, raw, value_of)
+        if pair is None:
+            return super().update_from(value_of, raw)
+        return self._apply(pair.value, pair.fidelity, pair.cost, warning=pair.warning)
 
     @exclusive
     def step(self, raw: Any = None) -> Step:
@@ -337,6 +329,313 @@ class Detector(Lifecycle):
             step = self._apply(None, None, 0.0)
         return step
 
+    @property
+    def ticks(self) -> int:
+        """Number of ticks so far."""
+        return self._tick + 1
+
+    @property
+    @exclusive
+    def run_length(self) -> RunLength:
+        """The filtered posterior P(r_t = l | x_1..x_t), shortest run first; r_t = 0 if x_t began a new regime.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
+        >>> for x in (0.0, 0.1, 4.0):
+        ...     step = detector.update(x)
+        >>> detector.run_length.length, detector.run_length.weight.round(4)
+        (array([0, 1, 2]), array([0.2571, 0.0102, 0.7327]))
+        """
+        return self._filter.run_length
+
+    @property
+    def last_alarm(self) -> int:
+        """Tick of the last alarm; -1 before the first."""
+        return int(self._filter.state[layout.FIRED])
+
+    @property
+    def level_rule(self) -> LevelRule:
+        """How the levels of regimes follow from the readings."""
+        return LevelRule.of(self.model, self.fidelities)
+
+    @property
+    def map_run_length(self) -> int | None:
+        """The most probable run length; None before the first tick."""
+        return int(self._filter.state[layout.RUN]) if self._tick >= 0 else None
+
+    @exclusive
+    def p_changed(self, within: int) -> float:
+        """Return P(a regime began in the last `within` ticks), that is P(r_t < within).
+
+        The start of the stream itself does not count as a change.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks, at least 1.
+
+        Returns
+        -------
+        float
+            The probability; 0 before the first tick.
+
+        Raises
+        ------
+        ValueError
+            If `within` is below 1.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
+        >>> for x in (0.0, 0.1, -0.2, 3.0, 3.2):
+        ...     step = detector.update(x)
+        >>> round(detector.p_changed(within=1), 3), round(detector.p_changed(within=3), 3)
+        (0.016, 0.43)
+        """
+        return self._filter.p_changed(within)
+
+    @exclusive
+    def families(self) -> dict[str, float]:
+        """Return the probability of each family of a `Mixture` in the current regime, averaged over run lengths.
+
+        Returns
+        -------
+        dict of str to float
+            P(family | x_1..x_t) by name (`Mixture.names`); the prior probabilities before the first tick.
+
+        Raises
+        ------
+        TypeError
+            If the model is not a `Mixture`.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, GaussianUnknown, Mixture, Trend
+        >>> detector = Detector(Mixture(GaussianUnknown(), Trend()), hazard=0.01)
+        >>> for t in range(20):
+        ...     step = detector.update(0.5 * t + 0.3 * (-1) ** t)
+        >>> {name: round(p, 3) for name, p in detector.families().items()}
+        {'GaussianUnknown': 0.0, 'Trend': 1.0}
+        """
+        if not isinstance(self.model, Mixture):
+            raise TypeError(f"{type(self.model).__name__} is one family: only a Mixture has several")
+        shares = self.model.families(self.model.prior())
+        if self._tick >= 0:
+            shares = self._filter.run_length.weight[::-1] @ self.model.families(self._filter.stats)
+        return dict(zip(self.model.names, shares.tolist(), strict=True))
+
+    @property
+    @exclusive
+    def hazard_posterior(self) -> tuple[Array, Array]:
+        """The candidates of a `Learned` hazard and their posterior probabilities; else the hazard's table and 1.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian, Learned, simulate
+        >>> stream = simulate.gaussian(Gaussian(0, 9, 1), hazard=0.05, ticks=1000, seed=1)
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=Learned())
+        >>> for x in stream.table[:, 0]:
+        ...     step = detector.update(x)
+        >>> hazard, probability = detector.hazard_posterior
+        >>> round(float(hazard @ probability), 2)
+        0.05
+        """
+        candidates = self._filter.candidates
+        return self.hazard.table, candidates if candidates.size else np.ones(1)
+
+    @property
+    def log_evidence(self) -> float:
+        """Log p(x_1 .. x_t), the sum of the log predictives."""
+        return float(self._filter.state[layout.EVIDENCE])
+
+    @property
+    @exclusive
+    def mean(self) -> Any:
+        """E[x_{t+1}], where a change at t + 1 is possible; an array if a reading has several numbers."""
+        if self.model.dimension > 1:
+            return self._filter.predictive(1.0)[0]
+        return float(self._filter.state[layout.MEAN])
+
+    @property
+    @exclusive
+    def variance(self) -> Any:
+        """Var[x_{t+1}] of a full-fidelity reading; an array if a reading has several numbers."""
+        return self._filter.predictive(1.0)[1]
+
+    @exclusive
+    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[Any, Any]:
+        """Return the interval that x_{t+1} lies in with a given probability, with equal tails.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the interval, in (0, 1).
+        fidelity : Fidelity or str, optional
+            The fidelity of that reading; full fidelity (zeta = 1) by default.
+
+        Returns
+        -------
+        tuple
+            Lower and upper end: floats, or arrays if a reading has several numbers, each with its own interval.
+
+        Raises
+        ------
+        ValueError
+            If the fidelity is unknown, or has zeta = 0 and so reads nothing.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1))
+        >>> [round(end, 2) for end in detector.interval(0.9)]
+        [-5.2, 5.2]
+        """
+        zeta = 1.0 if fidelity is None else self._own_fidelity(fidelity).zeta
+        if zeta == 0.0:
+            raise ValueError(f"fidelity {fidelity!r} is a skip: it reads nothing that could lie anywhere")
+        tail = 0.5 * (1.0 - probability("", "level", level))
+        low, high = self._filter.quantile(tail, zeta), self._filter.quantile(1.0 - tail, zeta)
+        # Ends closer than the accuracy of the search may come out in the wrong order.
+        return low, np.maximum(low, high) if self.model.dimension > 1 else max(low, high)
+
+    @property
+    @exclusive
+    def parameter(self) -> tuple[Any, Any]:
+        """Mean and variance of the current regime's parameter; arrays if there are several parameters."""
+        return self._filter.parameter()
+
+    @exclusive
+    def expected_gains(self, gain: Gain) -> Array:
+        """Return one kind of gain of each fidelity at the coming tick."""
+        return expected_gains(self._filter, self.policy.zeta, gain)
+
+    def explain(self) -> str:
+        """Name the model and the hazard."""
+        return f"The model is {self.model!r}, with P(change) = {self.hazard!r} per tick."
+
+    @exclusive
+    def to_bytes(self) -> bytes:
+        """Return everything except functions as a small versioned binary, never pickle.
+
+        A loaded detector continues with identical results on the same type of CPU and with the same library versions
+        (docs/scale.md, "The same bits").
+
+        Returns
+        -------
+        bytes
+            What `from_bytes` takes.
+
+        Raises
+        ------
+        ValueError
+            If the cost spent is not finite.
+        """
+        return Serializer(self).write(self)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes,
+        *,
+        observers: Mapping[str, Callable[[Any], Any]] | None = None,
+        costs: Mapping[str, Callable[[Any], float]] | None = None,
+        model: Model | None = None,
+    ) -> Self:
+        """Return the detector that `to_bytes` saved; functions, which cannot be saved, are passed again.
+
+        Parameters
+        ----------
+        data : bytes
+            The saved detector.
+        observers : mapping of str to callable, optional
+            `Fidelity.observe` by name.
+        costs : mapping of str to callable, optional
+            `Fidelity.cost` by name, needed where it was a function.
+        model : Model, optional
+            The model, needed if it contains functions (`ExponentialFamily`, `Grid`).
+
+        Returns
+        -------
+        Detector
+            A detector that continues where the saved one was.
+
+        Raises
+        ------
+        TypeError
+            If `data` is not bytes.
+        ValueError
+            If the bytes are no saved detector, are damaged or have another format version, or if a function is
+            missing.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1))
+        >>> step = detector.update(0.5)
+        >>> Detector.from_bytes(detector.to_bytes()).update(0.7) == detector.update(0.7)
+        True
+        """
+        found: Self = from_bytes(cls, data, observers or {}, costs or {}, model)
+        return found
+
+    @exclusive
+    def reset(self) -> None:
+        """Forget the stream: belief, ticks and alarms start again; `spent` and what the policy has learned stay."""
+        self._adopt(fresh_state(self.model, self._filter.setup, self.seed), self.spent)
+
+    @exclusive
+    def with_fidelities(self, fidelities: Iterable[Fidelity] | Fidelity, policy: Policy | None = None) -> Self:
+        """Return a detector with the same belief and other ways to read.
+
+        Use it when a sensor is added or lost, or when a zeta or a cost has drifted.
+
+        Parameters
+        ----------
+        fidelities : iterable of Fidelity, or Fidelity
+            The new ways to observe.
+        policy : Policy, optional
+            Another policy; by default this one's, with what it has learned, such as the price of a `Budget`.
+
+        Returns
+        -------
+        Detector
+            The new detector; this one is unchanged.
+
+        Examples
+        --------
+        >>> from mfbocd import Budget, Detector, Gaussian
+        >>> imu, gps = Fidelity("imu", zeta=0.1, cost=1), Fidelity("gps", zeta=1.0, cost=40)
+        >>> detector = Detector(Gaussian(0, 9, 1), [imu, gps], policy=Budget(share=0.3))
+        >>> step = detector.update(0.2, "gps")
+        >>> other = detector.with_fidelities([imu, Fidelity("gps", zeta=1.0, cost=60)])
+        >>> other.ticks, other.spent, other.fidelities[1].cost
+        (1, 40.0, 60.0)
+        """
+        make: Any = type(self)
+        own = type(self.policy)(**self.policy.spec())
+        own.shared = self.policy.shared  # one of several streams may not be able to spend what all may
+        other: Self = make(
+            self.model,
+            fidelities,
+            self.hazard,
+            policy=own if policy is None else policy,
+            prune=self.pruning,
+            alarm=self.alarm,
+            seed=self.seed,
+            missing=self.missing,
+            on_error=self.on_error,
+            surprise=self.surprise,
+            learn=self.learn,
+        )
+        if policy is None:
+            other.policy.restore(self.policy.state())
+        other.shadow = {name: guard for name, guard in self.shadow.items() if name in other._by_name}
+        other._adopt(self._filter.state.copy(), self.spent)
+        return other
+
     def _apply_paid(self, value: Any, fidelity: Fidelity | None, cost: float) -> Step:
         """Advance the belief by one tick whose actual cost is given."""
         actual = not_negative("", "cost", cost)
@@ -387,20 +686,65 @@ class Detector(Lifecycle):
             step = Step(tick, name, value, cost, mean, int(run), change, True, at, confidence, failed, warning, odd)
         return step if surprise is None else step._replace(surprise=surprise)
 
-    def _cost_of(self, fidelity: Fidelity, raw: Any) -> float:
-        """Return the cost of a reading: what `choose` found at this tick, since reading may change the next cost."""
-        if type(fidelity.cost) is float:
-            return fidelity.cost
-        tick, asked, costs = self._quoted
-        if tick == self._tick and (raw is None or raw is asked):
-            return costs[fidelity.name]
-        return fidelity.cost_of(raw)
+    def _start(self, level: float) -> Start:
+        """Return when the current regime began."""
+        return self._filter.start(level)
+
+    @property
+    def has_outliers(self) -> bool:
+        """Whether steps have the probability of an outlier."""
+        return self.model.has_outliers
+
+    @property
+    def bulk(self) -> bool:
+        """Whether `advance` takes many readings at once."""
+        return self.model.advance is not None and not self.shadow and not self.policy.priced
 
     @exclusive
-    def _advance(self, x: Array, zeta: Array, report: Array) -> None:
-        """Apply many checked ticks of a compiled model at once: x and zeta (T, 1); fills `report` (T, FIELDS, 1)."""
+    def advance(self, x: Array, choice: Choices) -> dict[str, Any]:
+        """Apply many ticks of a compiled model, in chunks."""
         assert self.model.advance is not None
-        self._filter.make_room(len(x))
+        missing = np.isnan(x)
+        zeta = np.where(missing, 0.0, self.policy.zeta[choice])
+        applied = np.where(missing, 0.0, x)
+        report = np.empty((len(x), layout.FIELDS, 1))
         queue = np.zeros(2, dtype=np.int64)
-        self.model.advance(self._filter.state[None], self._filter.setup, ONE_ROW, x, zeta, report, queue)
+        for start in range(0, len(x), CHUNK):
+            part = slice(start, start + CHUNK)
+            self._filter.make_room(len(x[part]))
+            state = self._filter.state[None]
+            queue[:] = 0
+            self.model.advance(
+                state, self._filter.setup, ONE_ROW, applied[part, None], zeta[part, None], report[part], queue
+            )
         self._tick += len(x)
+        # summed in order, so that the total has the same bits as tick by tick
+        self.spent = float(np.add.accumulate(np.append(self.spent, self.policy.cost[choice]))[-1])
+        return report_fields(report[:, :, 0].T.copy())
+
+    def _choose(self, raw: Any) -> Fidelity:
+        """Return the fidelity that the policy chooses for the coming tick."""
+        return self.fidelities[self.policy.choose(self._filter, self.seed, self._costs(raw))]
+
+    def _adopt(self, state: Array, spent: float) -> None:
+        """Continue from another state of the same configuration, such as a loaded one or a row of a fleet."""
+        self._filter.adopt(state)
+        self._tick = self._filter.ticks - 1
+        self.spent = spent
+        self._quoted, self._chosen = (-1, None, {}), (-1, None)  # they belong to the previous stream
+
+    @exclusive
+    def __copy__(self) -> Self:
+        """Return an independent detector in the same state; it shares the observers and what never changes."""
+        other = object.__new__(type(self))
+        other.__setstate__(self.__getstate__())
+        other._filter, other.policy = copy.copy(self._filter), copy.copy(self.policy)
+        other._filter.adopt(self._filter.state.copy())
+        other.shadow = {name: copy.copy(guard) for name, guard in self.shadow.items()}
+        return other
+
+    def _use(self, fidelities: tuple[Fidelity, ...], policy: Policy) -> None:
+        """Replace the fidelities by others of the same names, with the policy bound to them."""
+        self.fidelities, self.policy = fidelities, policy
+        self._by_name = {f.name: f for f in fidelities}
+        self._recurrent = [f for f in fidelities if hasattr(f.observe, "warmup")]

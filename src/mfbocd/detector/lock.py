@@ -54,6 +54,18 @@ def using(thing: Any) -> Iterator[None]:
         thing._lock.release()
 
 
+@contextmanager
+def unchanged_on_error(thing: Any) -> Iterator[None]:
+    """Hold the lock during a block of calls; if it raises, restore what was there before."""
+    with using(thing):
+        before = copy.copy(thing)
+        try:
+            yield
+        except BaseException:
+            thing.__dict__.update(before.__getstate__())
+            raise
+
+
 class OneThread:
     """Mix-in for objects that only one thread at a time may use; copies and pickles do not share the `_lock`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..inputs.arguments import finite
+from ..inputs.arguments import not_negative
 from ..policy.fidelity import Fidelity
 from .learning import learn_cost, learn_zeta
 from .step import reading
@@ -67,6 +67,7 @@ def observe(detector: Detector, raw: Any) -> Observation:
     failed: list[str] = []
     cost = 0.0
     first: Exception | None = None
+    paid: dict[str, float] = {}
     for f in (*wanted, *spare):
         # The cost is computed once, before the reading, which may change what the next one costs.
         extra = quoted[f.name] if f in wanted else f.cost_of(raw)
@@ -75,8 +76,11 @@ def observe(detector: Detector, raw: Any) -> Observation:
         cost += extra
         asked.add(f.name)
         try:
-            found.append((f, read(detector, f, raw)))
-            cost += _unexpected_cost(detector, f, extra) if detector.learn else 0.0
+            value = read(detector, f, raw)
+            if detector.learn and (actual := _reported_cost(f)) is not None:
+                cost += actual - extra
+                paid[f.name] = actual
+            found.append((f, value))
         except Exception as error:
             if detector.on_error == "raise":
                 raise
@@ -84,6 +88,8 @@ def observe(detector: Detector, raw: Any) -> Observation:
             failed.append(f.name)
     if not found and first is not None and detector.missing == "raise":
         raise first
+    for name, actual in paid.items():  # only now, because an error changes nothing
+        learn_cost(detector, name, actual)
     warning = _compare(detector, found) if len(found) == 2 else None
     present = (pair for pair in found if pair[1] is not None)
     fidelity, value = next(present, found[0] if found else (wanted[0], None))
@@ -112,14 +118,10 @@ def _compare(detector: Detector, found: list[tuple[Fidelity, Any]]) -> str | Non
     return None if given is None else f"{low.name}: {given}"
 
 
-def _unexpected_cost(detector: Detector, fidelity: Fidelity, expected: float) -> float:
-    """Learn from the cost that the observer reports for its last reading; return its excess over the expected."""
+def _reported_cost(fidelity: Fidelity) -> float | None:
+    """Return the cost that the observer reports for its last reading; None if it reports none."""
     reported = getattr(fidelity.observe, "last_cost", None)
-    if reported is None:
-        return 0.0
-    actual = finite("", f"last_cost of {fidelity.name!r}", reported)
-    learn_cost(detector, fidelity.name, actual)
-    return actual - expected
+    return None if reported is None else not_negative("", f"last_cost of {fidelity.name!r}", reported)
 
 
 def _shadow_costs(detector: Detector, raw: Any) -> dict[str, float]:

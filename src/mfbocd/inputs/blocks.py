@@ -140,6 +140,11 @@ class Blocks:
         """Length of a vector."""
         return len(self.names)
 
+    @property
+    def remaining(self) -> int:
+        """Readings that complete the present block."""
+        return self.every - len(self._buffer)
+
     def push(self, x: Any) -> Array | None:
         """Add a reading.
 

@@ -239,14 +239,35 @@ class Policy(ABC):
         int
             Index of the chosen fidelity.
         """
-        if self.gain is None:
-            planned = self.schedule([seed], belief.ticks, 1)
+        gains = None if self.gain is None else expected_gains(belief, self.zeta, self.gain)
+        return self.choose_by(gains, seed, belief.ticks, costs)
+
+    def choose_by(self, gains: Array | None, seed: int, tick: int, costs: Array | None = None) -> int:
+        """Choose the fidelity of the coming tick for one stream from gains that are already computed.
+
+        Parameters
+        ----------
+        gains : ndarray or None
+            Expected gain of each fidelity, shape (J,); None if the choice does not depend on observations.
+        seed : int
+            Seed of the stream.
+        tick : int
+            Index of the coming tick.
+        costs : ndarray, optional
+            Cost of each fidelity at this tick, shape (J,); needed where a cost is a function of the raw input.
+
+        Returns
+        -------
+        int
+            Index of the chosen fidelity.
+        """
+        if gains is None:
+            planned = self.schedule([seed], tick, 1)
             assert planned is not None
             return int(planned[0, 0])
-        gains = expected_gains(belief, self.zeta, self.gain)
         if costs is None:
-            return self.pick_one(gains.tolist(), seed, belief.ticks)
-        return int(self.pick(gains[None], costs[None], draw_uniform([seed], belief.ticks))[0])
+            return self.pick_one(gains.tolist(), seed, tick)
+        return int(self.pick(gains[None], costs[None], draw_uniform([seed], tick))[0])
 
     def initialize(self, belief: Filter) -> None:  # noqa: B027
         """Set the state before the first tick from what the model predicts; does nothing by default.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..belief.alarm import Alarm
-from ..calibrate.auto import HAZARD as AUTOMATIC_HAZARD
-from ..calibrate.auto import AutoDetector
+from ..calibrate.auto import HAZARD, AutoDetector
 from ..calibrate.draft import guess_family
 from ..calibrate.draft.series import GivenSeries, is_sorted, read_series, times_of
 from ..calibrate.intervals import period_in
+from ..detector.base import BaseDetector
 from ..detector.detector import Detector
+from ..detector.level_rule import Array
 from ..inputs.display import SHOWN, count_text
 from ..inputs.times import Times
 from ..io.config import model_kinds
@@ -22,8 +24,6 @@ from ..models import Model
 from ..policy.fidelity import Fidelity, name_from
 from ..trace.change import changes_html
 from ..trace.levels import describe_change, levels_to_json
-from ..trace.recorder import Recorder
-from ..trace.regimes import Array
 from ..trace.run import run
 from ..trace.trace import Trace
 
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 
 _HAZARD = 1 / 250
 _LOOK = 2000  # readings that the prior of a family is estimated from
-_DETAILED = 20_000  # ticks up to which the posterior is recorded for plots
-_REPLAYED = 5_000  # the same for the automatic detector
+_DETAILED = 5_000  # ticks up to which the posterior is recorded for plots
 
 
 class FoundChange(NamedTuple):
@@ -111,14 +110,16 @@ class Detection:
         The readings and their labels.
     trace : Trace
         The steps of the detector over these readings.
-    detector : AutoDetector or Detector
+    detector : BaseDetector
         The detector after the last reading.
+    fresh : BaseDetector
+        The detector before the first reading, which plots replay.
     unit : str, default ''
         Unit of the readings, for plots and reports.
 
     Attributes
     ----------
-    detector : AutoDetector or Detector
+    detector : BaseDetector
         Pass it further readings with ``update``.
     trace : Trace
         One row per reading.
@@ -137,8 +138,11 @@ class Detection:
     [(100, 101)]
     """
 
-    def __init__(self, series: GivenSeries, trace: Trace, detector: AutoDetector | Detector, unit: str = "") -> None:
+    def __init__(
+        self, series: GivenSeries, trace: Trace, detector: BaseDetector, fresh: BaseDetector, unit: str = ""
+    ) -> None:
         self.detector, self.trace = detector, trace
+        self._fresh = fresh
         self.name, self.labels, self.unit = series.name, series.labels, unit
         self.changes = [
             FoundChange(
@@ -170,7 +174,7 @@ class Detection:
     @property
     def warnings(self) -> list[str]:
         """What may make the result unreliable; empty if there is nothing to say."""
-        found = self.detector.warnings() if isinstance(self.detector, AutoDetector) else []
+        found = self.detector.warnings()
         if self.labels is not None and not is_sorted(self.labels):
             found.append("The labels are not sorted: the readings were used in the order given.")
         if (times := times_of(self.labels)) is not None and times.warning:
@@ -185,9 +189,7 @@ class Detection:
         str
             The explanation of `AutoDetector.explain`; the model if one was given.
         """
-        if isinstance(self.detector, AutoDetector):
-            return self.detector.explain()
-        return f"The model is {self.detector.model!r}, with P(change) = {self.detector.hazard!r} per tick."
+        return self.detector.explain()
 
     def plot(self, **options: Any) -> Figure:
         """Draw the readings and the changes (extra ``plot``).
@@ -233,15 +235,10 @@ class Detection:
         return write(path, self._detailed(), **(given | options))
 
     def _detailed(self) -> Trace:
-        """Return the trace with its detail: an automatic detector is run once more, since this takes longer."""
-        done = self.detector
-        if self.trace.detail is None and isinstance(done, AutoDetector) and len(self.trace) <= _REPLAYED:
-            again = AutoDetector(done.hazard, done.alarm, period=done.period, history=done.history, seed=done.seed)
-            again.fidelities = done.fidelities
-            recorder = Recorder(again, ticks=len(self.trace))
-            for x in self.trace.x.tolist():
-                recorder.after_tick(again.update(x))
-            self.trace = replace(self.trace, detail=recorder.trace().detail)
+        """Return the trace with its detail: the detector is run once more, since this takes longer."""
+        if self.trace.detail is None and len(self.trace) <= _DETAILED:
+            again = run(copy.copy(self._fresh), self.trace.x, detail=True)
+            self.trace = replace(self.trace, detail=again.detail)
         return self.trace
 
     def _headline(self) -> str:
@@ -323,24 +320,18 @@ def detect(
     series = read_series(data, column, time, format)
     if series.x.size == 0:
         raise ValueError("data must contain at least one reading, not none")
-    name = name_from(series.name)
+    if model is not None and period is not None:
+        raise ValueError("period is for the automatic detector: with a model, use Seasonal")
+    fidelity = Fidelity(name_from(series.name), 1.0, 1.0)  # plots and reports name the column
+    detector: BaseDetector
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
-        automatic = AutoDetector(AUTOMATIC_HAZARD if hazard is None else hazard, alarm, period=ticks, seed=seed)
-        automatic.fidelities = (Fidelity(name, 1.0, 1.0),)  # plots and reports name the column
-        return Detection(series, automatic.run(series.x), automatic, unit)
-    if period is not None:
-        raise ValueError("period is for the automatic detector: with a model, use Seasonal")
-    family = _family(model, series.x) if isinstance(model, str) else model
-    detector = Detector(
-        family,
-        Fidelity(name, 1.0, 1.0),
-        _HAZARD if hazard is None else hazard,
-        alarm=Alarm() if alarm is None else alarm,
-        seed=seed,
-        missing="skip",
-    )
-    return Detection(series, run(detector, series.x, detail=series.x.size <= _DETAILED), detector, unit)
+        hazard = HAZARD if hazard is None else hazard
+        detector = AutoDetector(hazard, alarm, period=ticks, seed=seed, fidelity=fidelity)
+    else:
+        detector = _modelled(model, series.x, hazard, alarm, seed, fidelity)
+    fresh = copy.copy(detector)
+    return Detection(series, run(detector, series.x), detector, fresh, unit)
 
 
 def _plain(label: Any) -> Any:
@@ -355,3 +346,17 @@ def _family(name: str, x: Array) -> Model:
     if kind not in kinds:
         raise ValueError(f"model must be one of {', '.join(sorted(kinds))}, not {name!r}")
     return guess_family(kind, x[:_LOOK]).model
+
+
+def _modelled(
+    model: Model | str, x: Array, hazard: float | None, alarm: Alarm | float | None, seed: int, fidelity: Fidelity
+) -> Detector:
+    """Return the detector of a model, or of a family by name."""
+    return Detector(
+        _family(model, x) if isinstance(model, str) else model,
+        fidelity,
+        _HAZARD if hazard is None else hazard,
+        alarm=Alarm() if alarm is None else alarm,
+        seed=seed,
+        missing="skip",
+    )

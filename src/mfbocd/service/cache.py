@@ -108,6 +108,10 @@ class StreamCache:
                 self._add_stream(row, until)
 
     def _add_group(self, row: GroupRow, until: float) -> None:
+        if row.damage:
+            self._group_errors[row.id] = DamagedError("group", row.id, ValueError(row.damage))
+            self.evict(groups=[row.id])
+            return
         if not self._is_ready(row.config):
             self._group_errors[row.id] = NotReadyError(row.config)
             return
@@ -130,6 +134,9 @@ class StreamCache:
         cached = self.streams.get(row.id)
         if row.group is not None and row.group in self._group_errors:
             self._stream_errors[row.id] = self._group_errors[row.group]
+            self.evict([row.id])
+        elif row.damage:
+            self._stream_errors[row.id] = DamagedError("stream", row.id, ValueError(row.damage))
             self.evict([row.id])
         elif not self._is_ready(row.config):
             self._stream_errors[row.id] = NotReadyError(row.config)

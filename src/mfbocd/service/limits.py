@@ -6,9 +6,11 @@ import asyncio
 import ipaddress
 import time
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..inputs.arguments import finite, whole
 from .records import json_text
 
 
@@ -54,6 +56,26 @@ class Limits:
     """Streams with metrics of their own, the oldest first; 0 is none. Each adds three series."""
     silent: float = 900.0
     """Seconds without an observation after which the metrics count a stream as silent."""
+
+
+LEAST: Mapping[str, float] = {
+    **dict.fromkeys(("body", "state", "header"), 1024),
+    **dict.fromkeys(("batch", "streams", "work", "burst", "page"), 1),
+    "headers": 20,
+    "patience": 0.1,
+}
+"""The least value of each limit with which the service can still answer an ordinary request; 0 of the others."""
+
+
+def limit_of(name: str, given: Any) -> float:
+    """A field of `Limits` as an operator gave it; raises an error if it is not valid."""
+    least = LEAST.get(name, 0)
+    if isinstance(getattr(Limits, name), int):
+        return whole("serve", name, given, int(least))
+    number = finite("serve", name, given)
+    if number < least:
+        raise ValueError(f"serve.{name} must be at least {least:g}, not {given!r}")
+    return number
 
 
 def client_of(address: str) -> str:

@@ -204,6 +204,8 @@ def group_record(row: GroupRow, streams: int) -> dict[str, Any]:
 
 
 def _group_record(row: GroupRow, streams: int) -> dict[str, Any]:
+    if row.damage:
+        raise ValueError(row.damage)
     config = Config.parse(json.loads(row.config))
     shared = group_budget(config, streams, row.state)
     return {

@@ -33,5 +33,5 @@ class Metrics:
             [("delivered",), ("failed",), ("refused",)],
         )
         self.abandoned = Counter(
-            "mfbocd_webhook_abandoned_total", "Alarms that the webhook did not accept for seven days."
+            "mfbocd_webhook_abandoned_total", "Alarms that were given up after seven days of failed attempts."
         )

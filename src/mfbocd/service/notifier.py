@@ -23,14 +23,14 @@ TIMEOUT = 10.0
 """Seconds for one request."""
 HOLD = 60.0
 """Seconds for which other workers leave claimed alarms alone; longer than `TIMEOUT`."""
-BACKOFF = (1.0, 300.0)
+BACKOFF = (1.0, outbox.LONGEST)
 """Shortest and longest time between attempts, in seconds; each is twice the one before."""
 POLL = 5.0
 """Seconds between two looks for alarms without being notified: those of other workers, or postponed ones."""
 BATCH = 50
 """Most alarms in one request."""
-GIVE_UP = 7 * 86_400.0
-"""Seconds after which an alarm is deleted without having been delivered."""
+GIVE_UP = 2016
+"""Failed attempts after which an alarm is deleted: one in five minutes for seven days."""
 
 
 class Notifier(threading.Thread):
@@ -59,7 +59,9 @@ class Notifier(threading.Thread):
         self._failures = 0
         """Failed requests since the last success."""
         self._batch = BATCH
-        self._backlog: tuple[int, float | None] = (0, None)
+        self._problem = self._refusal = ""
+        """Why the last request failed, and why an alarm was refused."""
+        self._backlog = outbox.Backlog()
         self._next_cleaning = 0.0
         self._client = httpx.Client(timeout=TIMEOUT)
         set_problem("")
@@ -68,8 +70,8 @@ class Notifier(threading.Thread):
 
     def backlog(self) -> tuple[int, float]:
         """Number of alarms that were not delivered at the last look, and the age of the oldest in seconds."""
-        count, oldest = self._backlog
-        return count, 0.0 if oldest is None else max(0.0, time.time() - oldest)
+        count, oldest, _ = self._backlog
+        return count, max(0.0, time.time() - oldest) if isinstance(oldest, float) else 0.0
 
     def stop(self) -> None:
         """Stop. A request in progress is given up, and its alarms are delivered again after the next start."""
@@ -88,10 +90,11 @@ class Notifier(threading.Thread):
                 if not reclaimed:
                     outbox.reclaim(self.store)
                     reclaimed = True
-                self._clean()
                 wait = self._deliver()
+                self._clean()
             except RequestError as error:
                 log.warning("the alarms to be delivered could not be read: %s", error.error)
+                self._set_problem(error.error)
             except Exception as error:  # a bug must not end the thread for good
                 log.exception("the delivery of alarms failed")
                 self._set_problem(f"failed: {type(error).__name__}")
@@ -109,27 +112,37 @@ class Notifier(threading.Thread):
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0.0 and not self._stopping.wait(min(left, POLL)):
             with suppress(RequestError):  # the next attempt reports it
-                self._backlog = outbox.backlog(self.store)
+                self._count()
+
+    def _count(self) -> None:
+        """Count the alarms that wait, and report why."""
+        self._backlog = outbox.backlog(self.store)
+        problem = self._problem
+        if not problem and self._backlog.refused:
+            reason = f"; the last one: {self._refusal}" if self._refusal else ""
+            problem = f"{self._backlog.refused} alarms were refused and are sent again later{reason}"
+        self._set_problem(problem)
 
     def _clean(self) -> None:
         if time.monotonic() < self._next_cleaning:
             return
-        abandoned = outbox.abandon(self.store, time.time() - GIVE_UP)
+        abandoned = outbox.abandon(self.store, GIVE_UP)
         self._next_cleaning = time.monotonic() + 3600.0
         for stream, tick in abandoned:
             self.metrics.abandoned.add()
             log.error(
-                "the alarm of tick %d was not delivered for 7 days and is deleted",
+                "the alarm of tick %d was not delivered in %d attempts and is deleted",
                 tick,
+                GIVE_UP,
                 extra={"fields": {"stream": stream}},
             )
 
     def _deliver(self) -> float:
         """Deliver one request; returns the seconds to wait before the next."""
-        self._backlog = outbox.backlog(self.store)
-        if not self._backlog[0]:
+        self._count()
+        if not self._backlog.alarms:
             return POLL
-        entries = outbox.claim(self.store, self._batch, time.time(), HOLD)
+        entries = outbox.claim(self.store, self._batch, self.store.now(), HOLD)
         if not entries:
             return POLL
         result, problem, retry_after = self._send(entries)
@@ -139,24 +152,27 @@ class Notifier(threading.Thread):
         if result == "delivered":
             outbox.finish(self.store, entries)
             self._failures, self._batch = 0, min(2 * self._batch, BATCH)
-            self._set_problem("")
-            self._backlog = outbox.backlog(self.store)
+            self._problem = ""
+            self._count()
             return 0.0
         if not self._failures:
             log.warning("alarms could not be delivered to the webhook: %s", problem)
-        self._set_problem(problem)
-        if result == "refused" and len(entries) > 1:
+        if result == "failed":
+            wait = min(max(_backoff(self._failures), retry_after), BACKOFF[1])
+            self._failures += 1
+            self._problem = problem
+            outbox.release(self.store, entries)
+            outbox.count_failure(self.store, self.store.now())
+            self._count()
+            return wait
+        self._problem, self._refusal = "", problem
+        if len(entries) > 1:
             self._batch = 1
-            outbox.postpone(self.store, entries, time.time(), refused=False)
-            return 0.0
-        if result == "refused":
-            wait = _backoff(entries[0].attempts)
-            outbox.postpone(self.store, entries, time.time() + wait, refused=True)
-            return 0.0
-        wait = min(max(_backoff(self._failures), retry_after), BACKOFF[1])
-        self._failures += 1
-        outbox.postpone(self.store, entries, time.time(), refused=False)
-        return wait
+            outbox.release(self.store, entries)
+        else:
+            outbox.refuse(self.store, entries[0], self.store.now() + _backoff(entries[0].attempts))
+        self._count()
+        return 0.0
 
     def _send(self, entries: Sequence[Entry]) -> tuple[str, str, float]:
         """The result (`delivered`, `failed` or `refused`), the problem, and the time that the endpoint asks for."""

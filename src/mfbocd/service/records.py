@@ -20,6 +20,12 @@ _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",",
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 
 
+class DamagedText(str):
+    """A text of the database that is not UTF-8, with the bytes that are none escaped."""
+
+    __slots__ = ()
+
+
 @dataclass
 class StreamRow:
     """A stream as it is stored."""
@@ -51,6 +57,8 @@ class StreamRow:
     """Seconds since 1970."""
     state: bytes
     """`Detector.to_bytes` after `tick` ticks."""
+    damage: str = ""
+    """Why the row as it is stored cannot be used; empty if it can. Values that cannot be read have a substitute."""
 
     def advanced(
         self,
@@ -78,7 +86,7 @@ class StreamRow:
         acknowledged : int, optional
             Tick of the latest alarm that is acknowledged.
         """
-        read = _FieldReader()
+        read = _FieldReader(self.damage)
         last_alarm = None if self.last_alarm is None else read("last_alarm", self.last_alarm)
         return {
             "id": self.id,
@@ -101,7 +109,7 @@ class StreamRow:
 
     def full(self, acknowledged: int | None = None) -> dict[str, Any]:
         """The summary with the configuration and the observers."""
-        summary, read = self.summary(acknowledged), _FieldReader()
+        summary, read = self.summary(acknowledged), _FieldReader(self.damage)
         more = {"config": read("config", self.config), "observers": read("observers", self.observers)}
         return summary | more | {"damaged": summary["damaged"] or read.damaged}
 
@@ -109,7 +117,8 @@ class StreamRow:
 class _FieldReader:
     """Parses JSON fields of a row, and remembers the first that is not an object."""
 
-    damaged: str | None = None
+    def __init__(self, damage: str) -> None:
+        self.damaged: str | None = damage or None
 
     def __call__(self, name: str, stored: Any) -> Any:
         try:
@@ -136,6 +145,8 @@ class GroupRow:
     """Number of writes, to detect those of other workers."""
     state: str
     """The learned price and the round in progress, as JSON."""
+    damage: str = ""
+    """Why the row as it is stored cannot be used, as of a stream."""
 
 
 class Event(NamedTuple):

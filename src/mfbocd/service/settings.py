@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from ..inputs.arguments import not_negative
 from ..io.config import Config, ConfigError
-from ..io.config.kinds import with_key
-from .limits import Limits
+from ..io.config.kinds import reject_unknown, require_table, with_key
+from ..io.config.toml import read_toml
+from .limits import Limits, limit_of
 
 ENTRY_POINTS = "mfbocd.observers"
 """Entry point group of installed packages that provide observers."""
@@ -47,21 +46,25 @@ class Settings:
         limits
             Fields of `Limits` that replace those of the file, unless they are None.
         """
+        if path is None:
+            values: dict[str, Any] = {}
+        else:
+            values = read_toml(path)
         try:
-            values = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: not TOML: {error}") from None
-        serve = values.pop("serve", {})
-        named = serve.pop("observers", {})
-        known = {f.name: f for f in fields(Limits)}
-        for name, value in serve.items():
-            if name not in known:
-                raise ConfigError(f"serve.{name} is unknown; expected observers, {', '.join(known)}")
-            with_key("serve", "serve", not_negative, "serve", name, value)
+            return cls._of(values, limits)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    @classmethod
+    def _of(cls, values: dict[str, Any], limits: Mapping[str, Any]) -> Self:
+        serve = dict(require_table("serve", values.pop("serve", {})))
+        named = require_table("serve.observers", serve.pop("observers", {}))
+        reject_unknown("serve", serve, ["observers", *(f.name for f in fields(Limits))])
+        given = {name: with_key("serve", "serve", limit_of, name, value) for name, value in serve.items()}
         observers = {point.name: point.load() for point in entry_points(group=ENTRY_POINTS)}
         observers |= {name: _import(name, where) for name, where in named.items()}
         config = Config.parse(values).to_dict() if values else None
-        return cls(config, observers, Limits(**(serve | {k: v for k, v in limits.items() if v is not None})))
+        return cls(config, observers, Limits(**(given | {k: v for k, v in limits.items() if v is not None})))
 
 
 def _import(name: str, where: Any) -> Callable[[Any], Any]:

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any
 
 from ..io.config import Config
@@ -129,11 +130,14 @@ class Warmer:
         thread.start()
 
     def _prepare_all(self, store: Store) -> None:
+        configs: dict[str, Any] = {}
         try:
-            configs = {structure(config): config for config in map(json.loads, store.configs())}
+            for stored in store.configs():
+                with suppress(TypeError, ValueError, LookupError, AttributeError):  # a damaged row
+                    config = json.loads(stored)
+                    configs[structure(config)] = config
         except Exception as error:  # each is loaded when it is first needed
             log.warning("kernels are not compiled ahead: %s", error)
-            configs = {}
         for done, config in enumerate(configs.values()):
             self.not_ready = f"kernels are being compiled: {done} of {len(configs)} kinds of configurations are ready"
             self.prepare(config).result()

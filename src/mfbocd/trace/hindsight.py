@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..detector.detector import Detector
+from ..detector.level_rule import LevelRule
 from ..detector.step import Step
 from ..inputs.arguments import probability, whole
 from ..inputs.display import count_text
 from .change import Changepoint
 from .forward import ForwardPass
 from .log_hazard import LogHazard
-from .regimes import LevelRule, levels_around, stacked_readings
+from .regimes import levels_around, stacked_readings
 from .run import run_each
 from .trace import Trace
 

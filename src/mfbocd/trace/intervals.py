@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..detector.level_rule import Array, Support
 from .levels import Level
-
-Array = NDArray[np.float64]
-Support = Literal["binary", "share", "count", "number"]
 
 _FAR = 6.0  # robust standard deviations beyond which a reading is moved to that distance
 _MOST = 0.95  # largest autocorrelation that is taken into account

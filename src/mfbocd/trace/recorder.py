@@ -5,21 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import layout
-from ..belief.alarm import Alarm
-from ..belief.gains import Gain, expected_gains
 from ..belief.records import RunLength, Surprise
-from ..detector.detector import Detector
+from ..detector.base import BaseDetector
 from ..detector.step import Step
 from ..inputs.arguments import probability
-from ..models import Bernoulli
-from .trace import Detail, Trace
-from .tracker import OwnRule
+from .trace import Detail, Trace, season_of
 
 Array = NDArray[np.float64]
 
@@ -27,29 +22,6 @@ ROWS = 1024  # ticks for which the band and the posterior are kept
 BINS = 256  # run-length bins
 PACKED = 4096  # steps that are kept as objects, which take several times the memory of arrays
 BEYOND_LAST_BIN = 1e-3  # probability allowed beyond the last bin before the bins are widened
-
-
-class SingleFidelity(OwnRule, Protocol):
-    """What a recorder needs of a detector that has one fidelity, and therefore no gains to compare."""
-
-    @property
-    def changes(self) -> list[tuple[int, int]]:
-        """Tick of the alarm and tick of the change, of the last alarms."""
-        ...
-
-    @property
-    def alarm(self) -> Alarm:
-        """When an alarm fires."""
-        ...
-
-    @property
-    def run_length(self) -> RunLength:
-        """The run-length posterior."""
-        ...
-
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
-        """Return an interval that contains the next reading with a given probability."""
-        ...
 
 
 class Recorder:
@@ -61,7 +33,7 @@ class Recorder:
 
     Parameters
     ----------
-    detector : Detector or SingleFidelity
+    detector : BaseDetector
         The detector to record.
     level : float
         Probability of the prediction band and of the intervals of changes, in (0, 1); 0.9 by default.
@@ -75,7 +47,7 @@ class Recorder:
 
     Examples
     --------
-    >>> from mfbocd import Gaussian
+    >>> from mfbocd import Detector, Gaussian
     >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
     >>> recorder = Recorder(detector)
     >>> for x in (0.1, -0.3, 0.2, 6.0, 6.1):
@@ -86,20 +58,16 @@ class Recorder:
     (3, array([[3, 3]]))
     """
 
-    def __init__(self, detector: Detector | SingleFidelity, level: float = 0.9, ticks: int = 0) -> None:
+    def __init__(self, detector: BaseDetector, level: float = 0.9, ticks: int = 0) -> None:
         self.detector = detector
         self.level = probability("", "level", level)
         self.ticks = 0
         self._steps: list[Step] = []  # the most recent ones; earlier ones are in `_parts`
         self._parts: list[Trace] = []
         self._now = -1  # the last tick
-        self._gain: Gain = "joint"
+        self._gain = detector.policy.gain or "joint"
         self._gains = array("d")
-        if isinstance(detector, Detector):
-            self._gain = detector.policy.gain or "joint"
-            self._last_alarm = int(detector._filter.state[layout.FIRED])
-        else:
-            self._last_alarm = detector.changes[-1][0] if detector.changes else -1
+        self._last_alarm = detector.last_alarm
         self._best = max(detector.fidelities, key=lambda f: f.zeta)
         self._began: list[tuple[int, int]] = []
         self._rows: list[tuple[int, float, float, Array]] = []
@@ -115,8 +83,7 @@ class Recorder:
 
     def before_tick(self) -> None:
         """Record the expected gain of every fidelity; call it before each tick."""
-        if isinstance(self.detector, Detector):
-            self._gains.extend(expected_gains(self.detector._filter, self.detector.policy.zeta, self._gain))
+        self._gains.extend(self.detector.expected_gains(self._gain).tolist())
 
     def after_tick(self, step: Step) -> None:
         """Record a step and the detector's state after it.
@@ -174,16 +141,11 @@ class Recorder:
         if self._steps or not self._parts:
             self._pack()
         trace = _joined(self._parts)
-        if not isinstance(self.detector, Detector):
-            plain = self.detector.without_seasons(trace.x, np.arange(trace.first, trace.first + len(trace)))
-            fields = {"season": None if plain is trace.x else trace.x - plain} | fields
+        fields = {"season": season_of(self.detector, trace.x, trace.first)} | fields
         return replace(trace, detail=self._detail(), **fields)
 
     def _pack(self) -> None:
-        detector = self.detector
-        known = detector if isinstance(detector, Detector) else detector.fidelities
-        own = {} if isinstance(detector, Detector) else {"level_rule": detector.level_rule}
-        self._parts.append(Trace.of(self._steps, known, **own))
+        self._parts.append(Trace.of(self._steps, self.detector))
         self._steps = []
 
     def _change_interval(self, step: Step) -> tuple[int, int]:
@@ -192,23 +154,18 @@ class Recorder:
         assert alarm is not None
         assert at is not None
         since = max(step.tick - alarm.within, self._last_alarm, 0)
-        found = change_interval(self.detector.run_length, self._now, (since, step.tick), self.level)
-        if found is None:  # another structure than the most probable one reported the change
+        interval = change_interval(self.detector.run_length, self._now, (since, step.tick), self.level)
+        if interval is None:  # another structure than the most probable one reported the change
             return at, at
-        return found if isinstance(self.detector, Detector) else (min(found[0], at), max(found[1], at))
+        return min(interval[0], at), max(interval[1], at)
 
     def _band(self) -> tuple[float, float]:
-        if not isinstance(self.detector, Detector):
-            low, high = self.detector.interval(self.level)
-            return (low, high) if np.isfinite(high - low) else (np.nan, np.nan)
         if self._best.zeta == 0.0:
             return np.nan, np.nan
-        if isinstance(self.detector.model, Bernoulli):
-            # In closed form: bisection towards an end that is exactly 0 takes a thousand steps.
-            tail = 0.5 * (1.0 - self.level)
-            zero = 1.0 - self.detector._filter.predictive(self._best.zeta)[0]
-            return float(tail > zero), float(1.0 - tail > zero)
-        return self.detector.interval(self.level, self._best)
+        low, high = self.detector.interval(self.level, self._best)
+        if not np.isfinite(high - low):
+            return np.nan, np.nan
+        return low, high
 
     def _binned_posterior(self) -> Array:
         """Return the run-length posterior in bins of the current width."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -10,27 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import layout
-from ..detector.detector import Detector
-from ..detector.lock import using
-from ..detector.observing import shadow_pair
-from ..detector.step import Step, readings, report_fields
+from ..detector.base import BaseDetector
+from ..detector.lock import unchanged_on_error
+from ..detector.step import Step
 from ..inputs.readings import cells, numbers, stacked
 from ..policy.fidelity import Fidelity
 from .change import Change
 from .recorder import Recorder
-from .regimes import LevelRule
-from .trace import Trace, costs_of
+from .trace import Trace, costs_of, season_of
 
 __all__ = ["Change", "Trace", "run"]
 
 Array = NDArray[np.float64]
 
-CHUNK = 4096  # ticks per compiled call: limits how far the state of an unpruned filter must be enlarged in advance
-
 
 def run(
-    detector: Detector,
+    detector: BaseDetector,
     table: Any,
     posterior: bool = False,
     raws: Sequence[Any] | None = None,
@@ -45,7 +39,7 @@ def run(
 
     Parameters
     ----------
-    detector : Detector
+    detector : BaseDetector
         The detector; it continues from its current state.
     table : Any
         The readings. An array of shape (T, J) with one column per fidelity, in their order; (T,) for one fidelity; or
@@ -85,54 +79,42 @@ def run(
     3
     """
     columns = _columns(detector, table)
-
-    def work() -> Trace:
+    with unchanged_on_error(detector):
         choice = detector.policy.schedule([detector.seed], detector.ticks, len(columns[0]))
-        slow = posterior or detail or surprise or detector.surprise or bool(detector.shadow)
-        if choice is None or slow or detector.model.advance is None or raws is not None:
-            return _run_stepwise(detector, columns, posterior, raws, detail)
-        return _run_scheduled(detector, columns, choice[:, 0])
-
-    before = detector.surprise
-    detector.surprise = before or surprise
-    try:
-        return _rollback_on_error(detector, work)
-    finally:
+        slow = posterior or detail or surprise or detector.surprise or raws is not None
+        if choice is not None and detector.bulk and not slow:
+            return _run_scheduled(detector, columns, choice[:, 0])
+        before = detector.surprise
+        detector.surprise = before or surprise
+        trace = _run_stepwise(detector, columns, posterior, raws, detail)
         detector.surprise = before
+        return trace
 
 
-def _run_scheduled(detector: Detector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:
+def _run_scheduled(detector: BaseDetector, columns: list[Any], choice: NDArray[np.int64]) -> Trace:
     """Advance many ticks per compiled call, for choices that are known in advance."""
-    first, ticks = detector.ticks, len(choice)
+    first = detector.ticks
     x = _readings(detector, columns, choice)
-    skipped = np.isnan(x)
-    zeta = np.where(skipped, 0.0, np.array([f.zeta for f in detector.fidelities])[choice])
-    applied = np.where(skipped, 0.0, x)
-    cost = np.array([f.cost_of() for f in detector.fidelities])[choice]
-    report = np.empty((ticks, layout.FIELDS, 1))
-    for start in range(0, ticks, CHUNK):
-        part = slice(start, min(start + CHUNK, ticks))
-        detector._advance(applied[part, None], zeta[part, None], report[part])
-    # summed in order, so that the total has the same bits as tick by tick
-    detector.spent = float(np.add.accumulate(np.append(detector.spent, cost))[-1])
+    fields = detector.advance(x, choice)
     return Trace(
         choice=choice,
         x=x,
-        cost=cost,
+        cost=detector.policy.cost[choice],
         fidelities=tuple(f.name for f in detector.fidelities),
         first=first,
         costs=costs_of(detector.fidelities),
-        level_rule=LevelRule.of(detector.model, detector.fidelities),
-        **report_fields(report[:, :, 0].T.copy()),
+        level_rule=detector.level_rule,
+        season=season_of(detector, x, first),
+        **fields,
     )
 
 
-def _columns(detector: Detector, table: Any) -> list[NDArray[Any]]:
+def _columns(detector: BaseDetector, table: Any) -> list[NDArray[Any]]:
     """Return the readings of each fidelity, (T,) or (T, d): as floats if the column is numeric, otherwise unchanged.
 
     A value in a row where its fidelity is not chosen is never validated.
     """
-    dimension, count = detector.model.dimension, len(detector.fidelities)
+    dimension, count = detector.dimension, len(detector.fidelities)
     is_frame = hasattr(table, "columns") and hasattr(table, "__getitem__")
     if is_frame and dimension == 1:
         names = list(table.columns)
@@ -157,13 +139,13 @@ def _as_numbers(column: NDArray[Any]) -> NDArray[Any]:
     return numbers(column) if column.dtype.kind in "biuf" else column
 
 
-def _readings(detector: Detector, columns: list[NDArray[Any]], choice: NDArray[np.int64]) -> Array:
+def _readings(detector: BaseDetector, columns: list[NDArray[Any]], choice: NDArray[np.int64]) -> Array:
     """Return the chosen readings as floats, NaN if missing; an error names the row and the column."""
     x = np.empty((len(choice), *columns[0].shape[1:]))
     for j, column in enumerate(columns):
         rows = np.flatnonzero(choice == j)
-        where = partial(_place, rows, detector.fidelities[j].name)
-        x[rows] = readings(detector.model, column[rows], detector.missing, where, detector.fidelities[j : j + 1])
+        fidelity = detector.fidelities[j]
+        x[rows] = detector.readings(column[rows], fidelity, partial(_place, rows, fidelity.name))
     return x
 
 
@@ -176,13 +158,13 @@ def _value_of(columns: list[Any], index: dict[str, int], row: int, fidelity: Fid
 
 
 def run_each(
-    detector: Detector, table: Any, on_step: Callable[[Step], None], raws: Sequence[Any] | None = None
+    detector: BaseDetector, table: Any, on_step: Callable[[Step], None], raws: Sequence[Any] | None = None
 ) -> Trace:
     """Run a detector over a finished stream and call a function after every tick.
 
     Parameters
     ----------
-    detector : Detector
+    detector : BaseDetector
         The detector; it continues from its current state.
     table : Any
         The readings, as in `run`.
@@ -201,29 +183,12 @@ def run_each(
     ValueError
         As in `run`.
     """
-    return _rollback_on_error(
-        detector, lambda: _run_stepwise(detector, _columns(detector, table), False, raws, False, on_step)
-    )
-
-
-def _rollback_on_error(detector: Detector, work: Callable[[], Trace]) -> Trace:
-    """Do the work while holding the detector's lock; if it raises, restore the detector's state."""
-    with using(detector):
-        before, spent, policy_state = detector._filter.state.copy(), detector.spent, detector.policy.state()
-        fidelities, policy = detector.fidelities, detector.policy
-        guards = {name: copy.copy(guard) for name, guard in detector.shadow.items()}
-        try:
-            return work()
-        except BaseException:
-            detector._use(fidelities, policy)
-            detector._adopt(before, spent)
-            detector.policy.restore(policy_state)
-            detector.shadow = guards
-            raise
+    with unchanged_on_error(detector):
+        return _run_stepwise(detector, _columns(detector, table), False, raws, False, on_step)
 
 
 def _run_stepwise(
-    detector: Detector,
+    detector: BaseDetector,
     columns: list[Any],
     posterior: bool,
     raws: Sequence[Any] | None,
@@ -242,20 +207,12 @@ def _run_stepwise(
     steps: list[Step] = []
     for t in range(ticks):
         raw = None if raws is None else raws[t]
-        f = detector.choose(raw)
         if recorder is not None:
             recorder.before_tick()
-        value = None if f.zeta == 0.0 and detector.missing == "skip" else values_of[index[f.name]][t]
         try:
-            pair = None
-            if detector.shadow:
-                pair = shadow_pair(detector, raw, partial(_value_of, values_of, index, t))
-            if pair is None:
-                steps.append(detector.update(value, f.name, raw=raw))
-            else:
-                steps.append(detector._apply(pair.value, pair.fidelity, pair.cost, warning=pair.warning))
+            steps.append(detector.update_from(partial(_value_of, values_of, index, t), raw))
         except (TypeError, ValueError) as error:
-            raise type(error)(f"row {t}, column {f.name!r}: {error}") from None
+            raise type(error)(f"row {t}, column {detector.choose(raw).name!r}: {error}") from None
         if recorder is not None:
             recorder.after_tick(steps[-1])
         if on_step is not None:

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..belief.records import Surprise
-from ..detector.detector import Detector
+from ..detector.base import BaseDetector
+from ..detector.level_rule import LevelRule
 from ..detector.step import Step
 from ..inputs.display import count_text
 from ..policy.fidelity import Fidelity
 from .change import Change, changes_html
-from .regimes import LevelRule, levels_around
+from .regimes import levels_around
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,14 +144,14 @@ class Trace:
     level_rule: LevelRule | None = None
 
     @classmethod
-    def of(cls, steps: Sequence[Step], fidelities: Detector | Iterable[Fidelity | str], **fields: Any) -> Self:
+    def of(cls, steps: Sequence[Step], fidelities: BaseDetector | Iterable[Fidelity | str], **fields: Any) -> Self:
         """Build the trace of steps that were made one by one.
 
         Parameters
         ----------
         steps : Sequence[Step]
             Steps of consecutive ticks.
-        fidelities : Detector or Iterable[Fidelity or str]
+        fidelities : BaseDetector or Iterable[Fidelity or str]
             The detector that made the steps, or its fidelities, or just their names.
         **fields : Any
             Further fields of the trace, such as ``posterior`` or ``detail``.
@@ -167,14 +168,18 @@ class Trace:
 
         Examples
         --------
-        >>> from mfbocd import Gaussian
+        >>> from mfbocd import Detector, Gaussian
         >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01)
         >>> trace = Trace.of([detector.step(x) for x in (0.1, -0.3, 0.2, 6.0, 6.1)], detector)
         >>> trace.changes[0].changed_at, trace.spent
         (3, 5.0)
         """
-        first = fidelities.ticks if isinstance(fidelities, Detector) else 0
-        given = list(fidelities.fidelities if isinstance(fidelities, Detector) else fidelities)
+        first, detector = 0, None
+        if isinstance(fidelities, BaseDetector):
+            detector, first = fidelities, fidelities.ticks
+            fields.setdefault("level_rule", detector.level_rule)
+            fidelities = detector.fidelities
+        given = list(fidelities)
         index: dict[str | None, int] = {f if isinstance(f, str) else f.name: j for j, f in enumerate(given)}
         names = [name for name in index if name is not None]
         if steps:
@@ -186,18 +191,19 @@ class Trace:
                 raise ValueError(
                     f"step {step.tick}: fidelity must be one of {', '.join(names)}, not {step.fidelity!r}"
                 )
-        if isinstance(fidelities, Detector):
-            fields.setdefault("level_rule", LevelRule.of(fidelities.model, fidelities.fidelities))
         if all(isinstance(f, Fidelity) for f in given):
             known = [f for f in given if isinstance(f, Fidelity)]
             fields.setdefault("costs", costs_of(known))
             fields.setdefault("level_rule", LevelRule(tuple(f.zeta for f in known)))
         index[None] = -1
+        x = _readings(steps)
+        if detector is not None:
+            fields.setdefault("season", season_of(detector, x, first))
         if any(s.outlier is not None for s in steps):
             fields["outlier"] = np.array([np.nan if s.outlier is None else s.outlier for s in steps])
         return cls(
             choice=np.array([index[s.fidelity] for s in steps], dtype=np.int64),
-            x=_readings(steps),
+            x=x,
             cost=np.array([s.cost for s in steps]),
             mean=np.array([s.mean for s in steps]),
             run_length=np.array([s.run_length for s in steps], dtype=np.int64),
@@ -264,7 +270,7 @@ class Trace:
 
         Examples
         --------
-        >>> from mfbocd import MultivariateGaussianUnknown, run
+        >>> from mfbocd import Detector, MultivariateGaussianUnknown, run
         >>> model = MultivariateGaussianUnknown([0, 0], 0.1, degrees=4, scale=[1, 1])
         >>> trace = run(Detector(model, hazard=0.01), [[0.1, 5.0], [-0.3, 5.2]])
         >>> trace.number(1).x
@@ -321,7 +327,7 @@ class Trace:
 
         Examples
         --------
-        >>> from mfbocd import Gaussian, run
+        >>> from mfbocd import Detector, Gaussian, run
         >>> trace = run(Detector(Gaussian(0, 9, 1), hazard=0.01), [0.1, -0.3, 0.2, 6.0, 6.1])
         >>> trace.to_frame()["run_length"].tolist()
         [0, 1, 2, 0, 1]
@@ -362,6 +368,12 @@ def _surprises(steps: Sequence[Step]) -> Surprise | None:
     absent = tuple(np.full_like(field, np.nan) for field in some)
     columns: list[Any] = [np.array(c, dtype=float) for c in zip(*(s.surprise or absent for s in steps), strict=True)]
     return Surprise(*columns)
+
+
+def season_of(detector: BaseDetector, x: Array, first: int) -> Array | None:
+    """Return the seasonal part of the readings since tick `first`; None if the detector knows no season."""
+    plain = detector.without_seasons(x, np.arange(first, first + len(x)))
+    return None if plain is x else x - plain
 
 
 def costs_of(fidelities: Sequence[Fidelity]) -> tuple[float, ...]:

@@ -5,34 +5,16 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from ..detector.detector import Detector
+from ..detector.base import BaseDetector
+from ..detector.level_rule import FULL, Array, LevelRule, Support, Ticks
 from ..detector.step import Step
-from ..policy.fidelity import Fidelity
-from .intervals import Noise, Support
+from .intervals import Noise
 from .levels import Levels
-from .regimes import FULL, NEAREST, Array, LevelRule, Regimes, Ticks, stacked_readings, support_of
-
-
-class OwnRule(Protocol):
-    """What a tracker needs of a detector that is not a `Detector`."""
-
-    @property
-    def fidelities(self) -> tuple[Fidelity, ...]:
-        """The fidelities."""
-        ...
-
-    @property
-    def level_rule(self) -> LevelRule:
-        """How levels follow from the readings."""
-        ...
-
-    def without_seasons(self, x: Array, tick: Ticks) -> Array:
-        """Return readings without their season."""
-        ...
+from .regimes import NEAREST, Regimes, stacked_readings, support_of
 
 
 class LevelTracker:
@@ -77,12 +59,12 @@ class LevelTracker:
         self._next = self._begin = 0
 
     @classmethod
-    def of(cls, detector: Detector | OwnRule, reach: int = NEAREST) -> LevelTracker:
+    def of(cls, detector: BaseDetector, reach: int = NEAREST) -> LevelTracker:
         """Return the tracker of a detector's stream.
 
         Parameters
         ----------
-        detector : Detector or AutoDetector
+        detector : BaseDetector
             The detector.
         reach : int, default 2000
             How many ticks before an alarm the change may have been.
@@ -93,8 +75,6 @@ class LevelTracker:
             A tracker without steps.
         """
         names = [f.name for f in detector.fidelities]
-        if isinstance(detector, Detector):
-            return cls(names, LevelRule.of(detector.model, detector.fidelities), reach)
         return cls(names, detector.level_rule, reach, detector.without_seasons)
 
     def add(self, step: Step) -> None:

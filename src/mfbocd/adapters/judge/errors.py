@@ -35,8 +35,18 @@ def rates_of(name: str, errors: Any, levels: int = 2) -> Array:
     rates = np.array([[probability(owner, name, value, "[0, 1]") for value in row] for row in given])
     if rates.shape != (2, levels) or np.abs(rates.sum(axis=1) - 1.0).max() > 1e-6:
         raise ValueError(f"{owner}.{name} must have two rows of {levels} rates that sum to 1, not {errors!r}")
-    if np.abs(rates[0] - rates[1]).max() < 0.01:
-        raise ValueError(f"{owner}.{name} = {errors!r} is no better than chance")
+    return rates
+
+
+def informative(name: str, errors: Any, rates: Array) -> Array:
+    """Return rates of `rates_of`; raise an error if they are no better than chance, or worse."""
+    passing, failing = np.cumsum(rates[:, :0:-1], axis=1)  # P(this level or a higher one), from the highest on
+    if (failing - passing).max() < 0.01:
+        raise ValueError(
+            f"JudgeMonitor.{name} = {errors!r} is no better than chance: items that fail are not put into higher "
+            "levels than items that pass. Two error rates must have a sum of less than 1; a check or judge that is "
+            "mostly wrong says the opposite of its label"
+        )
     return rates
 
 

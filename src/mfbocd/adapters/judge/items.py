@@ -35,11 +35,12 @@ class RateChange(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """An item that the judge was asked about: its level, the expected cost, and whether it was drawn at random."""
+    """An item that the judge was asked about: level, expected cost, whether it was drawn at random, and its day."""
 
     level: int
     cost: float
     drawn: bool
+    day: Key
 
 
 def change_of(step: Step) -> RateChange:

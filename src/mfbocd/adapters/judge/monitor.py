@@ -24,7 +24,7 @@ from ...policy import Always
 from ...policy.base import draw_uniform
 from ...policy.fidelity import Fidelity
 from . import saved
-from .errors import BOTH, CHECK, Errors, LabelModel, PairCounts, rates_of
+from .errors import BOTH, CHECK, Errors, LabelModel, PairCounts, informative, rates_of
 from .items import Asked, Label, RateChange, change_of, key_of, label_of
 from .ledger import Ledger
 from .value import gain_at_share, gain_of_label
@@ -54,12 +54,14 @@ class JudgeMonitor(OneThread):
     cost : float or callable
         What one judgement costs, in any currency; or a function of the item that returns it.
     per_day : float
-        Budget per day in the same currency. It is met on average and never exceeded within a day.
+        Budget per day in the same currency, for checks and judgements. It is met on average and never exceeded within
+        a day, except by costs that `judged` reports above the expected ones.
     items_per_day : int
         How many items are expected per day. Without the argument `day` of `wants_judge`, a day is this many items.
     cheap_errors : float, pair of float, or two sequences of float
-        Error rates of the check: P(says fail | the item passes) and P(says pass | the item fails); one number for
-        both; or P(level | passes) and P(level | fails) of every level, as `level_rates` counts them.
+        Error rates of the check: P(says fail | the item passes) and P(says pass | the item fails), whose sum is less
+        than 1, which is chance; one number for both; or P(level | passes) and P(level | fails) of every level, as
+        `level_rates` counts them.
     judge_errors : float or pair of float, default 0.0
         Error rates of the judge, likewise.
     cuts : sequence of float, default (0.5,)
@@ -165,8 +167,8 @@ class JudgeMonitor(OneThread):
         self.memory = positive(owner, "memory", memory)
         self.points = whole(owner, "points", points, 2)
         self.asked, self.ignored = 0, 0
-        check = rates_of("cheap_errors", cheap_errors, len(self.cuts) + 1)
-        self._rates = check, rates_of("judge_errors", judge_errors)
+        check = informative("cheap_errors", cheap_errors, rates_of("cheap_errors", cheap_errors, len(self.cuts) + 1))
+        self._rates = check, informative("judge_errors", judge_errors, rates_of("judge_errors", judge_errors))
         self._pairs = PairCounts(check, self.memory)
         self._waiting: dict[Key, Asked] = {}
         self._asking: Key | None = None  # the last item, if it is with the judge and its tick has not been applied
@@ -182,6 +184,7 @@ class JudgeMonitor(OneThread):
             prune=Resample(64),
             alarm=default if alarm is None else alarm,
             seed=seed,
+            missing="skip",  # an item that is not checked
         )
         self._late = LateReadings(detector, window)
 
@@ -199,37 +202,47 @@ class JudgeMonitor(OneThread):
         item : Any
             The item.
         day : str or int, optional
-            Any value that changes from day to day, such as ``str(date.today())``. By default a day is
-            `items_per_day` items.
+            Any value that changes from day to day, such as ``str(date.today())``. Items of several days may come in
+            any order. By default a day is `items_per_day` items.
 
         Returns
         -------
         bool
             True if `judged` is to be called with this item, now or later. The judgement counts as paid from here on.
+            If the day's budget cannot even pay for the check, the item is not checked, and tells nothing.
 
         Raises
         ------
-        ValueError
-            If the judge has been asked about an item with the same key and has not answered yet.
+        TypeError, ValueError
+            If the judge has been asked about an item with the same key and has not answered yet, or if the item, its
+            check, its cost or the day is not valid. Nothing is changed then.
         """
         with self._lock:
-            self._finish_last_item()
-            late = self._late
-            late.catch_up()
-            key, level = key_of(item, self.key), bisect_right(self.cuts, label_of(self.cheap(item), score=True))
-            if key in late.open:
+            if day is not None and not isinstance(day, str | int):
+                raise TypeError(f"day must be a str or int, not {day!r}")
+            key, late, ledger = key_of(item, self.key), self._late, self._ledger
+            if key in late.open or key == self._asking:
                 raise ValueError(f"the judge has been asked about an item {key!r} and has not answered yet")
-            cost = self._ledger.expected(item)
-            if late.detector.ticks == 0:
-                self._ledger.start(self._least_gain(cost), cost)
+            cost = ledger.expected(item)
+            tick = late.detector.ticks + (self._asking is not None)
+            today = ledger.day_of(tick) if day is None else day
+            checked = ledger.allows_check(today)
+            level = bisect_right(self.cuts, label_of(self.cheap(item), score=True)) if checked else 0
+            self._finish_last_item()  # only now, because an error changes nothing
+            late.catch_up()
+            ledger.forget_day_before(tick)
+            if tick == 0:
+                ledger.start(self._least_gain(cost), cost)
+            if not checked:
+                self._apply(None, saved.CHEAP, 0.0)
+                return False
             drawn = self._draws(cost)
-            today = late.detector.ticks // self._ledger.items_per_day if day is None else day
-            if self._ledger.allows(cost, today) and (drawn or self._ledger.is_worth(self._gain(level), cost)):
-                self._asking, self._waiting[key] = key, Asked(level, cost, drawn)
+            if ledger.allows(cost, today) and (drawn or ledger.is_worth(self._gain(level), cost)):
+                self._asking, self._waiting[key] = key, Asked(level, cost, drawn, today)
                 self.asked += 1
-                self._ledger.pay(cost)
+                ledger.pay(cost, today)
                 return True
-            self._ledger.pay(self._ledger.cheap_cost)
+            ledger.pay(ledger.cheap_cost, today)
             self._apply(2.0 + level, saved.CHEAP)
             return False
 
@@ -254,20 +267,21 @@ class JudgeMonitor(OneThread):
         Raises
         ------
         TypeError, ValueError
-            If the label is none of the above.
+            If the label is none of the above, or the cost is not positive. Nothing is changed then.
         """
         with self._lock:
             key = key_of(item, self.key)
             value = None if label is None else label_of(label)
+            actual = None if cost is None else positive("", "cost", cost)
             now = self._asking == key
             if not now and key not in self._late.open:
                 self.ignored += 1
                 return False
             asked = self._waiting.pop(key)
             paid = asked.cost
-            if cost is not None:
+            if actual is not None:
                 rate = 1.0 / self.memory if self.learn else 0.0
-                paid = self._ledger.correct(asked.cost, positive("", "cost", cost), not now, rate)
+                paid = self._ledger.correct(asked.cost, actual, asked.day, not now, rate)
             if value is not None and self.learn and asked.drawn:
                 self._learn_pair(asked.level, value)
             code = None if value is None else self._model_in_use.pair(asked.level, value)
@@ -353,7 +367,7 @@ class JudgeMonitor(OneThread):
         assert isinstance(model, LabelModel)
         return model
 
-    def _apply(self, x: float, fidelity: str, cost: float | None = None, key: Key | None = None) -> None:
+    def _apply(self, x: float | None, fidelity: str, cost: float | None = None, key: Key | None = None) -> None:
         self._late.apply(x, fidelity, 0.0, key)
         self._ledger.charge(cost)
 
@@ -379,6 +393,7 @@ class JudgeMonitor(OneThread):
             prune=old.pruning,
             alarm=old.alarm,
             seed=old.seed,
+            missing=old.missing,
         )
         new._adopt(old._filter.state, old.spent)
         self._late.detector = new

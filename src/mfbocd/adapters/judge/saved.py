@@ -11,6 +11,7 @@ from ...belief.serialization import Array, pack, unpack
 from ...detector.detector import Detector
 from ...detector.late import LateReadings
 from ...detector.serialization import refusing
+from .errors import rates_of
 from .items import Asked
 
 CHEAP, JUDGE = "cheap", "judge"
@@ -49,8 +50,11 @@ def read(cls: Any, data: bytes, cheap: Any, cost: Any, key: Any) -> Any:
 
 @refusing
 def _build(cls: Any, facts: dict[str, Any], pairs: Array, cheap: Any, cost: Any, key: Any) -> Any:
-    rates = [np.array(given, dtype=float) for given in facts["rates"]]
-    monitor = cls(cheap, cost, **facts["judge"], cheap_errors=rates[0], judge_errors=rates[1], key=key)
+    levels = len(facts["judge"]["cuts"]) + 1
+    # Rates that were learned may be no better than chance, which the constructor refuses.
+    start = np.eye(2, levels)
+    monitor = cls(cheap, cost, **facts["judge"], cheap_errors=start, judge_errors=0.0, key=key)
+    monitor._rates = rates_of("rates", facts["rates"][0], levels), rates_of("rates", facts["rates"][1])
     monitor._pairs.counts = pairs.reshape(monitor._pairs.counts.shape)
     monitor.asked, monitor.ignored = facts["counts"]
     monitor._waiting = {name: Asked(*row) for name, *row in facts["waiting"]}

@@ -10,13 +10,14 @@ import numpy as np
 
 from ...belief.alarm import Alarm
 from ...belief.records import Surprise
+from ...detector.base import ANY_NUMBER
 from ...detector.lock import exclusive
-from ...detector.step import Step, seed_of
-from ...inputs.arguments import boolean, positive, probability, whole
+from ...detector.step import Step, reading, seed_of
+from ...inputs.arguments import boolean, not_negative, positive, probability, whole
 from ...inputs.display import count_text, html_facts
-from ...inputs.readings import floats, number
-from ...policy.fidelity import Fidelity
-from ...trace.regimes import LevelRule
+from ...policy import policy_of
+from ...policy.fidelity import Fidelity, checked
+from ...trace.run import run
 from ...trace.trace import Trace
 from .following import AutoFollower
 from .pattern import Pattern
@@ -26,9 +27,6 @@ from .rows import Member, Rows
 from .saved import read, write
 from .season import Array, Ticks
 from .surprise import surprise_of
-
-_FULL = (Fidelity("full", 1.0, 1.0),)
-_LINES = LevelRule((1.0,), line=True)
 
 
 class AutoDetector(AutoFollower):
@@ -55,11 +53,11 @@ class AutoDetector(AutoFollower):
     surprise : bool, default False
         Whether every step has its `Step.surprise`, in units of the readings and averaged over the structures. It is
         slower. Steps before the first structure, and readings that are missing or not counted, have none.
+    fidelity : Fidelity, optional
+        Name, cost and observer of the readings; one full observation per tick by default.
 
     Attributes
     ----------
-    ticks : int
-        Number of readings so far.
     changes : list of tuple
         Tick of the alarm and tick of the change, of the last 1000 alarms.
 
@@ -105,6 +103,7 @@ class AutoDetector(AutoFollower):
         history: int = 2048,
         seed: int = 0,
         surprise: bool = False,
+        fidelity: Fidelity | None = None,
     ) -> None:
         self._renew()
         self.hazard = probability("", "hazard", hazard)
@@ -115,10 +114,15 @@ class AutoDetector(AutoFollower):
         self.history = whole("", "history", history, 2 * FIRST)
         self.seed = seed_of(seed)
         self.surprise = boolean("", "surprise", surprise)
-        self.fidelities = _FULL
-        self.level_rule = _LINES  # how the levels of changes follow from the readings
+        self.fidelities = checked(fidelity)
+        self.policy = policy_of(None, self.fidelities).bind(self.fidelities)
+        self.missing = "skip"
+        self.spent = 0.0
+        self._reader = ANY_NUMBER
+        self._by_name = {f.name: f for f in self.fidelities}
+        self._quoted, self._chosen = (-1, None, {}), (-1, None)
         self.changes: list[tuple[int, int]] = []
-        self.ticks = 0
+        self._ticks = 0
         self._x = np.empty(0)
         self._next = FIRST
         self._refresh = self.history
@@ -193,34 +197,46 @@ class AutoDetector(AutoFollower):
         return copy.deepcopy(self)
 
     @exclusive
-    def update(self, x: Any) -> Step:
-        """Take one reading.
-
-        Parameters
-        ----------
-        x : float or None
-            The reading; None or NaN if it is missing.
-
-        Returns
-        -------
-        Step
-            The record of the tick.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `x` is not a finite number. Nothing changes.
-        """
-        value = math.nan if x is None else number(x)
-        if math.isinf(value):
-            raise ValueError(f"x must be finite, not {x!r}")
+    def update(
+        self, x: Any, fidelity: Fidelity | str | None = None, *, raw: Any = None, cost: float | None = None
+    ) -> Step:
+        """Update the belief with a reading; an error changes nothing."""
+        observed = self._resolve(fidelity, x)
+        value = reading(ANY_NUMBER, x, "skip", observed)
+        paid = 0.0
+        if cost is not None:
+            paid = not_negative("", "cost", cost)
+        elif observed is not None:
+            paid = self._cost_of(observed, raw)
+        value = math.nan if value is None else value
         surprise = self._surprise(value) if self.surprise else None
-        step = self._advance(np.array([value])).step(0, self.ticks - 1, value, self.fidelities[0].name)
+        step = self._advance(np.array([value])).step(0, self.ticks - 1, value, observed, paid)
+        self.spent += paid
         return step if surprise is None else step._replace(surprise=surprise)
 
+    @property
+    def bulk(self) -> bool:
+        """Whether `advance` takes many readings at once."""
+        return True
+
     @exclusive
+    def advance(self, x: Array, choice: Ticks) -> dict[str, Any]:
+        """Apply many ticks, in pieces that end where a structure may be chosen again."""
+        rows = Rows.empty(x.size)
+        start = 0
+        while start < x.size:
+            end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
+            impossible = np.flatnonzero(~self._possible(x[start:end]))
+            if impossible.size:  # the structure is chosen again right after the first of them
+                end = start + int(impossible[0]) + 1
+            end = min(end, start + self._until_report(x[start:end]))
+            rows.put(start, self._advance(x[start:end]))
+            start = end
+        self.spent += float(self.policy.cost[choice].sum())
+        return rows._asdict()
+
     def run(self, data: Any) -> Trace:
-        """Take many readings.
+        """Take many readings: `mfbocd.run`.
 
         Parameters
         ----------
@@ -231,44 +247,8 @@ class AutoDetector(AutoFollower):
         -------
         Trace
             The same steps as from `update`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a reading is not a number or infinite. Nothing changes.
         """
-        x = floats(data)
-        if x.ndim != 1:
-            raise ValueError(f"data must be one series, not an array of shape {x.shape}")
-        if np.isinf(x).any():
-            raise ValueError(f"reading {int(np.argmax(np.isinf(x)))} must be finite, not {x[np.isinf(x)][0]!r}")
-        first = self.ticks
-        rows = Rows.empty(x.size)
-        tails = np.full((3, x.size), np.nan)
-        start = 0
-        while start < x.size:
-            end = min(start + max(min(self._next, self._refresh) - self.ticks, 1), x.size)
-            if self.surprise:
-                end = start + 1
-                tails[:, start] = self._surprise(float(x[start])) or math.nan
-            impossible = np.flatnonzero(~self._possible(x[start:end]))
-            if impossible.size:  # the structure is chosen again right after the first of them
-                end = start + int(impossible[0]) + 1
-            end = min(end, start + self._until_report(x[start:end]))
-            rows.put(start, self._advance(x[start:end]))
-            start = end
-        return Trace(
-            choice=np.where(np.isnan(x), -1, 0),
-            x=x,
-            cost=np.ones(x.size),
-            fidelities=(self.fidelities[0].name,),
-            first=first,
-            costs=(1.0,),
-            surprise=Surprise(*tails) if self.surprise else None,
-            season=self._season(x, first),
-            level_rule=self.level_rule,
-            **rows._asdict(),
-        )
+        return run(self, data)
 
     def without_seasons(self, x: Array, tick: Ticks) -> Array:
         """Return readings without the seasons found so far.
@@ -287,12 +267,6 @@ class AutoDetector(AutoFollower):
         """
         return x if self.structure is None else self.structure.without_seasons(x, tick)
 
-    def _season(self, x: Array, first: int) -> Array | None:
-        """Return the seasonal part of the readings; None if no season was found."""
-        if self.structure is None or not self.structure.seasons:
-            return None
-        return x - self.without_seasons(x, np.arange(first, first + x.size))
-
     def _surprise(self, x: float) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
         before = float(self._x[-1]) if self._x.size else math.nan
@@ -309,12 +283,13 @@ def auto(
     history: int = 2048,
     seed: int = 0,
     surprise: bool = False,
+    fidelity: Fidelity | None = None,
 ) -> AutoDetector:
     """Return a detector for a live stream of which nothing is known in advance.
 
     Parameters
     ----------
-    hazard, alarm, period, history, seed, surprise : Any
+    hazard, alarm, period, history, seed, surprise, fidelity : Any
         As in `AutoDetector`.
 
     Returns
@@ -328,4 +303,6 @@ def auto(
     >>> detector.update(20.3).alarm
     False
     """
-    return AutoDetector(hazard, alarm, period=period, history=history, seed=seed, surprise=surprise)
+    return AutoDetector(
+        hazard, alarm, period=period, history=history, seed=seed, surprise=surprise, fidelity=fidelity
+    )

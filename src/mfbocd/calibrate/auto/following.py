@@ -7,11 +7,9 @@ import math
 
 import numpy as np
 
-from ..._kernels import layout
 from ...belief.alarm import Alarm
 from ...belief.pruning import Resample
 from ...detector.detector import Detector
-from ...detector.step import report_fields
 from .pattern import Pattern
 from .posterior import FIRST, AutoPosterior
 from .repeats import counted, repeats_itself
@@ -44,6 +42,7 @@ class AutoFollower(AutoPosterior):
     """How often the structure was reconsidered before an alarm since the last scheduled choice."""
     _last_alarm: int
     """Tick of the last alarm; -1 before the first."""
+    _ticks: int
     _origin: int
     """Tick that the members' detectors began at."""
     _repeats: int
@@ -63,7 +62,7 @@ class AutoFollower(AutoPosterior):
         fit = bool(self._possible(x[-1:])[0])
         first = self.ticks
         self._x = np.append(self._x, x)[-self.history :]
-        self.ticks += x.size
+        self._ticks += x.size
         if self._members:
             self._fire_agreed(x if fit else x[:-1], used, first, rows)
         else:
@@ -131,10 +130,7 @@ class AutoFollower(AutoPosterior):
         reports: list[tuple[int, Member, Report]] = []
         for member in self._members:
             y = np.where(used[: x.size], member.structure.prepared(x, tick), np.nan)
-            known = ~np.isnan(y)
-            report = np.empty((x.size, layout.FIELDS, 1))
-            member.detector._advance(np.where(known, y, 0.0)[:, None], known.astype(float)[:, None], report)
-            fields = report_fields(report[:, :, 0].T.copy())
+            fields = member.detector.advance(y, np.zeros(x.size, dtype=np.int64))
             if member is self._members[0]:
                 rows.mean[: x.size] = member.structure.restored(fields["mean"], tick + 1)
                 rows.run_length[: x.size] = fields["run_length"]

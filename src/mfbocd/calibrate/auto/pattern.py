@@ -50,7 +50,7 @@ class Pattern:
         found = []
         for value in x.tolist():
             step = self.detector.update(value)
-            if step is not None and step.alarm and step.changed_at is not None:
+            if step.changed_at is not None:
                 at = self.origin + step.changed_at
                 found.append(Report(self.origin + step.tick, at, step.confidence or 0.0))
         return found

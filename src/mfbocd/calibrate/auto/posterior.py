@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
+from ...belief.gains import Gain
 from ...belief.records import RunLength
+from ...detector.base import BaseDetector
 from ...detector.detector import Detector
-from ...detector.lock import OneThread, exclusive
+from ...detector.level_rule import LevelRule
+from ...detector.lock import exclusive
+from ...policy.fidelity import Fidelity
 from .explain import Account, cautions, explanation
 from .pattern import Pattern
 from .rows import Member
+from .season import Array
 from .selection import History
 from .structure import Structure
 
@@ -22,13 +28,12 @@ FIRST = 20
 """Readings before the first structure is chosen; no alarm fires earlier."""
 
 
-class AutoPosterior(OneThread, ABC):
+class AutoPosterior(BaseDetector, ABC):
     """The part of `AutoDetector` that changes nothing."""
 
     changes: list[tuple[int, int]]
     """Tick of the alarm and tick of the change, of the last 1000 alarms."""
-    ticks: int
-    """Number of readings so far."""
+    _ticks: int
     _members: list[Member]
     _once: bool
     _pattern: Pattern | None
@@ -44,9 +49,30 @@ class AutoPosterior(OneThread, ABC):
         """Return a new detector of a structure."""
 
     @property
-    def spent(self) -> float:
-        """Cost of all readings: 1 each."""
-        return float(self.ticks)
+    def ticks(self) -> int:
+        """Number of readings so far."""
+        return self._ticks
+
+    @property
+    def last_alarm(self) -> int:
+        """Tick of the last alarm; -1 before the first."""
+        return self.changes[-1][0] if self.changes else -1
+
+    @property
+    def level_rule(self) -> LevelRule:
+        """How the levels of regimes follow from the readings: regimes may be lines."""
+        return LevelRule(tuple(f.zeta for f in self.fidelities), line=True)
+
+    @exclusive
+    def expected_gains(self, gain: Gain) -> Array:
+        """Return one kind of gain of each fidelity, averaged over the structures; 0 before the first of them."""
+        total = np.zeros(len(self.fidelities))
+        for member in self._members:
+            total += member.weight * member.detector.expected_gains(gain)
+        return total
+
+    def _choose(self, raw: Any) -> Fidelity:
+        return self.fidelities[0]
 
     @property
     def structure(self) -> Structure | None:
@@ -89,13 +115,15 @@ class AutoPosterior(OneThread, ABC):
         return min(sum(member.weight * member.detector.p_changed(within) for member in self._members), 1.0)
 
     @exclusive
-    def interval(self, level: float = 0.9) -> tuple[float, float]:
+    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[float, float]:
         """Return an interval that contains the next reading with a given probability.
 
         Parameters
         ----------
-        level : float, default 0.9
+        level : float
             The probability.
+        fidelity : Fidelity or str, optional
+            The fidelity of that reading.
 
         Returns
         -------

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...detector.detector import Detector
 from ...detector.step import Step
+from ...policy.fidelity import Fidelity
 from .season import Array, Ticks
 from .structure import Flags, Structure
 
@@ -77,15 +78,14 @@ class Rows(NamedTuple):
         for whole_column, column in zip(self, part, strict=True):
             whole_column[start : start + column.size] = column
 
-    def step(self, i: int, tick: int, x: float, fidelity: str) -> Step:
-        """Return row i as a step; `x` is the reading at the fidelity."""
-        missing = math.isnan(x)
+    def step(self, i: int, tick: int, x: float, fidelity: Fidelity | None, cost: float) -> Step:
+        """Return row i as a step; `x` is the reading at the fidelity, NaN if it is missing."""
         fired = bool(self.alarm[i])
         return Step(
             tick=tick,
-            fidelity=None if missing else fidelity,
-            x=None if missing else x,
-            cost=1.0,
+            fidelity=None if fidelity is None else fidelity.name,
+            x=None if math.isnan(x) else x,
+            cost=cost,
             mean=float(self.mean[i]),
             run_length=int(self.run_length[i]),
             p_change=float(self.p_change[i]),

@@ -21,6 +21,8 @@ from ...belief.alarm import Alarm
 from ...belief.serialization import pack, unpack
 from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
+from ...inputs.arguments import not_negative
+from ...policy.fidelity import Fidelity
 from .pattern import Pattern
 from .rows import Member, Report
 from .season import Array
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _KIND = "AutoDetector"
 _ARRAYS = ("numbers", "head", "live")
 _COUNTERS = {
-    "ticks": "ticks",
+    "ticks": "_ticks",
     "next": "_next",
     "refresh": "_refresh",
     "reconsidered": "_reconsidered",
@@ -73,6 +75,8 @@ def write(detector: AutoDetector) -> bytes:
             "history": detector.history,
             "seed": detector.seed,
             "surprise": detector.surprise,
+            "fidelity": [detector.fidelities[0].name, detector.policy.costs[0]],
+            "spent": detector.spent,
             **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
             "early_mean": detector._early_mean,
             "once": detector._once,
@@ -95,7 +99,10 @@ def read(cls: type[T], data: bytes) -> T:
 @refusing
 def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
     settings = {name: facts[name] for name in ("period", "history", "seed", "surprise")}
-    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings)
+    name, cost = facts["fidelity"]
+    fidelity = Fidelity(name, 1.0, cost)
+    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings, fidelity=fidelity)
+    detector.spent = not_negative("", "spent", facts["spent"])
     for name, attribute in _COUNTERS.items():
         _require(type(facts[name]) is int and facts[name] >= -1, name)
         setattr(detector, attribute, facts[name])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,12 +113,9 @@ class Config:
         >>> Config.load(file).hazard
         0.01
         """
+        given = toml.read_toml(path)
         try:
-            return cls.parse(tomllib.loads(Path(path).read_text(encoding="utf-8-sig")))
-        except UnicodeDecodeError:
-            raise ConfigError(f"{path}: not UTF-8 text") from None
-        except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{path}: not TOML: {error}") from None
+            return cls.parse(given)
         except RecursionError:
             raise ConfigError(f"{path}: {TOO_DEEP}") from None
         except ConfigError as error:

@@ -1,14 +1,57 @@
-"""Write a configuration as TOML with comments; the standard library only reads TOML."""
+"""Read TOML files; write a configuration as TOML with comments, which the standard library cannot."""
 
 from __future__ import annotations
 
 import json
 import re
 import textwrap
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from .kinds import ConfigError
+from .maxima import TOO_DEEP
+
 WIDTH = 100
+
+
+def read_toml(path: str | Path) -> dict[str, Any]:
+    """Return the contents of a TOML file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    dict[str, Any]
+        Its keys and values.
+
+    Raises
+    ------
+    ConfigError
+        If the file is not TOML; the message names the file.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "mf.toml"
+    >>> _ = file.write_text("hazard = 0.01")
+    >>> read_toml(file)
+    {'hazard': 0.01}
+    """
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: {TOO_DEEP}") from None
 
 
 def value(given: Any) -> str:

@@ -47,8 +47,8 @@ def open_store(
     Raises
     ------
     ValueError
-        If the database cannot be opened, has tables of another application or of another version, or does not exist
-        and is not to be created.
+        If the address is of another kind of database, or the database cannot be opened, has tables of another
+        application or of another version, or does not exist and is not to be created.
 
     Examples
     --------
@@ -63,6 +63,9 @@ def open_store(
         from .postgres import PostgresStore
 
         return PostgresStore(db, keep=keep, worker=worker, lease=lease, create=create)
+    scheme, address, _ = db.partition("://")
+    if address:
+        raise ValueError(f"a database is an SQLite file or postgresql://..., not {scheme}://...")
     from .sqlite import SqliteStore
 
     return SqliteStore(db, keep=keep, exclusive=exclusive, create=create)

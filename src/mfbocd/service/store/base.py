@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -107,6 +108,14 @@ class Store(StoreReader):
             ("operation",),
             [("read",), ("write",)],
         )
+
+    @cached_property
+    def _epoch(self) -> float:
+        return time.time() - time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since 1970 by a clock that all workers share, and that does not jump where there is only one."""
+        return self._epoch + time.monotonic()
 
     def _unavailable(self, operation: str, error: str) -> UnavailableError:
         """Count a failure, and return it as an exception."""
@@ -243,7 +252,7 @@ class Store(StoreReader):
             found = cursor.execute(self.sql(sql), (stream,)).fetchone()
             if found is None:
                 return False
-            add_removed(cursor, self.sql, found[0], *removed_usage(*found[1:]))
+            add_removed(cursor, self.sql, str(found[0]), *removed_usage(*found[1:]))
             return True
 
     def add_group(self, row: GroupRow) -> None:

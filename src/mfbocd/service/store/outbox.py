@@ -5,15 +5,25 @@ delivers it again. It does not depend on the events, which `keep` or the deletio
 
 Several workers deliver from one table. A worker claims alarms by moving their `due` into the future. If it dies, they
 are due again after that time, or when a worker with the same address starts.
+
+An alarm is given up after a number of attempts, never for its age: the clock may be wrong, or nothing was running. An
+endpoint that fails concerns all alarms, so its failures are counted once, in the table `meta`. The column `attempts`
+is the number of refusals of this alarm, less the failures before it was written.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from .base import Changes, Store
+
+LONGEST = 300.0
+"""Most seconds for which an alarm is postponed. One that is due later was postponed before the clock was set back."""
+FAILURE_INTERVAL = 300.0
+"""Seconds in which failures of the endpoint count once, whichever workers try it and however often."""
 
 _KEY = "stream = ? AND tick = ? AND at = ?"
 
@@ -31,7 +41,7 @@ class Entry(NamedTuple):
     step: str
     """The step as JSON."""
     attempts: int
-    """Number of failed deliveries in which it was refused."""
+    """Number of attempts that failed since it was written: its refusals and the failures of the endpoint."""
 
 
 def put(cursor: Any, sql: Any, changes: Changes) -> int:
@@ -40,10 +50,11 @@ def put(cursor: Any, sql: Any, changes: Changes) -> int:
     if not alarms:
         return 0
     rows = {row.id: row for row, _ in changes.streams}
+    earlier = _failures(cursor)[0]
     cursor.executemany(
         # a tick must not fail because of its notification
-        sql("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, 0, 0, NULL) ON CONFLICT DO NOTHING"),
-        [(e.stream, e.tick, e.at, rows[e.stream].name, rows[e.stream].group, e.step) for e in alarms],
+        sql("INSERT INTO outbox VALUES (?, ?, ?, ?, ?, ?, ?, 0, NULL) ON CONFLICT DO NOTHING"),
+        [(e.stream, e.tick, e.at, rows[e.stream].name, rows[e.stream].group, e.step, -earlier) for e in alarms],
     )
     return len(alarms)
 
@@ -51,16 +62,14 @@ def put(cursor: Any, sql: Any, changes: Changes) -> int:
 def claim(store: Store, limit: int, now: float, hold: float) -> list[Entry]:
     """Alarms that are due, oldest first. Other workers do not get them for `hold` seconds."""
     many_workers = store.lease is not None
-    query = (
-        "SELECT stream, tick, at, name, group_id, step, attempts FROM outbox WHERE due <= ? "
+    query = store.sql(
+        "SELECT stream, tick, at, name, group_id, step, attempts + ? FROM outbox WHERE due <= ? OR due > ? "
         f"ORDER BY at, stream, tick LIMIT ?{' FOR UPDATE SKIP LOCKED' if many_workers else ''}"
     )
-    if not many_workers:
-        with store.cursor() as cursor:
-            return [Entry(*row) for row in cursor.execute(query, (now, limit))]
-    with store.transaction() as cursor:
-        found = [Entry(*row) for row in cursor.execute(store.sql(query), (now, limit)).fetchall()]
-        if found:
+    with store.transaction() if many_workers else store.cursor() as cursor:
+        values = (_failures(cursor)[0], now, now + LONGEST, limit)
+        found = [Entry(*row) for row in cursor.execute(query, values).fetchall()]
+        if found and many_workers:
             cursor.executemany(
                 store.sql(f"UPDATE outbox SET due = ?, owner = ? WHERE {_KEY}"),
                 [(now + hold, store.worker, *entry[:3]) for entry in found],
@@ -74,12 +83,19 @@ def finish(store: Store, entries: Sequence[Entry]) -> None:
         cursor.executemany(store.sql(f"DELETE FROM outbox WHERE {_KEY}"), [entry[:3] for entry in entries])
 
 
-def postpone(store: Store, entries: Sequence[Entry], due: float, *, refused: bool) -> None:
-    """Try alarms again later; `refused` counts an attempt."""
+def release(store: Store, entries: Sequence[Entry]) -> None:
+    """Make alarms due that were claimed and not delivered."""
     with store.transaction() as cursor:
-        cursor.executemany(
-            store.sql(f"UPDATE outbox SET due = ?, attempts = attempts + ?, owner = NULL WHERE {_KEY}"),
-            [(due, int(refused), *entry[:3]) for entry in entries],
+        statement = store.sql(f"UPDATE outbox SET due = 0, owner = NULL WHERE {_KEY}")
+        cursor.executemany(statement, [entry[:3] for entry in entries])
+
+
+def refuse(store: Store, entry: Entry, due: float) -> None:
+    """Count an attempt in which an alarm was refused; it is due again later."""
+    with store.transaction() as cursor:
+        cursor.execute(
+            store.sql(f"UPDATE outbox SET due = ?, attempts = attempts + 1, owner = NULL WHERE {_KEY}"),
+            (due, *entry[:3]),
         )
 
 
@@ -90,15 +106,52 @@ def reclaim(store: Store) -> None:
             cursor.execute(store.sql("UPDATE outbox SET due = 0, owner = NULL WHERE owner = ?"), (store.worker,))
 
 
-def abandon(store: Store, before: float) -> list[tuple[str, int]]:
-    """Delete alarms that are older than a time; returns the stream and tick of each."""
+def count_failure(store: Store, now: float) -> None:
+    """Count an attempt in which the endpoint failed."""
     with store.transaction() as cursor:
-        rows = cursor.execute(store.sql("DELETE FROM outbox WHERE at < ? RETURNING stream, tick"), (before,))
+        count, at = _failures(cursor)
+        if not 0.0 <= now - at < FAILURE_INTERVAL:
+            statement = (
+                "INSERT INTO meta (key, value) VALUES ('webhook', ?) "
+                "ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+            )
+            cursor.execute(store.sql(statement), (json.dumps([count + 1, now]),))
+
+
+def _failures(cursor: Any) -> tuple[int, float]:
+    """Number of failures of the endpoint that were counted, and the time of the last one."""
+    found = cursor.execute("SELECT value FROM meta WHERE key = 'webhook'").fetchone()
+    if found is None:
+        return 0, 0.0
+    try:
+        count, at = json.loads(found[0])
+        return int(count), float(at)
+    except (TypeError, ValueError):  # a tick must not fail because of its notification
+        return 0, 0.0
+
+
+def abandon(store: Store, attempts: int) -> list[tuple[str, int]]:
+    """Delete alarms after so many attempts; returns the stream and tick of each."""
+    with store.transaction() as cursor:
+        statement = "DELETE FROM outbox WHERE attempts >= ? RETURNING stream, tick"
+        rows = cursor.execute(store.sql(statement), (attempts - _failures(cursor)[0],))
         return [(str(stream), int(tick)) for stream, tick in rows.fetchall()]
 
 
-def backlog(store: Store) -> tuple[int, float | None]:
-    """Number of alarms that were not delivered yet, and the time of the oldest."""
+class Backlog(NamedTuple):
+    """The alarms that were not delivered yet."""
+
+    alarms: int = 0
+    oldest: float | None = None
+    """Time of the oldest, in seconds since 1970."""
+    refused: int = 0
+    """Number of those that were refused and are postponed."""
+
+
+def backlog(store: Store) -> Backlog:
+    """What was not delivered yet."""
     with store.cursor() as cursor:
-        count, oldest = cursor.execute("SELECT count(*), min(at) FROM outbox").fetchone()
-    return int(count), oldest
+        alarms, oldest, refused = cursor.execute(
+            "SELECT count(*), min(at), count(CASE WHEN due > 0 AND owner IS NULL THEN 1 END) FROM outbox"
+        ).fetchone()
+    return Backlog(int(alarms), oldest, int(refused))

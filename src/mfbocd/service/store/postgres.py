@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from ..errors import MissingDatabaseError, RequestError, UnavailableError
-from ..records import Event, GroupRow
+from ..records import Event
 from .base import TICK_COLUMNS, Changes, Loaded, Ownership, Store, require_rows, tick_values
-from .reader import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, stream_row
+from .reader import SELECT_EVENT, SELECT_GROUP, SELECT_STREAM, group_row, stream_row
 from .schema import upgrade_statements
 
 _UPGRADE_LOCK = 0x6D66626F6364  # advisory lock: one worker creates or migrates the tables
@@ -101,6 +101,11 @@ class PostgresStore(Store):
                 connection.execute(statement.encode())
             if self.worker:  # a command may only read, such as from a replica
                 connection.execute(_SETTLE)
+
+    def now(self) -> float:
+        """Seconds since 1970 by the clock of the database."""
+        with self.cursor() as cursor:
+            return float(cursor.execute(f"SELECT {_NOW}").fetchone()[0])
 
     def sql(self, sql: str) -> str:
         """SQL with psycopg's parameter marks."""
@@ -204,7 +209,7 @@ class PostgresStore(Store):
             for row in cursor.execute(f"{SELECT_STREAM} WHERE id = ANY(%s)", (owned,)):
                 loaded.streams[row[0]] = stream_row(row)
             for row in cursor.execute(f"{SELECT_GROUP} WHERE id = ANY(%s)", (list(mine),)):
-                loaded.groups[row[0]] = GroupRow(*row)
+                loaded.groups[row[0]] = group_row(row)
             theirs = self._owners(cursor, "stream_groups", set(wanted) - mine)
             loaded.owners = theirs | self._owners(cursor, "streams", set(single) - set(leased))
             loaded.owners |= {stream: theirs[group] for stream, group in members.items() if group in theirs}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ..records import Event, GroupRow, StreamRow, Token
+from ..records import DamagedText, Event, GroupRow, StreamRow, Token
 from .totals import SELECT_TOTALS, Totals, collect
 
 COLUMNS = (
@@ -119,13 +119,13 @@ class StoreReader(ABC):
         """A group as it is stored."""
         with self.cursor() as cursor:
             found = cursor.execute(self.sql(f"{SELECT_GROUP} WHERE id = ?"), (group,)).fetchone()
-        return None if found is None else GroupRow(*found)
+        return None if found is None else group_row(found)
 
     def groups(self, limit: int = 1000) -> list[GroupRow]:
         """Groups, ordered by id."""
         with self.cursor() as cursor:
             rows = cursor.execute(self.sql(f"{SELECT_GROUP} ORDER BY id LIMIT ?"), (limit,))
-            return [GroupRow(*row) for row in rows]
+            return [group_row(row) for row in rows]
 
     def group_size(self, group: str) -> int:
         """Number of streams of a group."""
@@ -165,11 +165,61 @@ class StoreReader(ABC):
             return [Token(*row) for row in rows]
 
 
-def stream_row(values: Sequence[Any]) -> StreamRow:
-    """The row of `SELECT_STREAM`. A state that is not bytes becomes empty.
+def _text(value: Any) -> str:
+    if isinstance(value, DamagedText) or not isinstance(value, str):
+        raise ValueError("is not UTF-8 text")
+    return value
 
-    Such a row is damaged, which is reported when the state is used. It can still be listed and deleted.
-    """
-    state = bytes(values[-1]) if isinstance(values[-1], (bytes, memoryview)) else b""
-    fields: tuple[Any, ...] = (*values[:-1], state)
+
+def _number(value: Any) -> float:
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("is not a number")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError("is not a count")
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(value) if isinstance(value, (bytes, memoryview)) else b""  # its use reports that it is no state
+
+
+_CHECKS: Mapping[str, tuple[Callable[[Any], Any], Any]] = {
+    **dict.fromkeys(("id", "name", "config", "observers", "group_id", "last_alarm", "last", "next"), (_text, "")),
+    **dict.fromkeys(("budget", "created", "spent", "alarmed", "updated"), (_number, 0.0)),
+    **dict.fromkeys(("tick", "alarms", "version"), (_count, 0)),
+}
+"""How the values of each column are read, and the substitute of those that cannot be."""
+_OPTIONAL = ("budget", "group_id", "alarmed", "last_alarm", "last")
+_STREAM, _GROUP = COLUMNS.split(", "), ["id", "name", "config", "created", "version", "state"]
+
+
+def _read(columns: Sequence[str], values: Sequence[Any], state: Callable[[Any], Any]) -> tuple[list[Any], str]:
+    """The values of a row, with substitutes for those that are damaged, and what the first of these is."""
+    found, damage = [], ""
+    for column, value in zip(columns, values, strict=True):
+        check, substitute = (state, "") if column == "state" else _CHECKS[column]
+        try:
+            found.append(None if value is None and column in _OPTIONAL else check(value))
+        except ValueError as error:
+            damage = damage or f"{column} {error}"
+            escaped = isinstance(value, str) and check is _text  # says more than nothing
+            found.append(str(value) if escaped else None if column in _OPTIONAL else substitute)
+    return found, damage
+
+
+def stream_row(values: Sequence[Any]) -> StreamRow:
+    """The row of `SELECT_STREAM`. If it is damaged, it says so, and can still be listed and deleted."""
+    read, damage = _read([*_STREAM, "state"], values, _bytes)
+    fields: tuple[Any, ...] = (*read, damage)
     return StreamRow(*fields)
+
+
+def group_row(values: Sequence[Any]) -> GroupRow:
+    """The row of `SELECT_GROUP`, likewise."""
+    read, damage = _read(_GROUP, values, _text)
+    fields: tuple[Any, ...] = (*read, damage)
+    return GroupRow(*fields)

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import MissingDatabaseError, RequestError
-from ..records import Event, GroupRow
+from ..records import DamagedText, Event
 from . import sqlite_events
 from .base import TICK_COLUMNS, Changes, Loaded, Store, require_rows, tick_values
-from .reader import SELECT_GROUP, SELECT_STREAM, stream_row
+from .reader import SELECT_GROUP, SELECT_STREAM, group_row, stream_row
 from .schema import upgrade_statements
 from .sqlite_rows import STATEMENTS, execute_rows
 
@@ -76,6 +76,7 @@ class SqliteStore(Store):
         connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=10.0, cached_statements=STATEMENTS
         )
+        connection.text_factory = _text
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
@@ -197,7 +198,7 @@ class SqliteStore(Store):
             for group in wanted:
                 found = cursor.execute(f"{SELECT_GROUP} WHERE id = ?", (group,)).fetchone()
                 if found is not None:
-                    loaded.groups[group] = GroupRow(*found)
+                    loaded.groups[group] = group_row(found)
         return loaded
 
     def free_bytes(self) -> int:
@@ -258,6 +259,14 @@ class _Checkpointer(threading.Thread):
         self.wake.set()
         self.join()
         self._connection.close()
+
+
+def _text(stored: bytes) -> str:
+    """A text of the database. By default one that is not UTF-8 fails the query, and with it all other rows."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return DamagedText(stored.decode(errors="backslashreplace"))
 
 
 def _lock(path: Path) -> IO[str]:

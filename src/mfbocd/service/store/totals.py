@@ -85,7 +85,7 @@ def collect(rows: Iterable[tuple[Any, ...]], now: float, silent: float, most: in
     single: list[tuple[float, str, int, float, int]] = []
     for stream, group, created, tick, spent, alarms, updated, last_alarm, parts in rows:
         if stream is None:
-            costs = json.loads(parts)
+            costs = _parts(parts)
             found.usage.add(tick, costs, alarms)
             if group != REMOVED_GROUPS:
                 found.groups.setdefault(group, Usage()).add(tick, costs, alarms)
@@ -97,7 +97,7 @@ def collect(rows: Iterable[tuple[Any, ...]], now: float, silent: float, most: in
         for usage in (found.usage, found.groups.setdefault(group or "", Usage())):
             usage.streams += 1
             usage.add(tick, (spent,), alarms)
-        if most and state != "damaged":
+        if most and state != "damaged" and isinstance(created, float):
             single.append((created, stream, tick, spent, alarms))
     if most:
         found.streams = [one[1:] for one in heapq.nsmallest(most, single)]
@@ -122,6 +122,14 @@ def _state(tick: Any, spent: Any, alarms: Any, updated: Any, last_alarm: Any, si
 def _number(value: Any, kind: type) -> Any:
     """A number of a damaged row; 0 if it is none."""
     return kind(value) if isinstance(value, (int, float)) and math.isfinite(value) else kind(0)
+
+
+def _parts(stored: Any) -> list[float]:
+    """The sum of deleted streams; a damaged one is lost, so that it does not fail every other query."""
+    try:
+        return [float(part) for part in json.loads(stored)]
+    except (TypeError, ValueError):
+        return []
 
 
 def removed_usage(tick: Any, spent: Any, alarms: Any) -> tuple[int, list[float], int]:
@@ -172,7 +180,7 @@ def add_removed(cursor: Any, sql: Any, group: str, ticks: int, costs: Iterable[f
         (group,),
     )
     before = cursor.execute(sql(_SELECT_REMOVED), (group,)).fetchone()
-    spent = json.dumps(exact_sum(json.loads(before[1]), costs))
+    spent = json.dumps(exact_sum(_parts(before[1]), costs))
     cursor.execute(
         sql("UPDATE removed SET ticks = ?, spent = ?, alarms = ? WHERE group_id = ?"),
         (before[0] + ticks, spent, before[2] + alarms, group),
@@ -184,4 +192,4 @@ def fold_group(cursor: Any, sql: Any, group: str) -> None:
     found = cursor.execute(sql(_SELECT_REMOVED), (group,)).fetchone()
     if found is not None:
         cursor.execute(sql("DELETE FROM removed WHERE group_id = ?"), (group,))
-        add_removed(cursor, sql, REMOVED_GROUPS, found[0], json.loads(found[1]), found[2])
+        add_removed(cursor, sql, REMOVED_GROUPS, found[0], _parts(found[1]), found[2])
