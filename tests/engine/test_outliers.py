@@ -18,7 +18,6 @@ from mfbocd.belief.filter import outlier_probability
 from mfbocd.belief.gains import expected_gains
 from mfbocd.cli.output import StepWriter
 from mfbocd.io.config import Config
-from mfbocd.models.cost import cost_bound_of
 from mfbocd.models.lattice import Lattice
 from mfbocd.models.unknown_noise import UnknownNoise
 from mfbocd.service.records import Event, step_record
@@ -262,9 +261,6 @@ def test_a_table_names_the_family() -> None:
     assert type(model)(**model.spec()).spec() == model.spec()
     wide = mf.Outliers(mf.Gaussian(0, 1, 1), outlier=mf.Gaussian(0, 50, 1))
     assert repr(mf.Outliers(**wide.spec())) == repr(wide)
-    bound = cost_bound_of(table)
-    assert bound.columns == model.columns == 5
-    assert bound.tick > cost_bound_of(table["model"]).tick
 
 
 @pytest.mark.parametrize(

@@ -134,16 +134,6 @@ def test_the_command_compiles_the_given_models(tmp_path: Any) -> None:
     assert "none of" in result.output
 
 
-def test_lines_are_answered_one_by_one() -> None:
-    good = json.dumps(example("gaussian").to_dict())
-    result = CliRunner().invoke(main, ["warm", "--lines"], input=f'{good}\n{{"model": 3}}\nno json\n{good}\n')
-    assert result.exit_code == 0
-    one, two, three, four = result.stdout.splitlines()
-    assert (one, four) == ("ok", "ok")
-    assert "ConfigError: model must be" in two
-    assert "JSONDecodeError" in three
-
-
 def test_a_message_before_the_first_compilation() -> None:
     calls: list[str] = []
     with watched(before=lambda: calls.append("compiling")) as watch:

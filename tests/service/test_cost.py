@@ -1,24 +1,39 @@
-"""The cost of a configuration is estimated, and limited, before anything is allocated."""
+"""What a configuration costs is found out in another process, under limits, before anything else depends on it."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import itertools
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
-from mfbocd import Autoregressive, Confusion, Detector, Hazard, LinearRegression, Model, TopK
-from mfbocd.io.config import Config, ConfigError, model_kinds
-from mfbocd.io.config.kinds import build
-from mfbocd.io.config.size import DEPTH, cost
+from mfbocd import Alarm, Autoregressive, Confusion, Detector, Hazard, LinearRegression, TopK
+from mfbocd.io.config import Config, ConfigError, model_kinds, policy_kinds
+from mfbocd.io.config.kinds import PRUNE_KEYS, hazard_kinds
+from mfbocd.io.config.maxima import DEPTH, LISTS, NUMBERS, check_maxima
+from mfbocd.io.config.parts import FidelityConfig
+from mfbocd.io.warm import DIFFERENT, crowded
+from mfbocd.service import checking
+from mfbocd.service.checking import CHECKER, Checker
 from mfbocd.service.errors import RequestError
 from mfbocd.service.limits import Limits
-from mfbocd.service.manage import check_cost, parse_config
 
-from .service import CONFIG, serving
+from ..parts import PATIENCE
+from .service import CONFIG, serving, until
 
 pytestmark = pytest.mark.slow
 
@@ -79,143 +94,60 @@ EXAMPLES: dict[str, list[Table]] = {
     "vector_autoregressive": [{"order": 0, "mean": [0.0] * 2}, {"order": 3, "mean": [0.0] * 4}],
 }
 
-SIZES = {
-    "autoregressive": ["order"],
-    "categorical": ["alpha"],
-    "confusion": ["points"],
-    "gaussian_process": ["order", "reach"],
-    "linear_regression": ["covariates"],
-    "mixture": ["parts"],
-    "multivariate_gaussian": ["mean"],
-    "multivariate_gaussian_unknown": ["mean"],
-    "product": ["parts"],
-    "seasonal": ["harmonics"],
-    "student_t": ["points", "var"],
-    "vector_autoregressive": ["order", "mean"],
-}
-"""Arguments by which a model grows; those of the others do not change what a tick takes."""
+
+# --- declared maxima ---------------------------------------------------------------------------------------------
 
 
-def test_every_kind_is_measured_and_has_an_example() -> None:
-    assert set(EXAMPLES) == set(model_kinds())
-    for kind in model_kinds().values():
-        own = kind.cost_bound.__func__ is not Model.cost_bound.__func__  # type: ignore[attr-defined]
-        assert own or kind.operations is not Model.operations, kind
+def fields() -> Iterator[tuple[str, str]]:
+    """Every field of every kind, and its type as it is written."""
+    for kind in (*model_kinds().values(), *policy_kinds().values(), *hazard_kinds().values()):
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if parameter.kind is not parameter.VAR_POSITIONAL:
+                yield name, str(parameter.annotation)
+    for table in (Alarm, FidelityConfig):
+        for field in dataclasses.fields(table):
+            yield field.name, str(field.type)
+    yield from ((name, "float" if name == "threshold" else "int") for name in PRUNE_KEYS)
+    yield from (("seed", "int"), ("hazard", "float | Sequence[float]"), ("fidelity", "Sequence[Table]"))
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_statistics_are_counted_as_the_model_has_them(kind: str) -> None:
-    for arguments in EXAMPLES[kind]:
-        given = {"kind": kind, **arguments}
-        model = build("model", model_kinds(), given)
-        assert model_kinds()[kind].cost_bound(given).columns == model.columns, given
+def test_every_number_and_list_of_every_kind_has_a_maximum() -> None:
+    whole = {name for name, own in fields() if re.search(r"\bint\b", own)}
+    lists = {name for name, own in fields() if re.search("Sequence|Matrix|Pairs|Weights|tuple", own)}
+    assert len(whole) > 10
+    assert {name for name, own in fields() if "Mapping" in own} <= lists | {"model", "outlier"}
+    assert whole - {"cap"} == set(NUMBERS) - {"cap[1]"}
+    assert lists == set(LISTS)
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-@pytest.mark.parametrize("prune", [None, {"top_k": 40}, False], ids=["default", "top_k", "exact"])
-def test_the_estimate_is_no_less_than_the_state(kind: str, prune: Any) -> None:
-    for hazard in (0.01, {"kind": "learned", "points": 5}, {"kind": "weibull", "shape": 2.0, "scale": 9.0}):
-        config: Table = {"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "hazard": hazard}
-        if prune is not None:
-            config["prune"] = prune
-        detector = Config.parse(config).detector()
-        state = cost(config, LIMITS.state).state
-        needed = detector._filter.state.nbytes + detector.hazard.table.nbytes
-        assert needed <= state <= 1.2 * needed + 1000
+@pytest.mark.parametrize("table", ["model", "policy", "hazard", "alarm", "prune", "fidelity"])
+def test_what_exceeds_its_maximum_is_refused_before_it_is_used(table: str) -> None:
+    """The kind does not exist, so that nothing can have been computed."""
+    numbers = dict.fromkeys([name for name, own in fields() if re.search("int|float", own)])
+    for name, value in itertools.product(numbers, (1e101, -1e101, 10**5000, -(10**5000), 1e-101)):
+        if abs(value) > 1.0 or name not in NUMBERS:
+            expect_refusal(table, name, value, name)
+    for name, most in NUMBERS.items():
+        field = name.removesuffix("[1]")
+        expect_refusal(table, field, most + 1 if field == name else [1.0, most + 1], field)
+    for name, most in LISTS.items():
+        for value in ([1.0] * (most + 1), [[1.0] * (most + 1)], {str(i): 1.0 for i in range(most + 1)}):
+            expect_refusal(table, name, value, name)
+    expect_refusal(table, "kind", "x" * 2001, "kind")
 
 
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_usual_models_are_served(kind: str) -> None:
-    small = {"top_k": 24} if EXAMPLES[kind][-1].get("order") == 2 else {"top_k": 256}
-    checked({"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "prune": small})
-
-
-def checked(config: Mapping[str, Any], limits: Limits = LIMITS) -> None:
-    """As the service looks at a config."""
-    check_cost(config, limits)
-    parse_config(config)
-
-
-def refusal(config: Mapping[str, Any]) -> RequestError | None:
-    """Why a config is refused, if it is, found without much memory."""
-    tracemalloc.start()
-    try:
-        with np.errstate(all="ignore"):  # what else is wrong with numbers such as 1e300
-            checked(config)
-    except RequestError as refused:
-        return refused
-    finally:
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 64e6, config
-    return None
-
-
-HUGE = (10**3, 10**5, 10**9, 10**400)
-
-
-@pytest.mark.parametrize("kind", EXAMPLES)
-def test_no_number_of_a_model_makes_it_large(kind: str) -> None:
-    """Whatever is written in whatever field: a refusal, or something of a bounded size."""
-    base = EXAMPLES[kind][0]
-    for name in {**base, **dict.fromkeys(SIZES.get(kind, []))} | numbers_of(kind):
-        for value in (10**3, 10**9, 10**400, 1e300, -1, [1.0] * 400, "x" * 5000, None):
-            prune = {"top_k": 1} if isinstance(value, int) else False  # the least, and the most there can be
-            refusal({"model": {"kind": kind, **base, name: value}, "fidelity": WAYS, "prune": prune})
-
-
-def numbers_of(kind: str) -> dict[str, Any]:
-    """Arguments a kind has, that have a default."""
-    made = build("model", model_kinds(), {"kind": kind, **EXAMPLES[kind][0]})
-    return {name: None for name, value in made.spec().items() if isinstance(value, (int, float))}
-
-
-@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in SIZES.items() for field in fields])
-def test_a_model_that_is_too_large_is_refused_by_name(kind: str, field: str) -> None:
-    for value in HUGE:
-        given: Any = value
-        if field in ("alpha", "mean", "parts"):
-            each: Any = {"kind": "gaussian"} if field == "parts" else 1.0
-            given = [each] * min(value, 1000)
-        elif field == "var":
-            given = float(min(value, 10**300))
-        found = refusal({"model": {"kind": kind, **EXAMPLES[kind][0], field: given}, "fidelity": WAYS})
-        assert found is not None, value
-        assert field in found.error or "model holds more than" in found.error, found.error
-
-
-@pytest.mark.parametrize("value", HUGE, ids=lambda n: f"{len(str(n))} digits")
-@pytest.mark.parametrize(
-    ("part", "named"),
-    [
-        (lambda n: {"prune": {"top_k": 5 * n}}, "top_k"),
-        (lambda n: {"prune": {"resample": 5 * n, "slack": 1}}, "resample"),
-        (lambda n: {"hazard": {"kind": "weibull", "shape": 2.0, "scale": 9.0, "horizon": 1000 * n}}, "horizon"),
-        (lambda n: {"hazard": {"kind": "learned", "points": n}}, "points"),
-        (lambda n: {"hazard": [0.01, 0.02] * min(20 * n, 10_001)}, "hazard"),
-        (lambda n: {"hazard": {"kind": "lengths", "probabilities": [0.5, 0.5] * min(20 * n, 10_001)}}, "hazard"),
-        (lambda n: {"fidelity": [WAYS[0] | {"name": f"f{i}"} for i in range(min(n, 2000))]}, "fidelity"),
-        (lambda n: {"fidelity": [WAYS[0] | {"name": "f" * min(n, 10**5)}]}, "name"),
-        (lambda n: {"fidelity": [WAYS[0] | {"column": "f" * min(n, 10**5)}]}, "column"),
-        (lambda n: {"data": {"unit": "f" * min(n, 10**5)}}, "unit"),
-        (lambda n: {"fidelity": WAYS, "policy": {"kind": "budget", "share": 0.5, "cap": [1e9, 100 * n]}}, "cap"),
-        (
-            lambda n: {"fidelity": WAYS, "policy": {"kind": "random", "probabilities": [0.5] * min(n, 10**5)}},
-            "policy",
-        ),
-    ],
-)
-def test_the_other_parts_are_bounded_by_name(part: Any, named: str, value: int) -> None:
-    found = refusal(CONFIG | {"model": {"kind": "gaussian"}, "policy": {"kind": "always"}} | part(value))
-    assert found is not None
-    assert named in found.error, found.error
-
-
-@pytest.mark.parametrize("within", HUGE, ids=lambda n: f"{len(str(n))} digits")
-def test_the_window_of_an_alarm_takes_no_room(within: int) -> None:
-    config = CONFIG | {"alarm": {"within": within, "threshold": 0.9}}
-    assert cost(config, LIMITS.state) == cost(CONFIG, LIMITS.state)
-    refusal(config)
+def expect_refusal(table: str, name: str, value: Any, named: str) -> None:
+    part: Any = {"kind": "no such kind", name: value}
+    config = {"model": {"kind": "no such kind"}} | {table: [part] if table == "fidelity" else part}
+    with pytest.raises(ConfigError, match=named) as refused:
+        Config.parse(config)
+    assert (
+        "must be at most" in str(refused.value)
+        or "must have at most" in str(refused.value)
+        or "1e-100" in str(refused.value)
+    ), refused.value
+    with pytest.raises(ConfigError, match=re.escape(str(refused.value))):
+        check_maxima(config)
 
 
 def nested(levels: int) -> Any:
@@ -228,10 +160,10 @@ def nested(levels: int) -> Any:
 @pytest.mark.parametrize("levels", [DEPTH, 900, 20_000])
 def test_what_is_nested_too_deep_is_refused(levels: int) -> None:
     for config in ({"model": nested(levels)}, {"model": {"kind": "product", "parts": nested(levels)}}):
-        with pytest.raises(RequestError, match="nested tables or lists"):
-            parse_config(config)
         with pytest.raises(ConfigError, match="nested tables or lists"):
             Config.parse(config)
+        with pytest.raises(RequestError, match="nested"):
+            CHECKER.check(config, LIMITS, "test").result(PATIENCE)
 
 
 def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
@@ -239,36 +171,6 @@ def test_a_file_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
     path.write_text(f"model = {'[' * 50_000}{']' * 50_000}")
     with pytest.raises(ConfigError, match=r"deep\.toml: a config must have at most"):
         Config.load(path)
-
-
-def test_the_service_refuses_what_would_cost_too_much(tmp_path: Path) -> None:
-    deep = "[" * 900 + "]" * 900
-    with serving(tmp_path / "mfbocd.db") as client:
-        for path in ("/streams", "/groups"):
-            for model in (
-                {"kind": "autoregressive", "order": 1000},
-                {"kind": "linear_regression", "covariates": 20000},
-            ):
-                answer = client.post(path, json={"config": CONFIG | {"model": model}})
-                assert answer.status_code == 422, answer.text
-                assert f"model.{[*model][1]}" in answer.json()["error"]
-            for config in (f'{{"model": {deep}}}', f'{{"model": {{"kind": "product", "parts": {deep}}}}}', deep):
-                content = f'{{"config": {config}}}'
-                answer = client.post(path, content=content, headers={"content-type": "application/json"})
-                assert 400 <= answer.status_code < 500, answer.text
-        assert client.get("/streams").json()["total"] == 0
-
-
-def test_the_operator_sets_the_bounds() -> None:
-    config = {"model": {"kind": "autoregressive", "order": 40}, "fidelity": WAYS}
-    with pytest.raises(
-        RequestError,
-        match=r"model.order and prune can require 2.27e\+06 bytes of state; the limit of this service is 1.05e\+06",
-    ):
-        checked(config)
-    checked(config, Limits(state=4_000_000))
-    with pytest.raises(RequestError, match=r"operations per tick; the limit of this service is 1e\+06"):
-        checked(config, Limits(state=4_000_000, work=1e6))
 
 
 def test_the_library_refuses_absurd_sizes_before_it_allocates() -> None:
@@ -286,3 +188,305 @@ def test_the_library_refuses_absurd_sizes_before_it_allocates() -> None:
             make()
         assert tracemalloc.get_traced_memory()[1] < 64e6
         tracemalloc.stop()
+
+
+# --- trying a configuration in another process -------------------------------------------------------------------
+
+
+def refusal(config: Mapping[str, Any], limits: Limits = LIMITS, checker: Checker = CHECKER) -> str:
+    """Why a configuration is refused; empty if it is not."""
+    error = checker.check(config, limits, "test").exception(PATIENCE)
+    assert error is None or (isinstance(error, RequestError) and error.status == 422), error
+    return str(error or "")
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_usual_models_are_served(kind: str) -> None:
+    small = {"top_k": 24} if EXAMPLES[kind][-1].get("order") == 2 else {"top_k": 256}
+    assert refusal({"model": {"kind": kind, **EXAMPLES[kind][-1]}, "fidelity": WAYS, "prune": small}) == ""
+
+
+def test_every_kind_has_an_example() -> None:
+    assert set(EXAMPLES) == set(model_kinds())
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"model": {"kind": "gaussian_process", "order": 8, "reach": 20}}, "model.order must be 1 or 2"),
+        ({"model": {"kind": "gaussian_process", "order": 10**9, "reach": 20}}, "model.order must be at most"),
+        ({"model": {"kind": "autoregressive", "order": 1000}}, "too much memory"),
+        ({"model": {"kind": "autoregressive", "order": 40}}, r"a state of \d+ bytes \(256 hypotheses of 984 "),
+        ({"model": {"kind": "gaussian"}, "hazard": {"kind": "weibull", "shape": 2, "scale": 9, "horizon": 10**6}},
+         "a state of 8"),
+        ({"model": {"kind": "gaussian"}, "prune": {"top_k": 100_000}}, "a state of 3"),
+        ({"model": {"kind": "linear_regression", "covariates": 1000}, "prune": {"top_k": 1}}, "too much memory"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_is_refused(changed: Table, reason: str) -> None:
+    assert re.search(reason, refusal({"fidelity": WAYS, "policy": {"kind": "always"}} | changed))
+
+
+def test_the_operator_sets_the_limits() -> None:
+    config = {"model": {"kind": "autoregressive", "order": 40}, "fidelity": WAYS}
+    assert "a state of" in refusal(config)
+    assert refusal(config, Limits(state=4_000_000)) == ""
+    assert "of computing time; the limit of this service is 1e-07" in refusal(CONFIG, Limits(tick=1e-7))
+    assert "too much memory" in refusal(CONFIG | {"prune": {"top_k": 90_000}}, Limits(memory=2_000_000))
+
+
+def test_it_is_tried_with_all_hypotheses_alive() -> None:
+    assert refusal(CONFIG | {"prune": False}) == ""
+    for changed, hypotheses in (({"prune": False}, 2**20 // 32), ({}, 256), ({"prune": {"top_k": 7}}, 7)):
+        detector = crowded(Config.parse(CONFIG | changed), 2**20)
+        assert detector.run_length.length.size == hypotheses
+        assert np.unique(detector._filter.stats, axis=1).shape[1] == min(hypotheses, DIFFERENT)
+        assert np.ptp(detector.run_length.weight) < 1e-12
+
+
+# --- the processes -----------------------------------------------------------------------------------------------
+
+
+def sandboxes(parent: int | None = None) -> dict[int, str]:
+    """State of each process that tries configurations, by id: those that this process, or another, has started."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state, of = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+            if int(of) == (parent or os.getpid()) and (
+                state == "Z" or b"service.sandbox" in (folder / "cmdline").read_bytes()
+            ):
+                found[int(folder.name)] = state
+        except OSError:  # it has ended
+            continue
+    return found
+
+
+@pytest.fixture
+def checker() -> Iterator[Checker]:
+    """One of its own, with processes of its own."""
+    before = set(sandboxes())
+    made = Checker()
+    yield made
+    made.close()
+    assert set(sandboxes()) <= before
+
+
+@pytest.fixture
+def process(checker: Checker) -> int:
+    """The one process of the checker, which has nothing to do."""
+    before = set(sandboxes())
+    assert refusal(CONFIG, checker=checker) == ""
+    (found,) = set(sandboxes()) - before
+    return found
+
+
+def configs() -> Iterator[Table]:
+    """Different ones, none of which was tried before."""
+    return ({"model": {"kind": "gaussian"}, "seed": 1000 + i} for i in itertools.count())
+
+
+def test_a_known_configuration_is_not_tried_again(checker: Checker, process: int) -> None:
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert checker.check(CONFIG, LIMITS, "other").done()
+        assert not checker.check(CONFIG | {"seed": 9}, LIMITS, "other").done()
+        assert not checker.check(CONFIG, Limits(tick=3.0), "other").done()
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def test_it_has_one_thread_and_ends_what_takes_too_long(
+    checker: Checker, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(list(Path(f"/proc/{process}/task").iterdir())) == 1
+    monkeypatch.setattr(checking, "BUILD_TIME", 0.004)
+    assert "take too long" in refusal({"model": {"kind": "student_t"}}, checker=checker)
+    monkeypatch.undo()
+    assert refusal({"model": {"kind": "student_t"}}, checker=checker) == ""
+    assert sandboxes(process) == {}
+
+
+def test_compilation_does_not_count() -> None:
+    program = """
+import time
+from mfbocd.service.sandbox import Limiter
+
+def compute(seconds):
+    began = time.thread_time()
+    while time.thread_time() - began < seconds:
+        pass
+
+limiter = Limiter()
+limiter.begin(0.2, 2**28)
+limiter.on_start(None)
+compute(1.0)
+bytearray(2**29)
+limiter.on_end(None)
+try:
+    bytearray(2**29)
+except MemoryError:
+    print("limited", flush=True)
+compute(60.0)
+print("not reached")
+"""
+    found = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=False)
+    assert (found.returncode, found.stdout) == (-signal.SIGPROF, "limited\n")
+
+
+def test_a_process_that_has_ended_is_started_again(checker: Checker, process: int) -> None:
+    each, others = configs(), set(sandboxes()) - {process}
+    os.kill(process, signal.SIGKILL)
+    assert refusal(next(each), checker=checker) == ""
+    assert process not in sandboxes()
+    (again,) = set(sandboxes()) - others
+    os.kill(again, signal.SIGSTOP)
+    waiting = checker.check(next(each), LIMITS, "test")
+    os.kill(again, signal.SIGKILL)  # while it tries one
+    assert waiting.result(PATIENCE) is None
+    assert again not in sandboxes()
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> Any:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(checking, "_started", fail)
+    error = checker.check(CONFIG, LIMITS, "a").exception(PATIENCE)
+    assert isinstance(error, RequestError)
+    assert error.status == 503
+    monkeypatch.undo()
+    assert refusal(CONFIG, checker=checker) == ""
+
+
+def test_a_process_ends_when_there_is_nothing_to_do(
+    checker: Checker, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "IDLE", 0.01)
+    each = configs()
+    assert refusal(next(each), checker=checker) == ""
+    until(lambda: process not in sandboxes(), sandboxes)
+    assert refusal(next(each), checker=checker) == ""
+
+
+def test_of_one_client_one_is_tried_at_a_time(checker: Checker, process: int) -> None:
+    each = configs()
+    os.kill(process, signal.SIGSTOP)
+    try:
+        first, second = (checker.check(next(each), LIMITS, "a") for _ in range(2))
+        other = checker.check(next(each), LIMITS, "b")
+        assert other.result(PATIENCE) is None
+        assert not first.done()
+        assert not second.done()
+        assert [job.process is None for job in checker._jobs.values()] == [False, True]
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert (first.result(PATIENCE), second.result(PATIENCE)) == (None, None)
+
+
+def test_what_nobody_waits_for_is_dropped(checker: Checker, process: int) -> None:
+    each = configs()
+    os.kill(process, signal.SIGSTOP)
+    config = next(each)
+    one, other = (checker.check(config, LIMITS, "a") for _ in range(2))
+    more = [checker.check(next(each), LIMITS, "a") for _ in range(91)]
+    one.cancel()
+    for future in more:
+        future.cancel()
+    assert len(checker._jobs) == 1  # the other one still waits
+    other.cancel()
+    assert not checker._jobs
+    assert refusal(next(each), checker=checker) == ""
+    assert process not in sandboxes()
+
+
+def test_the_processes_end_with_the_service() -> None:
+    program = """
+import sys
+from mfbocd.service.checking import CHECKER
+from mfbocd.service.limits import Limits
+CHECKER.check({"model": {"kind": "gaussian"}}, Limits(), "a").result()
+print("checked", flush=True)
+sys.stdin.read()
+"""
+    for end in (lambda found: found.stdin.close(), lambda found: found.kill()):
+        with subprocess.Popen([sys.executable, "-c", program], stdin=-1, stdout=-1, text=True) as found:
+            assert found.stdout is not None
+            assert found.stdout.readline() == "checked\n"
+            (pid,) = sandboxes(found.pid)
+            end(found)
+            found.wait(PATIENCE)
+            until(lambda: not Path(f"/proc/{pid}").exists(), lambda: Path(f"/proc/{pid}/stat").read_text())  # noqa: B023
+
+
+# --- the service -------------------------------------------------------------------------------------------------
+
+
+def test_the_service_refuses_what_would_cost_too_much(tmp_path: Path) -> None:
+    deep = "[" * 900 + "]" * 900
+    with serving(tmp_path / "mfbocd.db") as client:
+        for path in ("/streams", "/groups"):
+            for model, reason in (
+                ({"kind": "autoregressive", "order": 1000}, "too much memory"),
+                ({"kind": "linear_regression", "covariates": 20000}, "model.covariates"),
+                ({"kind": "gaussian_process", "order": 8, "reach": 20}, "model.order"),
+                ({"kind": "gaussian_process", "order": 10**9, "reach": 20}, "model.order"),
+            ):
+                answer = client.post(path, json={"config": CONFIG | {"model": model}})
+                assert answer.status_code == 422, answer.text
+                assert reason in answer.json()["error"]
+            for config in (f'{{"model": {deep}}}', f'{{"model": {{"kind": "product", "parts": {deep}}}}}', deep):
+                content = f'{{"config": {config}}}'
+                answer = client.post(path, content=content, headers={"content-type": "application/json"})
+                assert 400 <= answer.status_code < 500, answer.text
+        assert client.get("/streams").json()["total"] == 0
+
+
+def test_nothing_of_a_configuration_is_computed_in_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[str] = set()
+    parse = Config.parse.__func__  # type: ignore[attr-defined]
+
+    def recorded(cls: type[Config], given: Mapping[str, Any]) -> Config:
+        threads.add(threading.current_thread().name)
+        return parse(cls, given)  # type: ignore[no-any-return]
+
+    with serving(tmp_path / "mfbocd.db") as client:
+        monkeypatch.setattr(Config, "parse", classmethod(recorded))
+        assert client.post("/groups", json={"id": "g", "config": CONFIG}).status_code == 201
+        assert client.post("/streams", json={"id": "s", "config": CONFIG | {"seed": 77}}).status_code == 201
+        assert client.post("/streams", json={"config": CONFIG | {"seed": -1}}).status_code == 422
+        monkeypatch.undo()
+    assert threads
+    assert "mfbocd-serve" not in threads
+
+
+def test_what_a_client_that_has_left_asked_for_is_dropped(
+    tmp_path: Path, checker: Checker, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mfbocd.service.service.CHECKER", checker)
+    each = configs()
+    with serving(tmp_path / "mfbocd.db") as client, ThreadPoolExecutor(10) as pool:
+        os.kill(process, signal.SIGSTOP)
+
+        def posted(config: Table) -> None:
+            with httpx.Client(base_url=client.base_url, timeout=PATIENCE) as own:
+                sent.append(own)
+                own.post("/streams", json={"config": config})
+
+        sent: list[httpx.Client] = []
+        gone: list[Future[None]] = [pool.submit(posted, next(each)) for _ in range(10)]
+        until(lambda: len(checker._jobs) == 10, lambda: len(checker._jobs))
+        for own in sent:
+            leave(own)
+        until(lambda: not checker._jobs, lambda: len(checker._jobs))
+        assert all(isinstance(one.exception(PATIENCE), httpx.TransportError) for one in gone)
+        assert client.post("/streams", json={"config": next(each)}).status_code == 201
+        assert client.get("/streams").json()["total"] == 1
+
+
+def leave(client: httpx.Client) -> None:
+    """Close the connection of a client that waits for a response in another thread."""
+    (connection,) = client._transport._pool.connections  # type: ignore[attr-defined]
+    connection._connection._network_stream._sock.shutdown(2)

@@ -253,7 +253,7 @@ def test_readings_of_several_numbers(shared: httpx.Client) -> None:
         (CONFIG | {"\ud800": 1}, "unknown"),
         (
             {"model": {"kind": "poisson", "shape": 1e-320}, "fidelity": CONFIG["fidelity"]},
-            "config cannot be computed: ",
+            "model.shape must be 0 or at least 1e-100 in size",
         ),
     ],
 )

@@ -46,10 +46,16 @@ class Compiler:
             raise Uncompiled("a kernel")
         return Config.parse(config).to_dict()
 
-    def compile(self, config: Mapping[str, Any]) -> None:
-        self.begun.set()
-        assert self.go.wait(SOON)
-        self.compiled.append(config["model"]["kind"])
+    def compile(self, config: Mapping[str, Any]) -> Future[None]:
+        def wait() -> None:
+            self.begun.set()
+            assert self.go.wait(SOON)
+            self.compiled.append(config["model"]["kind"])
+            done.set_result(None)
+
+        done: Future[None] = Future()
+        threading.Thread(target=wait).start()
+        return done
 
     def warmer(self) -> Warmer:
         return Warmer(known=set(), load=self.load, compile=self.compile)
@@ -119,7 +125,8 @@ def test_others_go_on_while_a_family_is_compiled(tmp_path: Path, pool: ThreadPoo
         answers = [one.result(SOON) for one in waiting]
         assert [one.status_code for one in answers] == [200, 200, 201, 201]
         assert answers[0].json()["tick"] == answers[1].json()["results"][0]["tick"] == 0
-        assert compiler.compiled == ["poisson"] * 2  # once as it is stored, once as it was given, for all of them
+        # once as it is stored, for all of them, and once more as it was given if that was asked for meanwhile
+        assert compiler.compiled in (["poisson"], ["poisson"] * 2)
         until(lambda: client.get("/readyz").status_code == 200, lambda: client.get("/readyz").text)
         assert client.get("/readyz").json() == {"status": "ready"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,13 +36,7 @@ if TYPE_CHECKING:
     "environment variable is not used if families or a configuration are given.",
 )
 @quiet_option
-@click.option(
-    "--lines",
-    is_flag=True,
-    hidden=True,
-    help="Read configurations as JSON Lines on stdin; answer each.",
-)
-def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, quiet: bool, lines: bool) -> None:
+def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, quiet: bool) -> None:
     """Compile the kernels of model families ahead of time.
 
     A kernel is compiled at its first call, which takes seconds, and is then cached on disk: in the folder
@@ -64,9 +57,6 @@ def warm(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None, qui
     with handle_errors():
         from ..io.warm import folder, rehearse, watched
 
-        if lines:
-            _serve_lines()
-            return
         source = click.get_current_context().get_parameter_source("db")
         if (families or paths) and source is ParameterSource.ENVIRONMENT:
             db = None  # the store need not exist when an image is built
@@ -103,18 +93,3 @@ def _configs(families: tuple[str, ...], paths: tuple[Path, ...], db: str | None)
             yield config.model["kind"], config
     for kind in families or (sorted(model_kinds()) if not paths and db is None else ()):
         yield kind, example(kind)
-
-
-def _serve_lines() -> None:
-    """Answer each line on stdin with "ok" or an error: the service runs this in a subprocess."""
-    from ..io.config import Config
-    from ..io.warm import rehearse
-
-    for line in sys.stdin:
-        try:
-            rehearse(Config.parse(json.loads(line)))
-            reply = "ok"
-        except Exception as error:
-            reply = f"{type(error).__name__}: {error}".splitlines()[0]
-        sys.stdout.write(reply + "\n")
-        sys.stdout.flush()

@@ -79,8 +79,8 @@ def finite(owner: str, field: str, value: Any) -> float:
     return number
 
 
-def positive(owner: str, field: str, value: Any, high: float = math.inf) -> float:
-    """Return a number above 0 and at most `high` as a float.
+def positive(owner: str, field: str, value: Any, high: float = math.inf, low: float = 0.0) -> float:
+    """Return a number above 0, at least `low` and at most `high`, as a float.
 
     Parameters
     ----------
@@ -88,8 +88,8 @@ def positive(owner: str, field: str, value: Any, high: float = math.inf) -> floa
         How an error names the argument.
     value : Any
         An int or float of Python or numpy.
-    high : float
-        The largest value allowed; any by default.
+    high, low : float
+        The largest and the smallest value allowed; any by default.
 
     Returns
     -------
@@ -114,6 +114,8 @@ def positive(owner: str, field: str, value: Any, high: float = math.inf) -> floa
     number = finite(owner, field, value)
     if not 0.0 < number <= high:
         raise ValueError(f"{name_of(owner, field)} must be positive{_at_most(high)}, not {value!r}")
+    if number < low:
+        raise ValueError(f"{name_of(owner, field)} must be at least {low:g}, not {value!r}")
     return number
 
 

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.core import event
 
-from .._kernels import weights
+from .._kernels import layout, weights
+from ..belief.state import state_of, table
 from ..detector.detector import Detector
 from ..detector.step import Step, reading
-from ..policy.fidelity import uncorrected
+from ..policy.fidelity import Fidelity, uncorrected
 from .config import Config, model_kinds
+from .config.parts import fidelities_of
 
 FIDELITIES = [{"name": "low", "zeta": 0.5, "cost": 1.0}, {"name": "high", "zeta": 1.0, "cost": 5.0}]
 NEEDED: dict[str, dict[str, Any]] = {
@@ -80,7 +82,7 @@ def rehearse(config: Config) -> Rehearsal:
         detector = config.detector(missing="skip", shared=True, fidelities=plain)
     cheap = [replace(f, cost=min(f.cost_of(), 1.0)) for f in plain]  # some costs do not add up
     fleet = config.fleet(2, shared=True, share_policy=False, fidelities=cheap, missing="skip", threads=1)
-    x = _typical(detector)
+    x = typical(detector)
     for some in ([0, 1], [0]):
         for j in range(len(cheap)):
             fleet.update([x] * len(some), [j] * len(some), streams=some)
@@ -96,13 +98,59 @@ def rehearse(config: Config) -> Rehearsal:
     )
 
 
-def _typical(detector: Detector) -> Any:
+def typical(detector: Detector) -> Any:
     """Return a reading near what is expected; None if the model takes no such reading."""
     try:
         with np.errstate(all="ignore"):
             return reading(detector.model, detector.model.nearest(detector.mean), "skip")
     except (TypeError, ValueError, ArithmeticError):
         return None
+
+
+DIFFERENT = 32
+"""Ticks by which the hypotheses of `crowded` are made to differ."""
+
+
+def crowded(config: Config, largest: int) -> Detector:
+    """Return a detector with as many hypotheses as can be alive, all equally probable: its next tick takes longest.
+
+    Parameters
+    ----------
+    config : Config
+        The configuration.
+    largest : int
+        Bytes of a state that no pruning bounds.
+    """
+    detector = config.detector(missing="skip", shared=True, fidelities=uncorrected(_fidelities(config)))
+    model, most = detector.model, detector.pruning.most
+    start = detector._filter.state
+    hypotheses = most or max(int(largest / (start.itemsize * start[layout.COLUMNS])), 1)
+    for x in _readings(detector, min(hypotheses, DIFFERENT)):
+        detector.update(x, detector.fidelities[-1])
+    state = detector._filter.state
+    head, live = state[: layout.HEAD].copy(), table(state)
+    live = live[:, np.arange(hypotheses) % live.shape[1]]
+    live[layout.WEIGHT] = 1.0 / hypotheses
+    live[layout.BIRTH] = np.arange(hypotheses)
+    head[layout.COUNT] = hypotheses
+    head[layout.TOTAL] = 1.0
+    head[layout.TICK] = max(head[layout.TICK], hypotheses - 1.0)
+    head[layout.MAP_INDEX] = 0.0
+    detector._adopt(state_of(model, head, live, hypotheses + 2), detector.spent)
+    return detector
+
+
+def _fidelities(config: Config) -> tuple[Fidelity, ...]:
+    return fidelities_of(config.fidelities, {})
+
+
+def _readings(detector: Detector, ticks: int) -> list[Any]:
+    """Return readings of one regime; what is expected where the model cannot draw them."""
+    try:
+        drawn = detector.model.sample(np.random.default_rng(0), ticks)
+        return [reading(detector.model, x, "skip") for x in drawn.tolist()]
+    except (NotImplementedError, TypeError, ValueError, ArithmeticError):
+        return [typical(detector)] * ticks
 
 
 def structure(config: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from .._kernels.cholesky import unpack
 from ..inputs.arguments import finite, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import MOST
 from .unknown_noise import Weighting
@@ -88,12 +87,6 @@ class Autoregressive(Lagged):
             count = [given[0], *[given[1]] * self.order]
         self._set(np.append(self.mean, np.zeros(self.order)), count, shape, scale, noise_var, weighting)
         self._units[1:] = 1.0  # phi has no unit
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `order`."""
-        order = whole_number(arguments, "order", 1)
-        return cls._cost_bound(1 + order, (2 if arguments.get("weighting") == "tempered" else 4) * order, "order")
 
     def rescaled(self, offset: float, scale: float) -> Autoregressive:
         """As for any model; coefficients of lags have no unit."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .cost import CostBound
 from .family import Array
 from .optional import OptionalMethods
 
@@ -51,8 +50,6 @@ class Model(OptionalMethods):
         Compiled kernel for many ticks of many streams.
     gains : callable or None
         Compiled kernel for the gains of many streams.
-    operations : tuple of (float, float)
-        Operations per hypothesis, about nanoseconds: of a tick, and of the gain of one fidelity (for `cost_bound`).
 
     Notes
     -----
@@ -75,7 +72,6 @@ class Model(OptionalMethods):
     observe: Callable[..., Any] | None = None
     advance: Callable[..., Any] | None = None
     gains: Callable[..., Any] | None = None
-    operations: ClassVar[tuple[float, float]] = (500.0, 20_000.0)
 
     @property
     def units(self) -> tuple[float, float]:
@@ -173,23 +169,6 @@ class Model(OptionalMethods):
             `x` itself if there is no such season.
         """
         return x
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Return an upper bound of the memory and time per hypothesis, without building the model.
-
-        Parameters
-        ----------
-        arguments : mapping
-            The constructor's arguments as plain values, not yet checked. Wrong values may raise a LookupError,
-            TypeError, ValueError, ArithmeticError or AttributeError.
-
-        Returns
-        -------
-        CostBound
-            Number of statistics, and operations per tick and per gain.
-        """
-        return CostBound(cls.columns, *cls.operations)
 
     def sound(self, stats: Array) -> bool:
         """Tell whether statistics can belong to this model.

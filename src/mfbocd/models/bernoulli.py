@@ -293,7 +293,6 @@ class Bernoulli(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (200.0, 1000.0)
 
     def __init__(self, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.alpha = positive("Bernoulli", "alpha", alpha, 1e9)

@@ -247,7 +247,6 @@ class Binomial(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (1000.0, 20_000.0)
 
     def __init__(
         self, trials: int, alpha: float = 1.0, beta: float = 1.0, predictive: Predictive = "normalized"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from .._kernels.scalar import log
 from ..inputs.arguments import positive
 from .base import Array, Model, Predictive, predictive_of
 from .bells import Table
-from .cost import CostBound
 
 
 @kernel
@@ -188,12 +187,6 @@ class Categorical(Model):
     def nearest(self, x: float) -> float:
         """Return the nearest category; the upper one at a tie."""
         return float(min(max(np.floor(x + 0.5), 0.0), self.columns - 1.0))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the length of `alpha`."""
-        size = len(arguments["alpha"])
-        return CostBound(size, 200 * size, 250 * size, "alpha")
 
     def spec(self) -> dict[str, Any]:
         """Return `alpha` and `predictive`."""

@@ -14,6 +14,7 @@ from .table import bounded, continuous, moments, values, widths
 
 _NODES = 2.0 * np.sinh(np.linspace(-7.0, 7.0, 113))  # standard deviations: to 1000, for heavy tails
 _PER_SD = 4.0
+_MOST = 2000  # points; more would be needed only where densities differ in scale by many orders of magnitude
 _LIGHT = 1e-9  # families below this probability are not integrated: they add less than 1e-7 nats
 _ROOT_2PI = math.sqrt(2.0 * math.pi)
 
@@ -118,7 +119,8 @@ def _grid(families: Sequence[tuple[Model, Array]], zeta: float) -> Array:
     most = each.max(axis=1)
     density = _PER_SD * most * ((each / most[:, None]) ** 4).sum(axis=1) ** 0.25
     below = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(anchors)))
-    x = origin + unit * np.interp(np.linspace(0.0, below[-1], math.ceil(below[-1]) + 1), below, anchors)
+    points = math.ceil(min(below[-1], _MOST))
+    x = origin + unit * np.interp(np.linspace(0.0, below[-1], points + 1), below, anchors)
     return np.unique(np.concatenate([bounded(model, x) for model, _ in families]))
 
 

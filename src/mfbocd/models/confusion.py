@@ -12,7 +12,6 @@ from ..inputs.arguments import finite, positive, whole
 from ..inputs.readings import cells, missing
 from .base import Array
 from .bernoulli import bernoulli_divergences
-from .cost import CostBound, whole_number
 from .grid import ROUNDING, Grid
 from .regression import MOST
 
@@ -59,8 +58,8 @@ class Confusion(Grid):
     """
 
     def __init__(self, matrices: Pairs, alpha: float = 1.0, beta: float = 1.0, points: int = 200) -> None:
-        self.alpha = positive("Confusion", "alpha", alpha)
-        self.beta = positive("Confusion", "beta", beta)
+        self.alpha = positive("Confusion", "alpha", alpha, 1e9)
+        self.beta = positive("Confusion", "beta", beta, 1e9)
         size = whole("Confusion", "points", points, 2, MOST)
         pairs = list(matrices.items()) if isinstance(matrices, Mapping) else [tuple(pair) for pair in matrices]
         self.matrices = {finite("Confusion", "matrices", z): _matrix(z, m) for z, m in [(1.0, np.eye(2)), *pairs]}
@@ -136,12 +135,6 @@ class Confusion(Grid):
             one = (float(of.sum()) + 0.5) / (of.size + 1.0)
             matrix.append([1.0 - one, one])
         return cls({zeta: matrix}, alpha, beta, points)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with `points`."""
-        points = whole_number(arguments, "points", 200)
-        return CostBound(points, 60 * points, 40 * points, "points")
 
     def divergence(self, mean: Array, variance: Array, mean_0: Any, variance_0: Any) -> Array:
         """Return KL(Bern(mean) || Bern(mean_0))."""

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import Array, Model
-from .cost import CostBound
-from .sampling import POINTS, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
+from .sampling import Sources, chi_square, heavy, normal, sampled_information, sources, uniform
 
 _NEGLIGIBLE = 1e-3
+_ELONGATED = 1e-12  # smallest ratio of two eigenvalues of a matrix that can be inverted
 FAR = 1e140  # standard deviations; squares of readings further off would overflow
 
 
@@ -39,11 +39,6 @@ class Components(NamedTuple):
 
 class Elliptical(Model):
     """Base class of the models whose next reading is, for each hypothesis, normal or Student's t."""
-
-    @staticmethod
-    def _cost_bound(d: int, columns: int, tick: float, field: str) -> CostBound:
-        """For readings of d numbers: gains are sums over fixed points in d coordinates."""
-        return CostBound(columns, tick, 2 * POINTS * d**2 + 100 * POINTS, field)
 
     @abstractmethod
     def components(self, stats: Array, zeta: float) -> Components:
@@ -82,7 +77,7 @@ def log_densities(weight: Array, parts: Components, source: Sources, first: int 
     """
     centre, shape = _canonical(weight, parts.centre, parts.shape)
     d = centre.shape[1]
-    root = np.linalg.cholesky(shape)
+    root = _root(shape)
     z = normal(source.size, first + d)[:, first:]
     x = centre[source] + np.matmul(root[source], z[:, :, None])[:, :, 0] * _t_factors(
         parts.degrees, source, first + d
@@ -113,7 +108,7 @@ def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array
     information to second order; the newest hypothesis lies on their positive side. The last axes, which together
     carry a thousandth of it, are dropped.
     """
-    white = np.linalg.inv(np.linalg.cholesky(np.tensordot(weight, shape, axes=1)))
+    white = np.linalg.inv(_root(np.tensordot(weight, shape, axes=1)))
     centre = (centre - weight @ centre) @ white.T
     shape = white @ shape @ white.T
     apart = shape - np.eye(centre.shape[1])
@@ -124,6 +119,18 @@ def _canonical(weight: Array, centre: Array, shape: Array) -> tuple[Array, Array
     axes = axes[:, ~small][:, ::-1]
     axes = axes * np.where(centre[-1] @ axes < 0.0, -1.0, 1.0)
     return centre @ axes, axes.T @ shape @ axes
+
+
+def _root(matrix: Array) -> Array:
+    """Return the lower Cholesky factor of each matrix; of the nearest elongated one if rounding made it singular."""
+    try:
+        root = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        # A reading far off makes a scale matrix much longer in one direction than in the others.
+        value, axes = np.linalg.eigh(matrix)
+        value = np.maximum(value, _ELONGATED * value[..., -1:])
+        root = np.linalg.cholesky((axes * value[..., None, :]) @ np.swapaxes(axes, -1, -2))
+    return np.asarray(root, dtype=np.float64)
 
 
 def matrix_of(owner: str, field: str, value: object, d: int) -> Array:
@@ -138,7 +145,9 @@ def matrix_of(owner: str, field: str, value: object, d: int) -> Array:
         raise ValueError(f"{owner}.{field} must be a number, {d} of them or ({d}, {d}), not of shape {given.shape}")
     if not np.isfinite(given).all():
         raise ValueError(f"{owner}.{field} must be finite, not {value!r}")
-    sd = np.sqrt(np.abs(np.diag(given))) + 1e-300
+    if (np.diag(given) <= 0.0).any():
+        raise ValueError(f"{owner}.{field} must be positive definite, not {value!r}")
+    sd = np.sqrt(np.diag(given))
     if (np.abs(given - given.T) > 1e-9 * np.outer(sd, sd)).any():
         raise ValueError(f"{owner}.{field} must be symmetric, not {value!r}")
     given = 0.5 * (given + given.T)

@@ -167,11 +167,6 @@ class FixedSeason(Mapped):
     def _support(self) -> str:
         return "numbers that stay finite without the season"
 
-    @classmethod
-    def _terms(cls, arguments: Mapping[str, Any]) -> int:
-        """Return the number of harmonics and pieces."""
-        return len(arguments.get("cosine", ())) + len(arguments.get("pieces", ()))
-
     def rescaled(self, offset: float, scale: float) -> FixedSeason:
         """As for any model that has an offset and a scale."""
         curve = self.season

@@ -285,13 +285,12 @@ class Gamma(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 5000.0)
 
     def __init__(
         self, known: float, shape: float = 2.0, rate: float = 1.0, predictive: Predictive = "normalized"
     ) -> None:
         owner = type(self).__name__
-        self.known = positive(owner, "known", known, 1e9)
+        self.known = positive(owner, "known", known, 1e9, 1e-12)
         self.shape = positive(owner, "shape", shape, 1e9)
         if self.shape <= 1.0:
             raise ValueError(f"{owner}.shape must exceed 1, not {shape!r}: readings would have no mean")

@@ -286,7 +286,6 @@ class Gaussian(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (200.0, 500.0)
 
     def __init__(self, mean: float = 0.0, var: float = 1.0, noise_var: float = 1.0) -> None:
         self.mean = finite("Gaussian", "mean", mean)

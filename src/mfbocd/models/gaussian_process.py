@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -13,7 +13,6 @@ from .._kernels.cholesky import FAR
 from .._kernels.compile import kernel
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .lagged import Lagged
 from .regression import MOST, counts_of, ratio
 from .unknown_noise import Weighting
@@ -201,14 +200,6 @@ class GaussianProcess(Lagged):
                 f"more than {_MOST} features; a shorter reach or a greater length needs fewer"
             )
         return waves, share
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of the number of features, which `reach` decides."""
-        order, length = whole_number(arguments, "order", 1), float(arguments.get("length", 1.0))
-        lengths = _REACH[order] if arguments.get("reach") is None else float(arguments["reach"]) / length
-        waves, _ = _spectrum(order, lengths)  # of no more than two orders, and a bounded grid
-        return cls._cost_bound(1 + 2 * len(waves), 4 * order, "reach")
 
     def rescaled(self, offset: float, scale: float) -> GaussianProcess:
         """As for any model; lengths are in units of the readings too."""

@@ -90,7 +90,6 @@ class GaussianUnknown(UnknownNoise):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 5000.0)
 
     def __init__(
         self,

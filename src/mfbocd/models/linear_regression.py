@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .._kernels.cholesky import FAR
 from ..inputs.arguments import boolean, finite, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .regression import MOST, Regression
 from .unknown_noise import Weighting
 
@@ -95,12 +94,6 @@ class LinearRegression(Regression):
         self._set(np.array(means), count, shape, scale, noise_var, weighting)
         self.dimension = 1 + self.covariates
         self.columns += self.covariates
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `covariates`."""
-        covariates = whole_number(arguments, "covariates")
-        return cls._cost_bound(covariates + bool(arguments.get("intercept", True)), covariates, "covariates")
 
     def spec(self) -> dict[str, Any]:
         """Return the arguments; those of an unused prior are left out."""

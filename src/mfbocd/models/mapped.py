@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from .._kernels.layout import CAP, COLUMNS, HEAD, KEPT, MEAN, SLOPES, STATS, TICK
 from .base import Array, Model
-from .cost import CostBound, cost_bound_of, family
 from .nested import model_of, named_spec
 from .table import continuous
 
@@ -491,19 +490,6 @@ class Mapped(Model):
             x = each.inverse(x, tick)
         return np.where(self.possible(x), x, self.clipped(x))
 
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """The bound of the model, the clock, and the map."""
-        inner = arguments["model"]
-        own = cost_bound_of(inner)
-        clock = cls.uses_ticks and not _has_clock(inner)
-        return CostBound(own.columns + clock, own.tick + 50 * (1 + cls._terms(arguments)), own.gain, "model")
-
-    @classmethod
-    def _terms(cls, arguments: Mapping[str, Any]) -> int:
-        """Return how many terms the map sums."""
-        return 0
-
     def _inner_rescaled(self, offset: float, scale: float) -> Model:
         try:
             return self.model.rescaled(offset, scale)
@@ -513,11 +499,3 @@ class Mapped(Model):
     def spec(self) -> dict[str, Any]:
         """Return `model` as its kind and its arguments."""
         return {"model": named_spec(self.model)}
-
-
-def _has_clock(table: Mapping[str, Any]) -> bool:
-    """Tell whether the table of a model is that of maps of which one depends on the tick."""
-    kind = family(table["kind"])
-    if kind is None or not issubclass(kind, Mapped):
-        return False
-    return kind.uses_ticks or _has_clock(table["model"])

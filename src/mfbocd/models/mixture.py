@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from .base import Array, Model
 from .bells import Bells, Table, family_gains, table_family_gains
 from .cells import Cells, cells_of, family_information, run_length_information
 from .composed import Composed, Part, parts_of
-from .cost import CostBound, cost_bound_of
 from .lattice import NEVER
 from .sampling import heavy
 from .table import continuous
@@ -325,14 +324,6 @@ class Mixture(Composed):
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """Draw a family by its prior probability, then a regime from it."""
         return self.parts[rng.choice(len(self.parts), p=np.exp(self._log_prior))].sample(rng, ticks)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """The sum over the parts; the gains add sums over grid points."""
-        parts = [cost_bound_of(part) for part in arguments["parts"]]
-        gain = sum(part.gain for part in parts) + 200_000 * len(parts)
-        columns = sum(part.columns for part in parts) + len(parts)
-        return CostBound(columns, 2 * sum(part.tick for part in parts) + 20_000, gain, "parts")
 
     def rescaled(self, offset: float, scale: float) -> Mixture:
         """As for any model, if every family has an offset and a scale."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .base import Array
-from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .tails import normal_tails
 
@@ -149,12 +148,6 @@ class MultivariateGaussian(Elliptical):
         """Draw theta ~ N(mean, var), then x ~ N(theta, noise_var)."""
         theta = rng.multivariate_normal(self.mean, self.var, method="cholesky")
         return rng.multivariate_normal(theta, self.noise_var, ticks, method="cholesky")
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of the length of `mean`."""
-        d = len(arguments["mean"])
-        return cls._cost_bound(d, d + 1, 20 * d**2 + 3000, "mean")
 
     def spec(self) -> dict[str, Any]:
         """Return `mean`, `var` and `noise_var`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,8 @@ from .._kernels.cholesky import log_determinant, rank_one_update, solve_squared,
 from .._kernels.compile import kernel
 from .._kernels.gamma_ratio import log_gamma_ratio, log_gamma_ratios
 from .._kernels.wishart import covariance_gain
-from ..inputs.arguments import finite, positive
+from ..inputs.arguments import positive
 from .base import Array, Predictive, predictive_of
-from .cost import CostBound
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .tails import student_tails
@@ -112,7 +111,7 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
         self._factor = slice(1 + 2 * d, last)
         self.columns = last + (weighting == "precision")
         self.count = positive(owner, "count", count)
-        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        self.degrees = d + 2.0 if degrees is None else positive(owner, "degrees", degrees, 1e9)
         if self.degrees < d:
             raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
         self.scale = matrix_of(owner, "scale", scale, d)
@@ -277,12 +276,6 @@ class MultivariateGaussianUnknown(UnknownNoise, Elliptical):
         root = np.linalg.inv(np.linalg.cholesky(np.linalg.inv(self.scale)) @ factor).T
         theta = self.mean + root @ rng.normal(size=d) / np.sqrt(self.count)
         return np.asarray(theta + rng.normal(size=(ticks, d)) @ root.T)
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of the length of `mean`."""
-        d = len(arguments["mean"])
-        return cls._cost_bound(d, 2 + 2 * d + d * (d + 1) // 2, 60 * d**2 + 5000, "mean")
 
     def spec(self) -> dict[str, Any]:
         """Return the six arguments."""

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 from .base import Model
-from .cost import families, family
 from .unknown_noise import UnknownNoise
+
+
+def families() -> dict[str, type[Model]]:
+    """Return the exported model classes by name."""
+    package = import_module(__package__)
+    return {name: getattr(package, name) for name in package.__all__ if name != "Model"}
+
+
+def family(kind: Any) -> type[Model] | None:
+    """Return the model class of this name, in any case and with or without underscores; None if there is none.
+
+    Examples
+    --------
+    >>> family("gaussian_process").__name__
+    'GaussianProcess'
+    """
+    wanted = str(kind).replace("_", "").lower()
+    return next((found for name, found in families().items() if name.lower() == wanted), None)
 
 
 def model_of(where: str, given: object) -> Model:

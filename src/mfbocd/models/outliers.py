@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ..inputs.arguments import probability
 from .base import Array, Model
 from .bells import Bells, Table
-from .cost import CostBound, cost_bound_of
 from .nested import model_of, named_spec
 from .sampling import heavy
 from .table import mixed_table
@@ -256,12 +255,6 @@ class Outliers(Model):
         for t in np.flatnonzero(rng.random(ticks) < self.rate).tolist():
             x[t] = other.sample(rng, 1)[0]
         return x
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Twice the bound of the family, because a tick needs its predictive twice; gains are sums over a grid."""
-        own = cost_bound_of(arguments["model"])
-        return CostBound(own.columns + 1, 2 * own.tick + 5000, own.gain + 300 * own.tick + 200_000, "model")
 
     def rescaled(self, offset: float, scale: float) -> Outliers:
         """As for any model; the outliers are rescaled as well."""

@@ -265,11 +265,10 @@ class Poisson(Model):
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
     gains = staticmethod(_KERNELS.gains)
-    operations = (500.0, 20_000.0)
 
     def __init__(self, shape: float = 1.0, rate: float = 1.0, predictive: Predictive = "normalized") -> None:
         self.shape = positive("Poisson", "shape", shape, 1e9)
-        self.rate = positive("Poisson", "rate", rate, 1e9)
+        self.rate = positive("Poisson", "rate", rate, 1e9, 1e-12)
         self.kind = predictive_of("Poisson", predictive)
 
     def __repr__(self) -> str:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from .base import Array, Model
 from .bells import Table, product_gain
 from .composed import Composed, parts_of, stacked
-from .cost import CostBound, cost_bound_of
 from .elliptical import Elliptical, log_densities
-from .sampling import POINTS, heavy, sampled_information, sources, uniform
+from .sampling import heavy, sampled_information, sources, uniform
 from .table import table_of
 
 _CELLS = 100_000  # combinations of values that are summed; more are sampled
@@ -201,13 +200,6 @@ class Product(Composed):
     def sample(self, rng: np.random.Generator, ticks: int) -> Array:
         """Draw from each family."""
         return np.hstack([part.sample(rng, ticks).reshape(ticks, -1) for part in self.parts])
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """The sum over the parts; the run-length gain adds sums over combinations of their values."""
-        parts = [cost_bound_of(part) for part in arguments["parts"]]
-        gain = sum(part.gain for part in parts) + 150_000 + 50 * POINTS * len(parts)
-        return CostBound(sum(part.columns for part in parts), sum(part.tick for part in parts) + 5000, gain, "parts")
 
 
 def _own(part: Model, x: Array) -> Any:

@@ -18,7 +18,6 @@ from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import positive
 from .base import Array
 from .bells import Bells
-from .cost import CostBound
 from .noise_prior import noise_shape
 from .tails import normal_tails, student_tails
 from .unknown_noise import UnknownNoise, weighting_of
@@ -114,12 +113,6 @@ class Regression(UnknownNoise):
         self._unit = math.sqrt(self.scale if self.noise_var is None else self.noise_var)
         self._units = np.full(self._size, self._unit)
         self.columns = self._rows + 1
-
-    @staticmethod
-    def _cost_bound(regressors: int, extra: int, field: str) -> CostBound:
-        """The cost with these regressors and `extra` more statistics; most statistics are the Cholesky factor."""
-        columns = (regressors + 1) * (regressors + 2) // 2 + 1 + extra
-        return CostBound(columns, 60 * regressors**2 + 5000, 10 * regressors**2 + 5000, field)
 
     def _noise(self) -> dict[str, Any]:
         """Return the arguments of the noise, for `spec`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ from .._kernels.wishart import covariance_gain
 from ..inputs.arguments import finite, positive, probability
 from .base import Array
 from .bells import Bells
-from .cost import CostBound
 from .noise_prior import noise_shape
 from .regression import counts_of, ratio
 from .stationary import partial_predictors
@@ -121,7 +120,6 @@ class RobustTrend(UnknownNoise):
 
     observe = staticmethod(_KERNELS.observe)
     advance = staticmethod(_KERNELS.advance)
-    operations = (300.0, 200_000.0)
 
     def __init__(
         self,
@@ -372,12 +370,6 @@ class RobustTrend(UnknownNoise):
             and (rows[SEEN] <= len(self.ar)).all()
             and ((rows[OUTLIER] >= 0.0) & (rows[OUTLIER] <= 1.0)).all()
         )
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the number of coefficients in `ar`."""
-        order = len(arguments.get("ar", ()))
-        return CostBound(LAGS + 2 * order, cls.operations[0] + 5.0 * order, cls.operations[1], "ar")
 
     def rescaled(self, offset: float, scale: float) -> RobustTrend:
         """As for any model; coefficients of lags have no unit."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..inputs.arguments import COUNTABLE, finite, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .regression import MOST, Regression
 from .unknown_noise import Weighting
 
@@ -113,13 +112,6 @@ class Seasonal(Regression):
         coefficients, sd = self._regime(rng)
         u, offset = self._curve(np.arange(float(ticks)))
         return np.asarray(offset + self._unit * (coefficients @ u + sd * rng.normal(size=ticks)))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `harmonics`."""
-        harmonics = whole_number(arguments, "harmonics", 1)
-        line = 1 if arguments.get("slope") is None else 2
-        return cls._cost_bound(line + _waves(arguments["period"], harmonics), 1, "harmonics")
 
     def rescaled(self, offset: float, scale: float) -> Seasonal:
         """As for any model; a slope has no offset."""

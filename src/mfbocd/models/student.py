@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from .._kernels.tables import table_entropies
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
 from .bells import Table
-from .cost import CostBound, whole_number
 from .lattice import _KEPT, Lattice, Nodes, panels
 from .regression import MOST
 from .tails import student_tails
@@ -254,17 +252,6 @@ class StudentT(Lattice):
         """Draw theta ~ N(mean, var), then add Student's t noise."""
         theta = rng.normal(self.mean, math.sqrt(self.var))
         return np.asarray(theta + self._unit * rng.standard_t(self.degrees, ticks))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with `points` and with the standard deviation of the prior in units of the noise's."""
-        var, noise_var, degrees = (
-            float(arguments.get(name, value)) for name, value in (("var", 1), ("noise_var", 1), ("degrees", 4))
-        )
-        reach = _REACH * math.sqrt(var / noise_var)
-        columns = 2 * math.ceil(max(reach * whole_number(arguments, "points", 8), 2.0 * _REACH)) + 1
-        panels = 2 * (math.ceil(0.5 * reach) + 2) + 2 * (math.ceil(40.0 / degrees) + 1)  # at zeta = 1, the most
-        return CostBound(columns, 30 * columns, 5 * columns * 8 * panels, "points, model.var and model.noise_var")
 
     def rescaled(self, offset: float, scale: float) -> StudentT:
         """As for any model; the grid of levels moves along."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from .._kernels.scalar import exp, log
 from ..inputs.arguments import positive
 from .base import Array
 from .bells import Bells
-from .cost import CostBound
 from .noise_prior import level_and_noise
 from .regression import ratio
 from .tails import mixed_tails, student_tails
@@ -322,12 +320,6 @@ class StudentTUnknown(UnknownNoise):
         s2 = self.scale / rng.gamma(self.shape)
         level = rng.normal(self.mean, math.sqrt(s2 / self.count))
         return np.asarray(level + math.sqrt(s2) * rng.standard_t(self.degrees, ticks))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the number of precisions, which is larger for few degrees of freedom."""
-        nodes = _precisions(float(arguments.get("degrees", 4.0)), _STEP, _FALL)[0].size
-        return CostBound(cls.columns, 100 * nodes + 5000, 20_000 * nodes, "degrees")
 
     def rescaled(self, offset: float, scale: float) -> StudentTUnknown:
         """As for any model."""

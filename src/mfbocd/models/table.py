@@ -91,6 +91,8 @@ def _half(model: Model, stats: Array, mean: float, zeta: float) -> float:
 
 def widths(x: Array) -> Array:
     """Return the weight of each point in the trapezoid rule."""
+    if x.size == 1:  # all points of a grid that is narrower than the rounding of its place
+        return np.ones(1)
     return 0.5 * (np.append(np.diff(x), 0.0) + np.insert(np.diff(x), 0, 0.0))
 
 

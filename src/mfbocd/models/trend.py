@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..inputs.arguments import finite
 from .base import Array
-from .cost import CostBound
 from .regression import Regression
 from .unknown_noise import Weighting
 
@@ -83,11 +82,6 @@ class Trend(Regression):
         (level, slope), sd = self._regime(rng)
         age = np.arange(ticks)
         return self.level + self.slope * age + self._unit * (level + slope * age + sd * rng.normal(size=ticks))
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Fixed: two regressors."""
-        return cls._cost_bound(2, 1, "kind")
 
     def rescaled(self, offset: float, scale: float) -> Trend:
         """As for any model; a slope has no offset."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from .._kernels.beta import beta_cdfs
 from .._kernels.cholesky import FAR, rank_one_update, solve_squared, unpack
 from .._kernels.gamma_ratio import log_gamma_ratios
 from .._kernels.wishart import covariance_gain
-from ..inputs.arguments import finite, whole
+from ..inputs.arguments import positive, whole
 from .base import Array
-from .cost import CostBound, whole_number
 from .elliptical import Components, Elliptical, matrix_of, standard, vector_of
 from .multivariate import Matrix
 from .regression import MOST, counts_of, ratio
@@ -107,7 +106,7 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         if len(given) == 2:
             count = [given[0], *[given[1]] * self._lags]
         self.count = counts_of(owner, count, self._size)
-        self.degrees = d + 2.0 if degrees is None else finite(owner, "degrees", degrees)
+        self.degrees = d + 2.0 if degrees is None else positive(owner, "degrees", degrees, 1e9)
         if self.degrees < d:
             raise ValueError(f"{owner}.degrees must be at least {d}, the numbers of a reading, not {degrees!r}")
         self.scale = matrix_of(owner, "scale", scale, d)
@@ -297,15 +296,6 @@ class VectorAutoregressive(UnknownNoise, Elliptical):
         """Return the trace of the reduction of Cov(B^T u) relative to C; B^T u is the level of the coming tick."""
         spread, _ = self._solved(stats.reshape(self.columns, -1), np.zeros(self.dimension))
         return np.asarray(self.dimension * zeta * spread**2 / (1.0 + zeta * spread)).reshape(stats.shape[1:])
-
-    @classmethod
-    def cost_bound(cls, arguments: Mapping[str, Any]) -> CostBound:
-        """Grows with the square of `order` times the length of `mean`."""
-        d = len(arguments["mean"])
-        lags = whole_number(arguments, "order") * d
-        both = 1 + lags + d
-        columns = both * (both + 1) // 2 + 1 + 2 * lags
-        return cls._cost_bound(d, columns, 60 * both**2 + 10_000, "order and model.mean")
 
     def spec(self) -> dict[str, Any]:
         """Return the six arguments."""

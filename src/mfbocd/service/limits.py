@@ -26,8 +26,10 @@ class Limits:
     """Streams in the store."""
     state: int = 1_048_576
     """Largest state of a stream in bytes; a state that is not pruned grows up to this."""
-    work: float = 2e9
-    """Operations of one tick of one stream; an operation takes about a nanosecond."""
+    tick: float = 2.0
+    """Seconds of computing time of one tick of one stream and of the choice after it, when its state is largest."""
+    memory: int = 268_435_456
+    """Bytes that a stream may take while it is created, and while a tick is computed (on Linux)."""
     rate: float = 0.0
     """Requests per second from one client, on average; 0 is no limit."""
     burst: float = 100.0

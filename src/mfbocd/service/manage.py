@@ -10,98 +10,22 @@ from contextlib import suppress
 from typing import Any
 
 from ..io.config import Config, ConfigError
-from ..io.config.size import DEPTH, cost, depth
-from ..io.warm import rehearse
 from .budgets import budget_of, group_budget
 from .engine import Engine
 from .errors import DamagedError, RequestError, not_found
 from .fleets import Price, StreamFleet
-from .limits import Limits
-from .records import GroupRow, StreamRow, json_text, step_record
+from .records import GroupRow, StreamRow, json_text
 from .store.base import Store
 
-MAX_VALUES = {"model": 500, "hazard": 20_000}
-"""Largest number of values in a part of a configuration; other parts have the limit of a model."""
-MAX_SIZES = {"resample": 4096, "top_k": 4096, "slack": 4096, "horizon": 100_000, "trials": 1_000_000}
-"""Largest value of each number that determines memory or computing time."""
-MAX_TEXT = 200
-"""Largest number of characters of a string in a configuration."""
-
-
-# --- checks of configurations ------------------------------------------------------------------------------------
+# --- configurations ----------------------------------------------------------------------------------------------
 
 
 def parse_config(config: Mapping[str, Any]) -> Config:
-    """Parse a configuration; raises `RequestError` naming the key if it is invalid or too large."""
-    _check_size(config)
+    """Parse a configuration that `Checker` has accepted; raises `RequestError` naming the key if it is invalid."""
     try:
         return Config.parse(config)
     except ConfigError as error:
         raise RequestError(422, f"config: {error}", {"config": "as in the TOML of `mfbocd init`"}) from None
-
-
-def check_cost(config: Mapping[str, Any], limits: Limits) -> None:
-    """Refuse a configuration whose streams could need more memory or time than the limits allow.
-
-    This estimates the cost from the configuration alone, before anything is allocated.
-    """
-    _check_size(config)
-    found = cost(config, limits.state)
-    for what, needed, most, by in (
-        ("bytes of state", found.state, limits.state, found.state_by),
-        ("operations per tick", found.work, limits.work, found.work_by),
-    ):
-        if needed > most:
-            raise RequestError(
-                422,
-                f"config: {by} can require {needed:.3g} {what}; the limit of this service is {most:.3g}",
-                {key: "smaller" for key in by.replace(" and ", ", ").split(", ")},
-            )
-
-
-def check_runs(config: Mapping[str, Any]) -> None:
-    """Compute the first ticks of a configuration, and refuse it if they fail.
-
-    Call this outside the engine's thread: it compiles kernels that are not compiled yet.
-    """
-    parsed = parse_config(config)
-    try:
-        json_text(StreamFleet(parsed, grouped=False).new_stream()[1])
-        last = rehearse(parsed)
-        json_text([step_record(last.step, last.spent, 0.0, last.likely), last.gains])
-    except Exception as error:
-        raise RequestError(
-            422, f"config cannot be computed: {error}", {"config": "numbers of an ordinary magnitude"}
-        ) from error
-
-
-def _check_size(config: Mapping[str, Any]) -> None:
-    if depth(config) > DEPTH:
-        raise RequestError(422, f"config: more than {DEPTH} nested tables or lists", {"config": "less nesting"})
-    for key, part in config.items():
-        most = MAX_VALUES.get(key, MAX_VALUES["model"])
-        if _count_values(key, part) > most:
-            raise RequestError(422, f"config: {key} holds more than {most} values", {key: f"at most {most} values"})
-
-
-def _count_values(key: str, part: Any) -> int:
-    """Number of values in a part of a configuration; raises `RequestError` if one of them is too large."""
-    if isinstance(part, Mapping):
-        return 1 + sum(_count_values(name, value) for name, value in part.items())
-    if isinstance(part, list):
-        return 1 + sum(_count_values(key, value) for value in part)
-    if isinstance(part, str) and len(part) > MAX_TEXT:
-        raise RequestError(
-            422,
-            f"config: {key} must have at most {MAX_TEXT} characters, not {len(part)}",
-            {key: f"at most {MAX_TEXT} characters"},
-        )
-    most = MAX_SIZES.get(key)
-    if most is not None and isinstance(part, (int, float)) and part > most:
-        raise RequestError(
-            422, f"config: {key} must be at most {most} in a service, not {part!r}", {key: f"at most {most}"}
-        )
-    return 1
 
 
 # --- streams -----------------------------------------------------------------------------------------------------

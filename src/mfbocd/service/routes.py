@@ -36,7 +36,7 @@ async def new_stream(request: Request, body: schemas.NewStream) -> Response:
     settings = service.settings
     config = body.config if body.config is not None or body.group is not None else settings.config
     if config is not None:
-        await _check_config(service, config)
+        await _check_config(request, config)
     created = await service.run_exclusive(
         partial(
             manage.add_stream,
@@ -53,11 +53,28 @@ async def new_stream(request: Request, body: schemas.NewStream) -> Response:
     return respond(created, 201, {"Location": f"/streams/{created['id']}"})
 
 
-async def _check_config(service: Service, config: dict[str, Any]) -> None:
-    """Refuse a configuration that costs too much or does not work, and load its kernels."""
-    manage.check_cost(config, service.settings.limits)
+async def _check_config(request: Request, config: dict[str, Any]) -> None:
+    """Refuse a configuration that costs too much or does not work, and load its kernels.
+
+    Nothing is computed from it here before it is accepted. If the client leaves, it is not checked any further.
+    """
+    service = service_of(request)
+    accepted = service.check(config, request.scope[CLIENT].name)
+    left = asyncio.ensure_future(_wait_until_left(request))
+    try:
+        await asyncio.wait((accepted, left), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        left.cancel()
+        accepted.cancel()
+    if accepted.cancelled():
+        raise RequestError(499, "the client has left")
+    accepted.result()
     await service.warm(config)
-    await asyncio.to_thread(manage.check_runs, config)
+
+
+async def _wait_until_left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 @router.get("/streams", response_model=schemas.Streams | schemas.BriefStreams)
@@ -373,7 +390,7 @@ async def all_events(request: Request, last_event_id: LastEventId = None, after:
 async def new_group(request: Request, body: schemas.NewGroup) -> Response:
     """Create a group: streams of one configuration that share a budget."""
     service = service_of(request)
-    await _check_config(service, body.config)
+    await _check_config(request, body.config)
     created = await service.run_exclusive(
         partial(
             manage.add_group, service.engine, group=body.id, name=body.name or body.id or "group", config=body.config

@@ -15,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from . import exposition
+from .checking import CHECKER
 from .engine import ChooseCommand, Command, Engine, Result
 from .errors import NotReadyError, RequestError, UnavailableError
 from .forward import Forwarder
@@ -142,6 +143,10 @@ class Service:
                 return await asyncio.wrap_future(self.writer.run_exclusive(function))
             except NotReadyError as not_ready:
                 await self.warm(not_ready.config)
+
+    def check(self, config: Mapping[str, Any], client: str) -> asyncio.Future[None]:
+        """Have another process check the configuration that a client has sent; cancel it when the client leaves."""
+        return asyncio.wrap_future(CHECKER.check(config, self.settings.limits, client))
 
     async def warm(self, *configs: str | Mapping[str, Any]) -> None:
         """Wait until the kernels for these configurations are loaded, or have failed to load."""

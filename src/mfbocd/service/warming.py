@@ -1,4 +1,4 @@
-"""Compiles and loads kernels in the background, so that requests never wait for it in the engine's thread.
+"""Loads kernels in the background, so that requests never wait for it in the engine's thread.
 
 See `mfbocd.io.warm` for how it is found out which kernels a configuration needs.
 """
@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from ..io.config import Config
 from ..io.warm import Uncompiled, rehearse, structure, watched
+from .checking import CHECKER
+from .errors import RequestError
 from .store.base import Store
 
 log = logging.getLogger("mfbocd.service")
 
-MAX_PROCESSES = 8
-"""Compiling processes at a time."""
 MAX_READY_CONFIGS = 100_000
 """Size of the set of configurations that are known to be ready by their text."""
 MAX_FAILED_CONFIGS = 1000
@@ -38,7 +34,7 @@ class Warmer:
     """Loads the kernels for configurations before their streams are used.
 
     Kernels in numba's cache on disk are loaded by a thread in a moment. Others are first compiled into that cache by
-    another process, `mfbocd warm`: a compiling thread would hold numba's global lock, for which the loading of every
+    another process (`Checker`): a compiling thread would hold numba's global lock, for which the loading of every
     other kernel waits, and would compete with the event loop. Only if the cache cannot be written does a thread
     compile.
 
@@ -47,7 +43,7 @@ class Warmer:
     known : set of str, optional
         Structures (`mfbocd.io.warm.structure`) that are ready; those of this process by default.
     load, compile : callable, optional
-        Replacements of `load_kernels` and of the compiling process, for tests.
+        Replacements of `load_kernels` and of `Checker.compile`, for tests.
     """
 
     def __init__(
@@ -55,19 +51,18 @@ class Warmer:
         *,
         known: set[str] | None = None,
         load: Callable[[Mapping[str, Any], bool], Mapping[str, Any]] | None = None,
-        compile: Callable[[Mapping[str, Any]], None] | None = None,
+        compile: Callable[[Mapping[str, Any]], Future[None]] | None = None,
     ) -> None:
         self._known = _LOADED if known is None else known
         self._load = load or load_kernels
-        self._compile = compile or self._compile_in_process
+        self._compile = compile or CHECKER.compile
         self._ready_configs: set[str] = set()
         """Configurations, as stored, that are ready."""
         self._failed_configs: set[str] = set()
         """Configurations that cannot be rehearsed, for which there is nothing to load."""
         self._lock = threading.Lock()
         self._pending: dict[str, Future[None]] = {}
-        self._slots = threading.Semaphore(MAX_PROCESSES)
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._compiling: set[Future[None]] = set()
         self._threads: list[threading.Thread] = []
         self._closing = False
         self.not_ready = "the stored configurations are not known yet"
@@ -120,9 +115,9 @@ class Warmer:
         """Stop compiling; pending futures resolve."""
         with self._lock:
             self._closing = True
-            for process in self._processes:
-                process.kill()
-            threads = list(self._threads)
+            compiling, threads = list(self._compiling), list(self._threads)
+        for future in compiling:
+            future.cancel()
         for thread in threads:
             thread.join(timeout=10.0)
 
@@ -154,8 +149,7 @@ class Warmer:
                 complete = self._load(config, True)
             except Uncompiled as kernel:
                 log.info("compiling, because %s is not in the cache", kernel)
-                with self._slots:
-                    self._compile(config)
+                self._wait_for_compilation(config)
                 if self._closing:
                     return
                 complete = self._load(config, False)
@@ -170,32 +164,19 @@ class Warmer:
                 del self._pending[key]
             pending.set_result(None)
 
-    def _compile_in_process(self, config: Mapping[str, Any]) -> None:
-        """Compile kernels into numba's cache with `mfbocd warm`."""
-        package = str(Path(__file__).parents[2])
-        path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    def _wait_for_compilation(self, config: Mapping[str, Any]) -> None:
         with self._lock:
             if self._closing:
                 return
-            try:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "mfbocd.cli", "warm", "--lines"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    text=True,
-                    env=os.environ | {"PYTHONPATH": path},
-                )
-            except OSError as error:
-                log.warning("cannot start a process that compiles kernels: %s", error)
-                return
-            self._processes.add(process)
+            compiled = self._compile(config)
+            self._compiling.add(compiled)
         try:
-            output, _ = process.communicate(json.dumps(config) + "\n")
-            if output.strip() != "ok":
-                log.debug("kernels were not compiled ahead: %s", output.strip() or process.returncode)
+            compiled.result()
+        except (RequestError, CancelledError) as error:
+            log.debug("kernels were not compiled ahead: %s", error)
         finally:
-            self._processes.discard(process)
+            with self._lock:
+                self._compiling.discard(compiled)
 
 
 def load_kernels(config: Mapping[str, Any], refuse: bool) -> Mapping[str, Any]:

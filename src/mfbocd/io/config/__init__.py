@@ -17,6 +17,7 @@ from ...fleet.fleet import Fleet
 from ...policy import Budget, SharedBudget, policy_of
 from . import toml
 from .kinds import ConfigError, build, hazard_of, model_kinds, policy_kinds, prune_of, with_key
+from .maxima import TOO_DEEP
 from .parts import Data, FidelityConfig, fidelities_of
 from .validation import validated
 
@@ -116,7 +117,7 @@ class Config:
         try:
             return cls.parse(given)
         except RecursionError:
-            raise ConfigError(f"{path}: {toml.TOO_DEEP}") from None
+            raise ConfigError(f"{path}: {TOO_DEEP}") from None
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .kinds import ConfigError
-from .size import DEPTH
+from .maxima import TOO_DEEP
 
-TOO_DEEP = f"a config must have at most {DEPTH} nested tables or lists"
 WIDTH = 100
 
 

@@ -20,9 +20,8 @@ from .kinds import (
     require_table,
     with_key,
 )
+from .maxima import check_maxima
 from .parts import fidelities_of, parse_alarm, parse_data, parse_fidelity
-from .size import DEPTH, depth
-from .toml import TOO_DEEP
 
 KEYS = ("hazard", "missing", "seed", "model", "fidelity", "policy", "alarm", "prune", "data")
 """Top-level keys of a configuration."""
@@ -47,9 +46,8 @@ def validated(given: Mapping[str, Any]) -> dict[str, Any]:
         If a key is unknown or missing, or a value is not valid.
     """
     given = require_table("config", given)
-    if depth(given) > DEPTH:
-        raise ConfigError(TOO_DEEP)
     reject_unknown("", given, KEYS)
+    check_maxima(given)
     if "model" not in given:
         raise ConfigError(f"model.kind is missing; expected one of {', '.join(sorted(model_kinds()))}")
     found: dict[str, Any] = {"model": _spec(build("model", model_kinds(), given["model"]))}
