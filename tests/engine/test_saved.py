@@ -18,7 +18,7 @@ import mfbocd as mf
 from mfbocd._kernels import layout
 from mfbocd.belief.pruning import DEFAULT, Pruning
 from mfbocd.belief.serialization import unpack
-from mfbocd.belief.state import check_saved, table
+from mfbocd.belief.state import check_saved, hypotheses
 from mfbocd.detector.serialization import Loader, Serializer
 
 from ..registry import CASES, Case
@@ -184,7 +184,7 @@ def test_any_reachable_state_can_be_loaded(case: Case, prune: object) -> None:
     cap = int(belief.state[layout.CAP])
     for t in range(12):
         detector.update(None if t % 5 == 3 else case.draw(rng))
-        check_saved(detector.model, belief.setup, belief.state[: layout.HEAD], table(belief.state), cap)
+        check_saved(detector.model, belief.setup, belief.state[: layout.HEAD], hypotheses(belief.state), cap)
 
 
 def test_states_after_extreme_readings_can_be_loaded() -> None:
