@@ -10,7 +10,7 @@ import numpy as np
 
 from .base import Array, Model
 from .cost import CostBound
-from .sampling import POINTS, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
+from .sampling import POINTS, SAMPLED, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
 
 _NEGLIGIBLE = 1e-3
 FAR = 1e140  # standard deviations; squares of readings further off would overflow
@@ -66,7 +66,7 @@ class Elliptical(Model):
         """Return E_x KL(P(r | x) || P(r)) over 1024 fixed points; `models.sampling` gives the accuracy."""
         if zeta == 0.0:
             return 0.0
-        w, kept = heavy(weight, stats)
+        w, kept = heavy(weight, stats, SAMPLED)
         if w.size == 1:
             return 0.0
         source = sources(w)
