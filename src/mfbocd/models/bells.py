@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from .._kernels.bells import NORMAL, bell_densities, bell_information, family_in
 from .._kernels.heavy_tails import STUDENT
 from .._kernels.tables import product_information, table_family_information, table_information
 from .family import Array
+
+_FEW = 20_000  # probabilities in the cells of a product: more are merged and summed in part
 
 
 class Table(NamedTuple):
@@ -125,6 +128,12 @@ def table_family_gains(densities: Sequence[Array], probability: Array) -> Array:
 
 def product_gain(weight: Array, tables: Sequence[Table]) -> float:
     """Return I(r; x) of readings that are independent given the run length, from the table of each."""
+    if weight.size * math.prod(table.x.size for table in tables) <= _FEW:  # exact
+        share, density = tables[0].share, tables[0].density
+        for table in tables[1:]:
+            share = (share[:, None] * table.share).ravel()
+            density = (density[:, None] * table.density).reshape(share.size, -1)
+        return float(table_information(weight, share, density))
     ends = np.cumsum([0, *(table.x.size for table in tables)])
     share = np.concatenate([table.share for table in tables])
     density = np.concatenate([table.density for table in tables])

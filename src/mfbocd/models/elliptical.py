@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .base import Array, Model
-from .sampling import Sources, chi_square, heavy, normal, sampled_information, sources, uniform
+from .sampling import SAMPLED, Sources, chi_square, heavy, normal, sampled_information, sources, uniform
 
 _NEGLIGIBLE = 1e-3
 _ELONGATED = 1e-12  # smallest ratio of two eigenvalues of a matrix that can be inverted
@@ -61,7 +61,7 @@ class Elliptical(Model):
         """Return E_x KL(P(r | x) || P(r)) over 1024 fixed points; `models.sampling` gives the accuracy."""
         if zeta == 0.0:
             return 0.0
-        w, kept = heavy(weight, stats)
+        w, kept = heavy(weight, stats, SAMPLED)
         if w.size == 1:
             return 0.0
         source = sources(w)

@@ -29,6 +29,7 @@ Sources = NDArray[np.int64]
 
 POINTS = 1024
 LIGHT = 1e-9  # hypotheses below this weight are dropped: a thousand of them are worth 2e-5 nats
+SAMPLED = 1e-6  # the same for sums over sample points: a hundred of them carry at most 1.4e-3 nats
 
 
 def uniform(n: int, d: int) -> Array:
@@ -83,9 +84,9 @@ def _primes(n: int) -> list[int]:
     return found
 
 
-def heavy(weight: Array, stats: Array) -> tuple[Array, Array]:
+def heavy(weight: Array, stats: Array, least: float = LIGHT) -> tuple[Array, Array]:
     """Return the hypotheses that matter, renormalized."""
-    kept = weight > LIGHT
+    kept = weight > least
     if kept.all():
         return weight, stats
     return weight[kept] / weight[kept].sum(), stats[:, kept]
