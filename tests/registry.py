@@ -626,7 +626,7 @@ def mapped(name: str, of: str, by: mp.Map, model: Callable[[Any], Any], draw: An
 
 
 def _positive(rng: np.random.Generator) -> float:
-    return float(np.exp(rng.normal(MEAN, 1.0)))
+    return float(np.exp(_normal(rng)))
 
 
 def _share(rng: np.random.Generator) -> float:
