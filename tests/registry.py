@@ -358,6 +358,7 @@ def regression(noise_var: float | None) -> Case:
         lambda r, before=(): d.regression_marginal(r, noise_var),
         lambda r, before=(): d.regression_mean(r, before, noise_var),
         remembers=True,
+        additive=False,
         given=2,
     )
 

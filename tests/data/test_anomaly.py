@@ -178,7 +178,7 @@ def test_nothing_unusual() -> None:
 def events(x: np.ndarray) -> list[int]:
     """Ticks at which `AnomalyScore` detects an event."""
     detector, anomaly = anomaly_detector(x[:360]), AnomalyScore()
-    steps = [step for step in map(detector.update, x.tolist()) if step is not None]
+    steps = [step for step in map(detector.update, x.tolist()) if step.surprise is not None]
     assert len(steps) == 100
     return [step.tick for step in steps if anomaly.update(step.surprise).detected]
 

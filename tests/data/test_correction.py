@@ -190,8 +190,8 @@ def test_a_file_that_cannot_be_edited_loses_its_comments_with_a_message(tmp_path
         (None, {"kind": "budget", "share": 0.3, "gain": "joint"}),
         ({"kind": "budget", "share": 0.1, "gain": "change"}, {"kind": "budget", "share": 0.3, "gain": "change"}),
         (
-            {"kind": "budget", "per_tick": 3, "cap": [90, 9]},
-            {"kind": "budget", "per_tick": 12.7, "cap": [90.0, 9], "gain": "joint"},
+            {"kind": "budget", "per_tick": 3, "cap": [900, 9]},
+            {"kind": "budget", "per_tick": 12.7, "cap": [900.0, 9], "gain": "joint"},
         ),
     ],
 )

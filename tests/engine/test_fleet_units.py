@@ -18,6 +18,7 @@ SCALABLE = [
     *("autoregressive", "autoregressive-known", "process", "process-known"),
     *("student-unknown", "outliers-gaussian", "outliers-unknown", "robust-trend", "robust-trend-plain"),
     *("mixture-gaussian", "mixture-trend", "scaled", "rounded", "fixed-season"),
+    *("unknown-variance-tempered", "trend-tempered", "robust-trend-tempered"),
 ]
 
 

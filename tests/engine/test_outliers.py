@@ -92,6 +92,7 @@ def test_the_probability_is_averaged_over_the_run_lengths() -> None:
 @pytest.mark.parametrize("case", [case for case in ALL if not case.model().has_outliers], ids=lambda c: c.name)
 def test_a_doubtful_reading_counts_in_part_for_each_hypothesis(case: Case) -> None:
     model = case.model()
+    core = model.core
     rng = np.random.default_rng(1)
     columns = [model.prior()]
     for _ in range(3):
@@ -103,7 +104,7 @@ def test_a_doubtful_reading_counts_in_part_for_each_hypothesis(case: Case) -> No
             read = np.exp(model.update(one, x, 0.5))
             expected = trust[k] * read + (1 - trust[k]) * np.exp(one)
             np.testing.assert_allclose(np.exp(got[:, k]), expected, rtol=1e-12, atol=1e-300)
-        elif not isinstance(model, (UnknownNoise, mf.Mixture)) or getattr(model, "weighting", "") == "tempered":
+        elif not isinstance(core, (UnknownNoise, mf.Mixture)) or getattr(core, "weighting", "") == "tempered":
             expected = model.update(one, x, max(0.5 * trust[k], 1e-300))
             np.testing.assert_allclose(got[:, k], expected, rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(got[:, k], model.update_doubtful(one, x, 0.5, trust[k]), rtol=1e-13, atol=1e-13)
