@@ -1,8 +1,7 @@
 """The automatic detector, for series of which nothing is known in advance."""
 
 from ...models.fixed_season import Season
-from .detector import AutoDetector, auto
-from .posterior import HAZARD
+from .detector import HAZARD, AutoDetector, auto
 from .structure import Structure
 
 __all__ = ["HAZARD", "AutoDetector", "Season", "Structure", "auto"]

@@ -8,9 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..._kernels import layout
 from ...belief.alarm import Alarm
-from ...belief.records import Surprise
-from ...detector.base import ANY_NUMBER
+from ...belief.gains import Gain
+from ...belief.pruning import Resample
+from ...belief.records import RunLength, Surprise
+from ...detector.base import ANY_NUMBER, BaseDetector
+from ...detector.detector import Detector
+from ...detector.level_rule import LevelRule
 from ...detector.lock import exclusive
 from ...detector.step import Step, reading, seed_of
 from ...inputs.arguments import boolean, not_negative, positive, probability, whole
@@ -19,17 +24,28 @@ from ...policy import policy_of
 from ...policy.fidelity import Fidelity, checked
 from ...trace.run import run
 from ...trace.trace import Trace
-from .following import AutoFollower
+from .explain import Account, cautions, explanation
 from .pattern import Pattern
-from .posterior import FIRST, HAZARD
-from .repeats import counted
-from .rows import Member, Rows
+from .repeats import counted, repeats_itself
+from .rows import Member, Report, Rows, agreed
 from .saved import read, write
 from .season import Array, Ticks
+from .selection import History, candidates, refreshed, replay
+from .structure import Flags, Structure
 from .surprise import surprise_of
 
+HAZARD = 1 / 500
+"""P(change) per tick, by default."""
+FIRST = 20
+"""Readings before the first structure is chosen; no alarm fires earlier."""
 
-class AutoDetector(AutoFollower):
+_GROWTH = 1.25  # the structure is chosen again when the number of ticks has grown by this factor
+_LATER = 2.0  # the same, once the history is full
+_AGAIN = 4  # most times that the structure is reconsidered before an alarm, between two scheduled choices
+_HYPOTHESES = 64
+
+
+class AutoDetector(BaseDetector):
     """Detect changes in a series of which nothing is known in advance.
 
     The detector estimates from the readings so far whether they are numbers, counts or 0/1, their scale, season,
@@ -94,6 +110,22 @@ class AutoDetector(AutoFollower):
     201 200
     """
 
+    changes: list[tuple[int, int]]
+    """Tick of the alarm and tick of the change, of the last 1000 alarms."""
+    alarm: Alarm
+    _x: Array
+    """The last readings, at most `history`."""
+    _next: int
+    """Tick at which the structure is chosen again."""
+    _refresh: int
+    """Tick at which the seasons are fitted again."""
+    _reconsidered: int
+    """How often the structure was reconsidered before an alarm since the last scheduled choice."""
+    _origin: int
+    """Tick that the members' detectors began at."""
+    _repeats: int
+    """How often the last reading has been repeated."""
+
     def __init__(
         self,
         hazard: float = HAZARD,
@@ -127,7 +159,6 @@ class AutoDetector(AutoFollower):
         self._next = FIRST
         self._refresh = self.history
         self._reconsidered = 0
-        self._last_alarm = -1
         self._origin = 0
         self._once = False  # whether repeated readings are skipped
         self._repeats = 0
@@ -267,12 +298,345 @@ class AutoDetector(AutoFollower):
         """
         return x if self.structure is None else self.structure.without_seasons(x, tick)
 
+    @property
+    def ticks(self) -> int:
+        """Number of readings so far."""
+        return self._ticks
+
+    @property
+    def last_alarm(self) -> int:
+        """Tick of the last alarm; -1 before the first."""
+        return self.changes[-1][0] if self.changes else -1
+
+    @property
+    def level_rule(self) -> LevelRule:
+        """How the levels of regimes follow from the readings: regimes may be lines."""
+        return LevelRule(tuple(f.zeta for f in self.fidelities), line=True)
+
+    @exclusive
+    def expected_gains(self, gain: Gain) -> Array:
+        """Return one kind of gain of each fidelity, averaged over the structures; 0 before the first of them."""
+        total = np.zeros(len(self.fidelities))
+        for member in self._members:
+            total += member.weight * member.detector.expected_gains(gain)
+        return total
+
+    def _choose(self, raw: Any) -> Fidelity:
+        return self.fidelities[0]
+
+    @property
+    def structure(self) -> Structure | None:
+        """The most probable structure of the series; None before the first 20 readings."""
+        return self._members[0].structure if self._members else None
+
+    @property
+    @exclusive
+    def mean(self) -> float:
+        """E[x_{t+1}] of the most probable structure, in units of the readings.
+
+        Where readings are transformed it is the value whose transform is expected.
+        """
+        if not self._members:
+            return self._early_mean
+        return float(self._members[0].detector.mean)
+
+    @property
+    @exclusive
+    def run_length(self) -> RunLength:
+        """The run-length posterior of the most probable structure; see `Detector.run_length`."""
+        if self._members:
+            return self._members[0].detector.run_length
+        return RunLength(np.array([max(self.ticks - 1, 0)]), np.ones(1))
+
+    @exclusive
+    def p_changed(self, within: int) -> float:
+        """Return P(a regime began in the last `within` ticks), averaged over the structures.
+
+        Parameters
+        ----------
+        within : int
+            Length of the window in ticks.
+
+        Returns
+        -------
+        float
+            The probability; 0 before the first 20 readings.
+        """
+        return min(sum(member.weight * member.detector.p_changed(within) for member in self._members), 1.0)
+
+    @exclusive
+    def interval(self, level: float = 0.9, fidelity: Fidelity | str | None = None) -> tuple[float, float]:
+        """Return an interval that contains the next reading with a given probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability.
+        fidelity : Fidelity or str, optional
+            The fidelity of that reading.
+
+        Returns
+        -------
+        low, high : float
+            Ends of the interval, in units of the readings; infinite before the first 20 readings.
+        """
+        if not self._members:
+            return -math.inf, math.inf
+        low, high = self._members[0].detector.interval(level)
+        return low, high
+
+    @exclusive
+    def explain(self) -> str:
+        """Explain in words which structure the series has, and why.
+
+        Returns
+        -------
+        str
+            A few lines. The reason for a feature is how much lower the evidence of the readings so far is without it:
+            a difference of n nats makes the simpler structure exp(n) times less probable.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(1)
+        >>> import mfbocd as mf
+        >>> detector = mf.auto()
+        >>> trace = detector.run(5 + 2 * np.sin(np.arange(300) / 3) + rng.normal(size=300))
+        >>> [line for line in detector.explain().splitlines() if "Season" in line]
+        ['Season of 18.85 ticks: without it the evidence is 107 nats lower.']
+        """
+        account = self._account()
+        if account is None:
+            return self._waiting()
+        lines = explanation(account)
+        if self._pattern is not None:
+            lines.append(
+                f"It swings in a recurring pattern that no structure describes: blocks of {self._pattern.every} "
+                "readings are compared by their shape."
+            )
+        if self.changes:
+            count = len(self.changes)
+            lines.append(
+                f"{count} change{'s' if count > 1 else ''} reported, the last at tick {self.changes[-1][1]}."
+            )
+        return "\n".join([*lines, f"No alarm fires before tick {FIRST - 1}, when the structure is chosen first."])
+
+    @exclusive
+    def warnings(self) -> list[str]:
+        """Say what may make the alarms unreliable.
+
+        Returns
+        -------
+        list of str
+            One entry for each of: few readings, many missing ones, a constant series, a series that moves like a
+            random walk, very frequent changes, noise that is skewed or has many outliers, and structure that none of
+            the models describes. Empty if there is nothing to say.
+
+        Examples
+        --------
+        >>> import mfbocd as mf
+        >>> detector = mf.auto()
+        >>> trace = detector.run([5.0] * 50)
+        >>> detector.warnings()
+        ['The series is constant: the size of its noise is unknown, so any other value is a change.']
+        """
+        account = self._account()
+        if account is None:
+            return [self._waiting()]
+        return cautions(account)
+
+    def _waiting(self) -> str:
+        """Say why there is no structure."""
+        many = f"{self._early} reading{'' if self._early == 1 else 's'}"
+        missing = f" in {self.ticks} ticks" if self.ticks > self._early else ""
+        return f"Only {many}{missing} so far: changes are looked for from reading {FIRST} on."
+
+    def _account(self) -> Account | None:
+        """Return the facts that explanations and warnings use; None before the structure is chosen."""
+        if not self._members:
+            return None
+        top = self._members[0]
+        return Account(
+            self.ticks, top.structure, top.detector, self._past(), self._make, self._once, list(self.changes)
+        )
+
     def _surprise(self, x: float) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
         before = float(self._x[-1]) if self._x.size else math.nan
         if not self._members or not counted(np.array([x]), self._once, before, self._repeats)[0][0]:
             return None
         return surprise_of(self._members, x)
+
+    def _possible(self, x: Array) -> Flags:
+        """Tell which readings every member can describe."""
+        ok = np.ones(x.size, dtype=np.bool_)
+        for member in self._members:
+            ok &= np.isnan(x) | member.detector.model.possible(x)
+        return ok
+
+    def _advance(self, x: Array) -> Rows:
+        """Take readings up to the next choice of a structure; only the last may be impossible for the members."""
+        rows = Rows.empty(x.size)
+        used = self._used(x)
+        fit = bool(self._possible(x[-1:])[0])
+        first = self.ticks
+        self._x = np.append(self._x, x)[-self.history :]
+        self._ticks += x.size
+        if self._members:
+            self._fire_agreed(x if fit else x[:-1], used, first, rows)
+        else:
+            for i in range(x.size):
+                if np.isfinite(x[i]):
+                    self._early += 1
+                    self._early_mean += float(x[i]) / self._early - self._early_mean / self._early
+                rows.mean[i] = self._early_mean
+            rows.run_length[:] = np.arange(first, self.ticks)
+        if self.ticks >= self._refresh:
+            self._refresh_seasons()
+        if self.ticks >= self._next or (self._members and not fit):
+            growth = _GROWTH if self.ticks < self.history else _LATER
+            self._next = max(math.ceil(growth * self.ticks), FIRST)
+            self._reconsidered = 0
+            self._choose_again(rows, least=FIRST if fit else 1)
+            report = self._agreed(self.ticks - 1)
+            if report is not None:
+                self._fire(self.ticks - 1, report, rows, x.size - 1)
+        return rows
+
+    def _until_report(self, x: Array) -> int:
+        """Return how many readings to take until a structure may be reconsidered, right after the last of them."""
+        end = x.size
+        if end > 1 and self._members and self._may_reconsider():
+            ahead = copy.copy(self)
+            if not self._possible(x[-1:])[0]:
+                x = x[:-1]
+            for i, _, _ in ahead._advance_members(x, ahead._used(x), ahead.ticks, Rows.empty(x.size)):
+                end = min(end, i + 1)
+        return end
+
+    def _may_reconsider(self) -> bool:
+        """Tell whether an alarm now needs a new choice: later, the structure is known well and a choice is slow."""
+        return self._pattern is None and self.ticks < self.history and self._reconsidered < _AGAIN
+
+    def _used(self, x: Array) -> Flags:
+        """Tell which of the coming readings count."""
+        before = float(self._x[-1]) if self._x.size else math.nan
+        used, self._repeats = counted(x, self._once, before, self._repeats)
+        return used
+
+    def _fire_agreed(self, x: Array, used: Flags, first: int, rows: Rows) -> None:
+        """Advance every member, and fire the alarms they agree on."""
+        may_reconsider = self._may_reconsider()
+        reports = self._advance_members(x, used, first, rows)
+        if self._pattern is not None:
+            for one in self._pattern.feed(x):
+                if one.changed_at > self.last_alarm:
+                    self._fire(one.tick, one, rows, one.tick - first)
+            return
+        for i in sorted({i for i, _, _ in reports}):
+            for j, member, one in reports:
+                if j == i:
+                    member.report = one
+            report = self._agreed(first + i)
+            if report is not None and may_reconsider:  # then this is the last reading
+                self._reconsidered += 1
+                self._choose_again(rows, FIRST, report.changed_at)
+                report = self._agreed(first + i)
+            if report is not None:
+                self._fire(first + i, report, rows, i)
+
+    def _advance_members(self, x: Array, used: Flags, first: int, rows: Rows) -> list[tuple[int, Member, Report]]:
+        """Advance every member; return what they report, with the row."""
+        reports: list[tuple[int, Member, Report]] = []
+        for member in self._members:
+            y = np.where(used[: x.size], x, np.nan)
+            fields = member.detector.advance(y, np.zeros(x.size, dtype=np.int64))
+            if member is self._members[0]:
+                rows.mean[: x.size] = fields["mean"]
+                rows.run_length[: x.size] = fields["run_length"]
+                rows.p_change[: x.size] = fields["p_change"]
+            for i in np.flatnonzero(fields["alarm"]).tolist():
+                changed_at = int(fields["changed_at"][i]) + self._origin
+                reports.append((i, member, Report(first + i, changed_at, float(fields["confidence"][i]))))
+        return reports
+
+    def _agreed(self, tick: int) -> Report | None:
+        """Return the change that the members agree on; None if there is none."""
+        return agreed(self._members, tick, self.last_alarm) if self._pattern is None else None
+
+    def _fire(self, tick: int, report: Report, rows: Rows, i: int) -> None:
+        """Raise the alarm of a change at `tick`, row i."""
+        self.changes = [*self.changes[-999:], (tick, report.changed_at)]
+        rows.alarm[i], rows.changed_at[i], rows.confidence[i] = True, report.changed_at, report.confidence
+
+    def _refresh_seasons(self) -> None:
+        """Fit the seasons to the last readings: the period of a long series is never known well enough."""
+        self._refresh = self.ticks + self.history
+        if np.isfinite(self._x).sum() < FIRST:
+            return
+        for member in self._members:
+            if member.structure.seasons:
+                member.structure = refreshed(member.structure, self._recent())
+                member.detector = self._continued(member)
+
+    def _recent(self) -> History:
+        """Return the readings that are kept, and decide whether repeated ones count."""
+        self._once = repeats_itself(self._x[np.isfinite(self._x)])
+        return self._past()
+
+    def _choose_again(self, rows: Rows, least: int, pending: int | None = None) -> None:
+        """Choose the structures from at least `least` readings, and replay these in their detectors.
+
+        `pending` is the place of a change that is about to be reported. The last row becomes that of the new choice.
+        """
+        present = int(np.isfinite(self._x).sum())
+        if present < least:
+            if not self._members:
+                self._next = self.ticks + least - present
+            return
+        self._origin = self.ticks - self._x.size
+        history = self._recent()
+        changes = [at for _, at in self.changes] + ([] if pending is None else [pending])
+        found = candidates(history, self._make, self.structure, changes, self.period)
+        weight = np.exp(np.array([c.evidence for c in found]) - found[0].evidence)
+        self._members = []
+        self._pattern = None
+        for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
+            detector, trace = replay(candidate.structure, history, self._make)
+            report = None
+            fired = np.flatnonzero(trace.alarm).tolist()  # not `changes`: their levels take longer
+            if fired:
+                t = fired[-1]
+                changed_at, confidence = int(trace.changed_at[t]), float(trace.confidence[t])
+                report = Report(t + self._origin, changed_at + self._origin, confidence)
+            if not self._members:
+                self._pattern = Pattern.of(self._x, len(fired), self._origin)
+            self._members.append(Member(candidate.structure, share, detector, report))
+        rows.mean[-1] = self.mean
+        rows.run_length[-1] = self._members[0].detector.map_run_length or 0
+        rows.p_change[-1] = self._members[0].detector.p_changed(self.alarm.within)
+
+    def _past(self) -> History:
+        """Return the readings that are kept."""
+        used, _ = counted(self._x, self._once)
+        return History(self._x, np.arange(self.ticks - self._x.size, self.ticks), used)
+
+    def _continued(self, member: Member) -> Detector:
+        """Return the member's detector with the model of its present structure, of which only the seasons differ."""
+        state = member.detector._filter.state
+        detector = self._make(member.structure, self._origin)
+        detector._adopt(state, member.detector.spent)
+        state[layout.MEAN] = detector._filter.predictive(1.0)[0]
+        return detector
+
+    def _make(self, structure: Structure, start: int) -> Detector:
+        return Detector(
+            structure.model(start, "tempered"),  # the same for full readings, with fewer statistics
+            hazard=self.hazard,
+            prune=Resample(_HYPOTHESES),
+            alarm=self.alarm,
+            seed=self.seed,
+            missing="skip",
+        )
 
 
 def auto(

@@ -37,7 +37,6 @@ _COUNTERS = {
     "next": "_next",
     "refresh": "_refresh",
     "reconsidered": "_reconsidered",
-    "last_alarm": "_last_alarm",
     "origin": "_origin",
     "repeats": "_repeats",
     "early": "_early",
@@ -114,7 +113,7 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
     _require(not np.isinf(detector._x).any(), "a reading")
     _require(min(detector._next, detector._refresh) > ticks, "the next choice of a structure")
     _require(type(detector._once) is bool, "once")
-    _require(0 <= detector._origin <= ticks and detector._last_alarm < ticks, "a tick")
+    _require(0 <= detector._origin <= ticks, "a tick")
     _require(0 <= detector._repeats <= ticks and 0 <= detector._early <= ticks, "a counter")
     _require(detector._reconsidered >= 0, "a counter")
     _require(all(0 <= at <= tick < ticks for tick, at in detector.changes), "a change")
