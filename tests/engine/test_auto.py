@@ -149,7 +149,6 @@ WRONG: dict[str, Any] = {
     "next": 120,
     "refresh": 120,
     "origin": 500,
-    "last_alarm": 400,
     "repeats": -1,
     "reconsidered": -1,
     "surprise": 1,
