@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from ..belief.filter import Array
 from ..detector.step import readings
 from ..inputs.readings import cells, numbers
 from ..policy import Choices, Fidelity
-from .streams import StreamSet
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
 
 
-def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices | None) -> Array:
+def readings_of(fleet: Fleet, x: Any, rows: Choices, choice: Choices | None) -> Array:
     """Return one reading per stream as floats, (m,) or (m, d), NaN where it is missing; with `choice` corrected."""
     given = cells(x)
     d = fleet.model.dimension
@@ -41,7 +43,7 @@ def readings_of(fleet: StreamSet, x: Any, rows: Choices, choice: Choices | None)
     return found
 
 
-def choices_of(fleet: StreamSet, fidelity: Any, rows: Choices) -> Choices:
+def choices_of(fleet: Fleet, fidelity: Any, rows: Choices) -> Choices:
     """Return the index of the fidelity of each stream, (m,), from one for all or one name or index per stream."""
     m, ways = len(rows), len(fleet.fidelities)
     if fidelity is None:
@@ -60,7 +62,7 @@ def choices_of(fleet: StreamSet, fidelity: Any, rows: Choices) -> Choices:
     return np.array([_index(fleet, f) for f in given.tolist()], dtype=np.int64)
 
 
-def _chosen(fleet: StreamSet, rows: Choices) -> Choices:
+def _chosen(fleet: Fleet, rows: Choices) -> Choices:
     own = fleet._rows
     bad = np.flatnonzero(own.chosen_at[rows] != own.tick[rows])
     if bad.size:
@@ -72,7 +74,7 @@ def _chosen(fleet: StreamSet, rows: Choices) -> Choices:
     return np.asarray(own.chosen[rows])
 
 
-def _index(fleet: StreamSet, fidelity: Any) -> int:
+def _index(fleet: Fleet, fidelity: Any) -> int:
     name = fidelity.name if isinstance(fidelity, Fidelity) else fidelity
     for j, known in enumerate(fleet.fidelities):
         if known.name == name:
@@ -81,7 +83,7 @@ def _index(fleet: StreamSet, fidelity: Any) -> int:
     raise ValueError(f"fidelity must be one of {names}, not {fidelity!r}")
 
 
-def observed(fleet: StreamSet, rows: Choices, choice: Choices, raws: Sequence[Any]) -> Array:
+def observed(fleet: Fleet, rows: Choices, choice: Choices, raws: Sequence[Any]) -> Array:
     """Return the readings of the raw inputs at the chosen fidelities, one per stream; NaN for a skip."""
     read, some = [], []
     for k, (j, raw) in enumerate(zip(choice.tolist(), raws, strict=True)):

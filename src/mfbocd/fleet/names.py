@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+Streams = Sequence[str] | Sequence[int] | NDArray[np.int64]
+"""Names or indices of some streams, all different."""
+
 
 class Names:
     """The name of each stream and the stream of each name.

@@ -18,9 +18,9 @@ from ..models import Model
 from ..policy import Choices
 
 if TYPE_CHECKING:
-    from .streams import StreamSet
+    from .fleet import Fleet
 
-F = TypeVar("F", bound="StreamSet")
+F = TypeVar("F", bound="Fleet")
 _MOST = 4096  # writers and loaders that are kept, one for each offset and scale
 
 
@@ -31,7 +31,7 @@ class RowSerializer:
         self._writers: dict[tuple[Any, ...], Serializer] = {}
         self._loaders: dict[tuple[float, float], Loader] = {}
 
-    def dump(self, fleet: StreamSet, rows: Choices) -> list[bytes]:
+    def dump(self, fleet: Fleet, rows: Choices) -> list[bytes]:
         """Return the bytes of each of these streams: those of `Detector.to_bytes` of the extracted detector."""
         own, streams = fleet._own, fleet._rows
         part = fleet.policy.for_one_stream() if own is None else None
@@ -48,7 +48,7 @@ class RowSerializer:
             found.append(write(values, streams.states[row]))
         return found
 
-    def _writer(self, fleet: StreamSet, row: int, key: tuple[Any, ...]) -> Serializer:
+    def _writer(self, fleet: Fleet, row: int, key: tuple[Any, ...]) -> Serializer:
         writer = self._writers.get(key)
         if writer is None:
             if len(self._writers) >= _MOST:
@@ -56,7 +56,7 @@ class RowSerializer:
             writer = self._writers[key] = Serializer(fleet.extract(row))
         return writer
 
-    def load(self, fleet: StreamSet, data: bytes, units: tuple[float, float], model: Model) -> Detector:
+    def load(self, fleet: Fleet, data: bytes, units: tuple[float, float], model: Model) -> Detector:
         """Load a saved detector; its functions, which bytes cannot contain, are the fleet's."""
         loader = self._loaders.get(units)
         if loader is None:
@@ -74,7 +74,7 @@ class RowSerializer:
         return found
 
 
-def check_same(fleet: StreamSet, detector: Detector, model: Model) -> None:
+def check_same(fleet: Fleet, detector: Detector, model: Model) -> None:
     """Raise an error if a detector differs from the streams of a fleet; `model` is theirs in its units."""
     like = fleet._like
     if not _same_model(detector.model, model):
@@ -134,7 +134,7 @@ def _spec(policy: Any) -> Any:
 # --- a whole fleet ---------------------------------------------------------------------------------------------
 
 
-def to_bytes(fleet: StreamSet) -> bytes:
+def to_bytes(fleet: Fleet) -> bytes:
     """`Fleet.to_bytes` of all streams: a detector for what they share, and arrays with one entry per stream."""
     n, streams = len(fleet), fleet._rows
     if not np.isfinite(streams.spent[:n]).all():
@@ -222,7 +222,7 @@ def _restored(
     return fleet
 
 
-def _restore_policy(fleet: StreamSet, learned: Any, numbers: Array) -> None:
+def _restore_policy(fleet: Fleet, learned: Any, numbers: Array) -> None:
     if fleet._shared is not None:
         fleet._shared.restore(learned)
     elif fleet._own is None:
@@ -236,7 +236,7 @@ def _restore_policy(fleet: StreamSet, learned: Any, numbers: Array) -> None:
             fleet._own.restore(row, state)
 
 
-def _restore_states(fleet: StreamSet, arrays: dict[str, Array], like: Detector) -> None:
+def _restore_states(fleet: Fleet, arrays: dict[str, Array], like: Detector) -> None:
     n, streams = len(fleet), fleet._rows
     heads = arrays["heads"].reshape(n, layout.HEAD)
     if not ((arrays["spent"] >= 0.0) & (arrays["spent"] < np.inf)).all():
