@@ -102,8 +102,8 @@ def test_saving_changes_no_later_bit(x: Array, data: st.DataObject) -> None:
     """Also before the first structure, and just before and after a structure is chosen."""
     near = [t for t in (FIRST - 1, FIRST, 24, 25, 26, 32) if t <= x.size]
     cut = data.draw(st.sampled_from(near) | st.integers(0, x.size) if near else st.integers(0, x.size))
-    detector = AutoDetector(hazard=0.01, history=50, seed=3)
-    detector.fidelities = (Fidelity("flow", 1.0, 1.0),)  # the name of a column, which its steps have
+    flow = Fidelity("flow", 1.0, 1.0)  # the name of a column, which its steps have
+    detector = AutoDetector(hazard=0.01, history=50, seed=3, fidelities=flow)
     detector.run(x[:cut])
     saved = detector.to_bytes()
     loaded = AutoDetector.from_bytes(saved)
@@ -469,7 +469,7 @@ def test_the_warnings_name_what_cannot_be_handled() -> None:
 
 
 def account(x: Array, structure: Structure, changes: Sequence[int] = ()) -> Account:
-    history = History(x, np.arange(x.size), np.isfinite(x))
+    history = History(x, np.arange(x.size), np.isfinite(x), np.zeros(x.size, dtype=np.int64), np.ones(x.size))
     make = AutoDetector()._make
     detector, _ = replay(structure, history, make)
     return Account(x.size, structure, detector, history, make, False, [(at + 1, at) for at in changes])

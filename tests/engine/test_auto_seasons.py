@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mfbocd import AutoDetector
-from mfbocd.calibrate.auto import Season, following
+from mfbocd.calibrate.auto import Season
+from mfbocd.calibrate.auto import detector as automatic
 from mfbocd.calibrate.auto.repeats import counted, repeats_itself
 from mfbocd.calibrate.auto.season import fit_pieces
 
@@ -72,7 +73,7 @@ def test_the_structure_is_reconsidered_before_an_alarm(monkeypatch: pytest.Monke
     x = square(np.random.default_rng(5), 300, 56)
     counts = []
     for times in (4, 0):
-        monkeypatch.setattr(following, "_AGAIN", times)
+        monkeypatch.setattr(automatic, "_AGAIN", times)
         found = AutoDetector()
         found.run(x)
         counts.append(len(found.changes))

@@ -28,12 +28,15 @@ def blocks(*fidelities: mf.Fidelity) -> mf.BlockDetector:
     return mf.BlockDetector(mf.Blocks(5, ["mean", "log_sd"]), inner, fidelities or None)
 
 
+def automatic(*fidelities: mf.Fidelity) -> mf.AutoDetector:
+    return mf.AutoDetector(1 / 100, seed=3, fidelities=fidelities or None)
+
+
 MAKE: dict[type[BaseDetector], Callable[..., BaseDetector]] = {
     mf.Detector: plain,
-    mf.AutoDetector: lambda: mf.AutoDetector(1 / 100, seed=3),
+    mf.AutoDetector: automatic,
     mf.BlockDetector: blocks,
 }
-SEVERAL = [plain, blocks]
 rng = np.random.default_rng(5)
 SERIES = np.concatenate([rng.normal(0, 1, 60), rng.normal(6, 1, 40)]).round(3)
 
@@ -171,7 +174,6 @@ def test_missing_readings(make: Callable[..., BaseDetector]) -> None:
         detector.wait(0)
 
 
-@pytest.mark.parametrize("make", SEVERAL)
 def test_budget_of_several_fidelities(make: Callable[..., BaseDetector]) -> None:
     detector = make(CHEAP, GOOD)
     assert isinstance(detector.policy, mf.Budget)
@@ -182,6 +184,9 @@ def test_budget_of_several_fidelities(make: Callable[..., BaseDetector]) -> None
     assert detector.spent == pytest.approx(trace.spent)
     with pytest.raises(ValueError, match="choose"):
         make(CHEAP, GOOD).update(0.5)
+    loaded = type(detector).from_bytes(detector.to_bytes())
+    assert loaded.choose() == detector.choose()
+    assert loaded.to_bytes() == detector.to_bytes()
 
 
 def test_block_is_weighed_by_the_zeta_of_its_readings() -> None:
@@ -200,6 +205,6 @@ def test_block_is_weighed_by_the_zeta_of_its_readings() -> None:
 
 def test_step_observes() -> None:
     double = mf.Fidelity("double", 1.0, 1.0, observe=lambda raw: 2 * raw)
-    for detector in (plain(double), blocks(double), mf.AutoDetector(fidelity=double)):
+    for detector in (plain(double), blocks(double), mf.AutoDetector(fidelities=double)):
         assert detector.step(1.5).x == 3.0
         assert detector.step(2.5).fidelity == "double"

@@ -65,7 +65,7 @@ SIGNATURES = {
     "BlockDetector": "blocks detector fidelities policy",
     "run": "detector table posterior raws detail surprise",
     "detect": "data column time model hazard alarm period unit format seed",
-    "auto": "hazard alarm period history seed surprise fidelity",
+    "auto": "hazard alarm period history seed surprise fidelities policy",
     "Hazard": "hazard horizon",
     "Learned": "low high points",
     "Always": "name",

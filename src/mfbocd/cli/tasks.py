@@ -95,7 +95,7 @@ class Task:
         """Return the automatic detector of one column."""
         fidelity = Fidelity(name_from(column), 1.0, 1.0)  # plots and reports name the column
         hazard = HAZARD if hazard is None else hazard
-        detector = AutoDetector(hazard, period=period, surprise=surprise, fidelity=fidelity)
+        detector = AutoDetector(hazard, period=period, surprise=surprise, fidelities=fidelity)
         too_many = "pass a smaller --hazard, or select a family with --model"
         return cls(detector, {fidelity.name: column}, Data(time=time or ""), too_many, detector.history)
 

@@ -354,7 +354,7 @@ def detect(
     if model is None:
         ticks = period_in(period, times_of(series.labels)) if isinstance(period, str) else period
         hazard = HAZARD if hazard is None else hazard
-        detector = AutoDetector(hazard, alarm, period=ticks, seed=seed, fidelity=fidelity)
+        detector = AutoDetector(hazard, alarm, period=ticks, seed=seed, fidelities=fidelity)
     else:
         detector = _modelled(model, series.x, hazard, alarm, seed, fidelity)
     fresh = copy.copy(detector)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from ..._kernels import layout
 from ...belief.alarm import Alarm
+from ...belief.filter import Filter
 from ...belief.gains import Gain
-from ...belief.pruning import Resample
+from ...belief.hazard import hazard_of
+from ...belief.pruning import Pruning, Resample
 from ...belief.records import RunLength, Surprise
 from ...detector.base import ANY_NUMBER, BaseDetector
 from ...detector.detector import Detector
@@ -20,7 +23,9 @@ from ...detector.lock import exclusive
 from ...detector.step import Step, reading, seed_of
 from ...inputs.arguments import boolean, not_negative, positive, probability, whole
 from ...inputs.display import count_text, html_facts
-from ...policy import policy_of
+from ...models import GaussianUnknown
+from ...models.unknown_noise import Weighting
+from ...policy import Always, Policy, policy_of
 from ...policy.fidelity import Fidelity, checked
 from ...trace.run import run
 from ...trace.trace import Trace
@@ -69,8 +74,11 @@ class AutoDetector(BaseDetector):
     surprise : bool, default False
         Whether every step has its `Step.surprise`, in units of the readings and averaged over the structures. It is
         slower. Steps before the first structure, and readings that are missing or not counted, have none.
-    fidelity : Fidelity, optional
-        Name, cost and observer of the readings; one full observation per tick by default.
+    fidelities : iterable of Fidelity, or Fidelity, optional
+        The ways to observe; one full observation per tick by default.
+    policy : Policy, optional
+        How the next fidelity is chosen; `Budget(share=0.35)` by default, if there are several fidelities. Gains are
+        averaged over the structures.
 
     Attributes
     ----------
@@ -115,6 +123,8 @@ class AutoDetector(BaseDetector):
     alarm: Alarm
     _x: Array
     """The last readings, at most `history`."""
+    _choice: Ticks
+    """Index of the fidelity of each of them."""
     _next: int
     """Tick at which the structure is chosen again."""
     _refresh: int
@@ -135,7 +145,8 @@ class AutoDetector(BaseDetector):
         history: int = 2048,
         seed: int = 0,
         surprise: bool = False,
-        fidelity: Fidelity | None = None,
+        fidelities: Iterable[Fidelity] | Fidelity | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self._renew()
         self.hazard = probability("", "hazard", hazard)
@@ -146,8 +157,14 @@ class AutoDetector(BaseDetector):
         self.history = whole("", "history", history, 2 * FIRST)
         self.seed = seed_of(seed)
         self.surprise = boolean("", "surprise", surprise)
-        self.fidelities = checked(fidelity)
-        self.policy = policy_of(None, self.fidelities).bind(self.fidelities)
+        self.fidelities = checked(fidelities)
+        if min(f.zeta for f in self.fidelities) == 0.0:
+            raise ValueError("fidelities must have a zeta above 0: the automatic detector has no skip")
+        self.policy = policy_of(policy, self.fidelities).bind(self.fidelities)
+        start = Filter(GaussianUnknown(), hazard_of(self.hazard), Pruning.of(Resample(_HYPOTHESES)))
+        self.policy.initialize(start)  # gains are in units of the noise, so any model predicts the first price
+        # The members get checked readings and pay nothing.
+        self._ways = tuple(Fidelity(f.name, f.zeta, 1.0) for f in self.fidelities)
         self.missing = "skip"
         self.spent = 0.0
         self._reader = ANY_NUMBER
@@ -156,6 +173,7 @@ class AutoDetector(BaseDetector):
         self.changes: list[tuple[int, int]] = []
         self._ticks = 0
         self._x = np.empty(0)
+        self._choice = np.empty(0, dtype=np.int64)
         self._next = FIRST
         self._refresh = self.history
         self._reconsidered = 0
@@ -197,13 +215,21 @@ class AutoDetector(BaseDetector):
         return write(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Return the detector that `to_bytes` saved.
+    def from_bytes(
+        cls,
+        data: bytes,
+        *,
+        observers: Mapping[str, Callable[[Any], Any]] | None = None,
+        costs: Mapping[str, Callable[[Any], float]] | None = None,
+    ) -> Self:
+        """Return the detector that `to_bytes` saved; functions, which cannot be saved, are passed again.
 
         Parameters
         ----------
         data : bytes
             What `to_bytes` returned.
+        observers, costs : mapping of str to callable, optional
+            Functions of the fidelities by name.
 
         Returns
         -------
@@ -222,7 +248,7 @@ class AutoDetector(BaseDetector):
         >>> AutoDetector.from_bytes(detector.to_bytes()).ticks
         3
         """
-        return read(cls, data)
+        return read(cls, data, observers or {}, costs or {})
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)
@@ -240,9 +266,11 @@ class AutoDetector(BaseDetector):
         elif observed is not None:
             paid = self._cost_of(observed, raw)
         value = math.nan if value is None else value
-        surprise = self._surprise(value) if self.surprise else None
-        step = self._advance(np.array([value])).step(0, self.ticks - 1, value, observed, paid)
+        choice = 0 if observed is None else self.fidelities.index(observed)
+        surprise = self._surprise(value, choice) if self.surprise else None
+        step = self._advance(np.array([value]), np.array([choice])).step(0, self.ticks - 1, value, observed, paid)
         self.spent += paid
+        self.policy.record_cost((paid,))
         return step if surprise is None else step._replace(surprise=surprise)
 
     @property
@@ -260,8 +288,8 @@ class AutoDetector(BaseDetector):
             impossible = np.flatnonzero(~self._possible(x[start:end]))
             if impossible.size:  # the structure is chosen again right after the first of them
                 end = start + int(impossible[0]) + 1
-            end = min(end, start + self._until_report(x[start:end]))
-            rows.put(start, self._advance(x[start:end]))
+            end = min(end, start + self._until_report(x[start:end], choice[start:end]))
+            rows.put(start, self._advance(x[start:end], choice[start:end]))
             start = end
         self.spent += float(self.policy.cost[choice].sum())
         return rows._asdict()
@@ -315,14 +343,19 @@ class AutoDetector(BaseDetector):
 
     @exclusive
     def expected_gains(self, gain: Gain) -> Array:
-        """Return one kind of gain of each fidelity, averaged over the structures; 0 before the first of them."""
+        """Return one kind of gain of each fidelity, averaged over the structures; zeta before the first of them."""
+        if not self._members:
+            return self.policy.zeta.copy()
         total = np.zeros(len(self.fidelities))
         for member in self._members:
             total += member.weight * member.detector.expected_gains(gain)
         return total
 
     def _choose(self, raw: Any) -> Fidelity:
-        return self.fidelities[0]
+        """Return the fidelity that the policy chooses for the coming tick."""
+        gain = self.policy.gain
+        gains = None if gain is None else self.expected_gains(gain)
+        return self.fidelities[self.policy.choose_by(gains, self.seed, self.ticks, self._costs(raw))]
 
     @property
     def structure(self) -> Structure | None:
@@ -382,7 +415,8 @@ class AutoDetector(BaseDetector):
         """
         if not self._members:
             return -math.inf, math.inf
-        low, high = self._members[0].detector.interval(level)
+        name = None if fidelity is None else self._own_fidelity(fidelity).name
+        low, high = self._members[0].detector.interval(level, name)
         return low, high
 
     @exclusive
@@ -459,12 +493,12 @@ class AutoDetector(BaseDetector):
             self.ticks, top.structure, top.detector, self._past(), self._make, self._once, list(self.changes)
         )
 
-    def _surprise(self, x: float) -> Surprise | None:
+    def _surprise(self, x: float, choice: int) -> Surprise | None:
         """Return how surprising the coming reading is; None before the first structure, or if it does not count."""
         before = float(self._x[-1]) if self._x.size else math.nan
         if not self._members or not counted(np.array([x]), self._once, before, self._repeats)[0][0]:
             return None
-        return surprise_of(self._members, x)
+        return surprise_of(self._members, x, self.fidelities[choice].zeta)
 
     def _possible(self, x: Array) -> Flags:
         """Tell which readings every member can describe."""
@@ -473,16 +507,17 @@ class AutoDetector(BaseDetector):
             ok &= np.isnan(x) | member.detector.model.possible(x)
         return ok
 
-    def _advance(self, x: Array) -> Rows:
+    def _advance(self, x: Array, choice: Ticks) -> Rows:
         """Take readings up to the next choice of a structure; only the last may be impossible for the members."""
         rows = Rows.empty(x.size)
         used = self._used(x)
         fit = bool(self._possible(x[-1:])[0])
         first = self.ticks
         self._x = np.append(self._x, x)[-self.history :]
+        self._choice = np.append(self._choice, choice)[-self.history :]
         self._ticks += x.size
         if self._members:
-            self._fire_agreed(x if fit else x[:-1], used, first, rows)
+            self._fire_agreed(x if fit else x[:-1], choice, used, first, rows)
         else:
             for i in range(x.size):
                 if np.isfinite(x[i]):
@@ -502,14 +537,15 @@ class AutoDetector(BaseDetector):
                 self._fire(self.ticks - 1, report, rows, x.size - 1)
         return rows
 
-    def _until_report(self, x: Array) -> int:
+    def _until_report(self, x: Array, choice: Ticks) -> int:
         """Return how many readings to take until a structure may be reconsidered, right after the last of them."""
         end = x.size
         if end > 1 and self._members and self._may_reconsider():
             ahead = copy.copy(self)
             if not self._possible(x[-1:])[0]:
                 x = x[:-1]
-            for i, _, _ in ahead._advance_members(x, ahead._used(x), ahead.ticks, Rows.empty(x.size)):
+            used = ahead._used(x)
+            for i, _, _ in ahead._advance_members(x, choice, used, ahead.ticks, Rows.empty(x.size)):
                 end = min(end, i + 1)
         return end
 
@@ -523,10 +559,10 @@ class AutoDetector(BaseDetector):
         used, self._repeats = counted(x, self._once, before, self._repeats)
         return used
 
-    def _fire_agreed(self, x: Array, used: Flags, first: int, rows: Rows) -> None:
+    def _fire_agreed(self, x: Array, choice: Ticks, used: Flags, first: int, rows: Rows) -> None:
         """Advance every member, and fire the alarms they agree on."""
         may_reconsider = self._may_reconsider()
-        reports = self._advance_members(x, used, first, rows)
+        reports = self._advance_members(x, choice, used, first, rows)
         if self._pattern is not None:
             for one in self._pattern.feed(x):
                 if one.changed_at > self.last_alarm:
@@ -544,12 +580,14 @@ class AutoDetector(BaseDetector):
             if report is not None:
                 self._fire(first + i, report, rows, i)
 
-    def _advance_members(self, x: Array, used: Flags, first: int, rows: Rows) -> list[tuple[int, Member, Report]]:
+    def _advance_members(
+        self, x: Array, choice: Ticks, used: Flags, first: int, rows: Rows
+    ) -> list[tuple[int, Member, Report]]:
         """Advance every member; return what they report, with the row."""
         reports: list[tuple[int, Member, Report]] = []
         for member in self._members:
             y = np.where(used[: x.size], x, np.nan)
-            fields = member.detector.advance(y, np.zeros(x.size, dtype=np.int64))
+            fields = member.detector.advance(y, choice[: x.size])
             if member is self._members[0]:
                 rows.mean[: x.size] = fields["mean"]
                 rows.run_length[: x.size] = fields["run_length"]
@@ -601,12 +639,12 @@ class AutoDetector(BaseDetector):
         self._members = []
         self._pattern = None
         for candidate, share in zip(found, (weight / weight.sum()).tolist(), strict=True):
-            detector, trace = replay(candidate.structure, history, self._make)
+            detector, fields = replay(candidate.structure, history, self._make)
             report = None
-            fired = np.flatnonzero(trace.alarm).tolist()  # not `changes`: their levels take longer
+            fired = np.flatnonzero(fields["alarm"]).tolist()
             if fired:
                 t = fired[-1]
-                changed_at, confidence = int(trace.changed_at[t]), float(trace.confidence[t])
+                changed_at, confidence = int(fields["changed_at"][t]), float(fields["confidence"][t])
                 report = Report(t + self._origin, changed_at + self._origin, confidence)
             if not self._members:
                 self._pattern = Pattern.of(self._x, len(fired), self._origin)
@@ -618,7 +656,8 @@ class AutoDetector(BaseDetector):
     def _past(self) -> History:
         """Return the readings that are kept."""
         used, _ = counted(self._x, self._once)
-        return History(self._x, np.arange(self.ticks - self._x.size, self.ticks), used)
+        tick = np.arange(self.ticks - self._x.size, self.ticks)
+        return History(self._x, tick, used, self._choice, self.policy.zeta[self._choice])
 
     def _continued(self, member: Member) -> Detector:
         """Return the member's detector with the model of its present structure, of which only the seasons differ."""
@@ -630,13 +669,19 @@ class AutoDetector(BaseDetector):
 
     def _make(self, structure: Structure, start: int) -> Detector:
         return Detector(
-            structure.model(start, "tempered"),  # the same for full readings, with fewer statistics
+            structure.model(start, self._weighting()),
+            self._ways,
             hazard=self.hazard,
             prune=Resample(_HYPOTHESES),
             alarm=self.alarm,
             seed=self.seed,
             missing="skip",
+            policy=Always(self._ways[0].name),
         )
+
+    def _weighting(self) -> Weighting:
+        """Return how readings below full fidelity count; tempered is the same for full ones, and quicker."""
+        return "tempered" if min(self.policy.zeta) == 1.0 else "precision"
 
 
 def auto(
@@ -647,13 +692,14 @@ def auto(
     history: int = 2048,
     seed: int = 0,
     surprise: bool = False,
-    fidelity: Fidelity | None = None,
+    fidelities: Iterable[Fidelity] | Fidelity | None = None,
+    policy: Policy | None = None,
 ) -> AutoDetector:
     """Return a detector for a live stream of which nothing is known in advance.
 
     Parameters
     ----------
-    hazard, alarm, period, history, seed, surprise, fidelity : Any
+    hazard, alarm, period, history, seed, surprise, fidelities, policy : Any
         As in `AutoDetector`.
 
     Returns
@@ -668,5 +714,12 @@ def auto(
     False
     """
     return AutoDetector(
-        hazard, alarm, period=period, history=history, seed=seed, surprise=surprise, fidelity=fidelity
+        hazard,
+        alarm,
+        period=period,
+        history=history,
+        seed=seed,
+        surprise=surprise,
+        fidelities=fidelities,
+        policy=policy,
     )

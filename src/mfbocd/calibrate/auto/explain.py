@@ -115,10 +115,11 @@ def is_random_walk(structure: Structure) -> bool:
 
 def _forecast_errors(account: Account) -> Array:
     """Return differences of readings and one-tick forecasts, NaN where a reading is missing or does not count."""
-    _, trace = replay(account.structure, account.history, account.make)
+    _, fields = replay(account.structure, account.history, account.make)
     exact = replace(account.structure, step=0.0)  # a forecast is not rounded
-    forecast = exact.prepared(trace.mean[:-1], account.history.tick[1:])
-    return np.asarray((account.history.prepared(account.structure)[1:] - forecast)[20:])
+    forecast = exact.prepared(fields["mean"][:-1], account.history.tick[1:])
+    errors = np.sqrt(account.history.zeta[1:]) * (account.history.prepared(account.structure)[1:] - forecast)
+    return np.asarray(errors[20:])
 
 
 def _residual_warnings(rest: Array) -> list[str]:

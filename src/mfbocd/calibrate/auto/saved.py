@@ -9,7 +9,7 @@ arrays are those of the detectors without the hazard, ``0.numbers``, ``0.head``,
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -21,6 +21,7 @@ from ...belief.serialization import pack, unpack
 from ...detector.blocks import BlockDetector
 from ...detector.serialization import refusing, restore
 from ...inputs.arguments import not_negative
+from ...policy import POLICIES
 from ...policy.fidelity import Fidelity
 from .pattern import Pattern
 from .rows import Member, Report
@@ -73,7 +74,11 @@ def write(detector: AutoDetector) -> bytes:
             "history": detector.history,
             "seed": detector.seed,
             "surprise": detector.surprise,
-            "fidelity": [detector.fidelities[0].name, detector.policy.costs[0]],
+            "fidelities": [
+                [f.name, f.zeta, None if callable(f.cost) else f.cost, f.offset, f.scale] for f in detector.fidelities
+            ],
+            "policy": {"kind": type(detector.policy).__name__, **detector.policy.spec()},
+            "learned": detector.policy.state(),
             "spent": detector.spent,
             **{name: getattr(detector, attribute) for name, attribute in _COUNTERS.items()},
             "early_mean": detector._early_mean,
@@ -82,24 +87,50 @@ def write(detector: AutoDetector) -> bytes:
             "members": members,
             "pattern": None if pattern is None else [pattern.origin, b64encode(pattern.detector.to_bytes()).decode()],
         },
-        {**arrays, "readings": detector._x},
+        {**arrays, "readings": detector._x, "choice": _choices(detector)},
     )
 
 
-def read(cls: type[T], data: bytes) -> T:
+def _choices(detector: AutoDetector) -> Array:
+    """Return the index of the fidelity of each reading that is kept; nothing if there is only one."""
+    if len(detector.fidelities) == 1:
+        return np.empty(0)
+    return detector._choice.astype(np.float64)
+
+
+def read(
+    cls: type[T],
+    data: bytes,
+    observers: Mapping[str, Callable[[Any], Any]],
+    costs: Mapping[str, Callable[[Any], float]],
+) -> T:
     """Return the detector that `write` saved."""
     facts, arrays = unpack(data)
     if facts.get("kind") != _KIND:
         raise ValueError("these bytes are not a saved AutoDetector")
-    return _build(cls, facts, arrays)
+    return _build(cls, facts, arrays, observers, costs)
 
 
 @refusing
-def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) -> T:
+def _build(
+    cls: type[T],
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    observers: Mapping[str, Callable[[Any], Any]],
+    costs: Mapping[str, Callable[[Any], float]],
+) -> T:
     settings = {name: facts[name] for name in ("period", "history", "seed", "surprise")}
-    name, cost = facts["fidelity"]
-    fidelity = Fidelity(name, 1.0, cost)
-    detector = cls(facts["hazard"], Alarm(**facts["alarm"]), **settings, fidelity=fidelity)
+    fidelities = []
+    for name, zeta, cost, offset, scale in facts["fidelities"]:
+        if cost is None and name not in costs:
+            raise ValueError(f"the cost of {name!r} was a function, which cannot be saved: pass costs=")
+        fidelities.append(Fidelity(name, zeta, costs.get(name, cost), observers.get(name), offset, scale))
+    policy = dict(facts["policy"])
+    kind = policy.pop("kind")
+    detector = cls(
+        facts["hazard"], Alarm(**facts["alarm"]), **settings, fidelities=fidelities, policy=POLICIES[kind](**policy)
+    )
+    detector.policy.restore(facts["learned"])
     detector.spent = not_negative("", "spent", facts["spent"])
     for name, attribute in _COUNTERS.items():
         _require(type(facts[name]) is int and facts[name] >= -1, name)
@@ -107,6 +138,10 @@ def _build(cls: type[T], facts: Mapping[str, Any], arrays: Mapping[str, Array]) 
     detector._once = facts["once"]
     detector._early_mean = float(facts["early_mean"])
     detector._x = arrays["readings"]
+    choice = arrays["choice"].astype(np.int64)
+    detector._choice = choice if len(fidelities) > 1 else np.zeros(detector._x.size, dtype=np.int64)
+    _require(detector._choice.size == detector._x.size, "the number of choices")
+    _require(bool(((detector._choice >= 0) & (detector._choice < len(fidelities))).all()), "a choice")
     detector.changes = [(int(tick), int(at)) for tick, at in facts["changes"]]
     ticks = detector.ticks
     _require(ticks >= 0 and detector._x.size == min(ticks, detector.history), "the number of readings")

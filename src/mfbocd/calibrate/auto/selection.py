@@ -17,8 +17,6 @@ import numpy as np
 
 from ...detector.detector import Detector
 from ...models.fixed_season import Season
-from ...trace.run import run
-from ...trace.trace import Trace
 from ..period import estimate_period, refined_period
 from .season import Array, Ticks, fit_pieces, fit_season
 from .structure import Flags, Structure, Transform, scales, unit_of
@@ -36,6 +34,7 @@ _ENOUGH = 40  # readings for seasons and long autoregressions
 EXTRA_COST = 2.0  # nats; prior odds of e^2 for readings as they are, and for noise without autocorrelation
 _IRREGULAR = 0.15  # relative difference of distances that still count as equal
 _FEW = 200  # readings up to which every value is tried
+_AROUND = 9  # readings around one whose mean is its local level
 
 MakeDetector = Callable[[Structure, int], Detector]
 """Returns the detector of a structure whose stream begins at a tick."""
@@ -54,21 +53,54 @@ class History(NamedTuple):
     x: Array
     tick: Ticks
     used: Flags
+    choice: Ticks
+    """Index of the fidelity of each reading."""
+    zeta: Array
+    """Zeta of each reading."""
 
     def prepared(self, structure: Structure) -> Array:
         """The readings as the core of the structure's model sees them, NaN where they are not used."""
         return np.where(self.used, structure.prepared(self.x, self.tick), np.nan)
 
+    def standardized(self, structure: Structure) -> Array:
+        """The used ones as if all had been read at full fidelity; see `standardized`."""
+        y = structure.prepared(self.x[self.used], self.tick[self.used])
+        return standardized(y, self.zeta[self.used])
+
     def filled(self, structure: Structure) -> Array:
         """The same, with gaps interpolated."""
-        y = structure.prepared(self.x, self.tick)
-        return np.interp(self.tick, self.tick[self.used], y[self.used])
+        return np.interp(self.tick, self.tick[self.used], self.standardized(structure))
 
 
-def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[Detector, Trace]:
-    """Return a detector of the structure after the readings, and its trace."""
+def standardized(y: Array, zeta: Array) -> Array:
+    """Return readings whose noise has the same variance at every zeta, with the same local levels.
+
+    A reading at zeta has the noise variance s2 / zeta. Its distance from the mean of the readings around it, weighted
+    by zeta, is therefore multiplied by the root of zeta.
+
+    Parameters
+    ----------
+    y : ndarray
+        Readings in order, without missing ones.
+    zeta : ndarray
+        The zeta of each, above 0.
+
+    Returns
+    -------
+    ndarray
+        `y` itself if every zeta is 1.
+    """
+    if y.size == 0 or bool((zeta == 1.0).all()):
+        return y
+    window = np.ones(_AROUND)
+    level = np.convolve(zeta * y, window, "same") / np.convolve(zeta, window, "same")
+    return np.asarray(level + np.sqrt(zeta) * (y - level))
+
+
+def replay(structure: Structure, history: History, make: MakeDetector) -> tuple[Detector, dict[str, Any]]:
+    """Return a detector of the structure after the readings, and the fields of its trace."""
     detector = make(structure, int(history.tick[0]))
-    return detector, run(detector, np.where(history.used, history.x, np.nan))
+    return detector, detector.advance(np.where(history.used, history.x, np.nan), history.choice)
 
 
 def candidates(
@@ -135,8 +167,7 @@ class _Search:
 
     def _scaled(self, structure: Structure) -> Structure:
         """Estimate center, noise and spread again."""
-        y = structure.prepared(self.x, self.history.tick[self.history.used])
-        center, noise, spread = scales(y)
+        center, noise, spread = scales(self.history.standardized(structure))
         return replace(structure, center=center, noise=noise, spread=spread)
 
     def _evidence(self, structure: Structure) -> float:
