@@ -58,9 +58,9 @@ def gain_reach(mean: float, low: float, high: float, last: float) -> tuple[float
 
     A side that ends where the counts do may be much shorter than the bell is wide: it is kept.
     """
-    first = math.floor(mean - 0.7 * (mean - low) - 4.0) if low > 0.0 else low
-    final = math.ceil(mean + 0.7 * (high - mean) + 4.0) if high < last else high
-    return max(first, low), min(final, high)
+    first = math.floor(mean - 0.65 * (mean - low)) if low > 0.0 else low
+    final = math.ceil(mean + 0.65 * (high - mean)) if high < last else high
+    return first, final
 
 
 @kernel
