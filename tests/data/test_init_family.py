@@ -283,7 +283,10 @@ def test_the_config_of_one_column_is_the_chosen_structure() -> None:
     config, notes = config_of(x)
     model = dict(config.model)
     assert model.pop("kind") == "robust_trend"
-    for name, value in detector.structure.model().spec().items():
+    spec = detector.structure.model().spec()
+    assert spec.pop("weighting") == "precision"  # the default, which is not written
+    assert set(model) == set(spec)
+    for name, value in spec.items():
         assert model[name] == pytest.approx(value, rel=1e-3), name
     assert (config.hazard, config.alarm) == (pytest.approx(detector.hazard), detector.alarm)
     assert detector.explain() == notes["model"]

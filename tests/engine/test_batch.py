@@ -245,7 +245,6 @@ def test_a_recorder_of_the_automatic_detector(at_once: bool, monkeypatch: pytest
     start = 0
     while start < x.size:
         end = start + (recorder.ticks_to_row if at_once else 1)
-        recorder.before_tick()
         recorder.after_ticks([detector.update(v) for v in x[start:end].tolist()])
         start = end
     trace = recorder.trace()

@@ -91,7 +91,7 @@ def sums(a: float, b: float, last: float, zeta: float, stop: float, with_kl: boo
     """
     centre, sd, low, high = bell(a, b, last, zeta)
     if with_kl:
-        low, high = gain_reach(centre, low, high)
+        low, high = gain_reach(centre, low, high, last)
     n = grid(np.array([low]), np.array([high]), np.array([sd]), last, stop, x, share)
     if n == 0:
         return -np.inf, 0.0, 0.0, 0.0
@@ -148,7 +148,7 @@ def count_logs(a: Array, b: Array, last: float, zeta: float) -> tuple[Array, Arr
     sd = np.empty(m)
     for i in range(m):
         centre, sd[i], start, end = bell(a[i], b[i], last, zeta)
-        low[i], high[i] = gain_reach(centre, start, end)
+        low[i], high[i] = gain_reach(centre, start, end, last)
     x = np.empty(max_nodes())
     share = np.empty(max_nodes())
     n = grid(low, high, sd, last, last, x, share)

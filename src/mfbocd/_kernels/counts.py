@@ -53,11 +53,14 @@ def reach(mean: float, sd: float, left: float, right: float, last: float) -> tup
 
 
 @scalar
-def gain_reach(mean: float, low: float, high: float) -> tuple[float, float]:
-    """The part of a `reach` outside of which less than 1e-8 of the mass lies, which is enough for gains."""
-    first = math.floor(mean - 0.6 * (mean - low) - 4.0)
-    last = math.ceil(mean + 0.6 * (high - mean) + 4.0)
-    return max(first, low), min(last, high)
+def gain_reach(mean: float, low: float, high: float, last: float) -> tuple[float, float]:
+    """The part of a `reach` outside of which less than 1e-10 of the mass lies, which is enough for gains.
+
+    A side that ends where the counts do may be much shorter than the bell is wide: it is kept.
+    """
+    first = math.floor(mean - 0.65 * (mean - low)) if low > 0.0 else low
+    final = math.ceil(mean + 0.65 * (high - mean)) if high < last else high
+    return first, final
 
 
 @kernel

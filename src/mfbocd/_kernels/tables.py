@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .compile import kernel
-from .pointer import Array
+from .pointer import Array, pointer
 from .scalar import exp, log
 
 LIGHT = 1e-9  # lighter hypotheses are left out: a thousand of them are worth 2e-5 nats
 MERGED = 2e-5  # nats that may be lost by merging neighbours
-FAINT = 1e-4  # probability of all cells of a product together that may be left out
 
 
 @kernel
@@ -53,15 +53,18 @@ def table_family_information(probability: Array, density: Array) -> Array:
     """I(k; x | r) of the family k with probability[k, r], from the probabilities density[k, x, r] of values."""
     families, n, size = density.shape
     out = np.zeros(size)
+    mixed = np.empty(size)
     for i in range(n):
         for r in range(size):
-            mixed = 1e-300
-            inner = 0.0
-            for k in range(families):
-                p = density[k, i, r] + 1e-300
-                mixed += probability[k, r] * p
-                inner += probability[k, r] * p * log(p)
-            out[r] += inner - mixed * log(mixed)
+            mixed[r] = 1e-300
+        for k in range(families):
+            row, share = density[k, i], probability[k]
+            for r in range(size):
+                p = row[r] + 1e-300
+                mixed[r] += share[r] * p
+                out[r] += share[r] * p * log(p)
+        for r in range(size):
+            out[r] -= mixed[r] * log(mixed[r])
     return np.maximum(out, 0.0)
 
 
@@ -104,81 +107,123 @@ def _merge_columns(weight: Array, share: Array, density: Array) -> int:
 
 
 @kernel
+def _known_part(weight: Array, ends: Array, share: Array, density: Array) -> float:
+    """E log p(x | k), averaged over k: the readings are independent given k, so that it is a sum over them.
+
+    A table may hold less than all probability: then the product has that of all tables.
+    """
+    parts = ends.size - 1
+    total = 0.0
+    for k in range(weight.size):
+        mass = 1.0
+        logs = 0.0
+        for j in range(parts):
+            part = 0.0
+            inner = 0.0
+            for i in range(int(ends[j]), int(ends[j + 1])):
+                p = density[i, k] + 1e-300
+                part += share[i] * p
+                inner += share[i] * p * log(p)
+            mass *= part
+            logs += inner / part
+        total += weight[k] * mass * logs
+    return total
+
+
+@kernel
 def product_information(weight: Array, ends: Array, share: Array, density: Array) -> float:
     """I(r; x) of independent readings, whose tables are the rows ends[j] to ends[j + 1]; overwrites the arrays.
 
-    The cells of the product are visited like the numbers of a counter. `partial` has the product of the shares and
-    densities of the readings so far.
+    The cells of the product are visited like the numbers of a counter, which counts all readings but the last.
+    `partial` has the product of the weights and densities of the readings so far.
     """
     m = _merge_columns(weight, share, density)
     if m < 2:
         return 0.0
     parts = ends.size - 1
-    partial = np.ones((parts + 1, m))
-    length = np.ones(parts + 1)
+    start = int(ends[parts - 1])
+    many = int(ends[parts]) - start
+    partial = np.empty((parts, m))
+    length = np.ones(parts)
     at = np.zeros(parts, dtype=np.int64)
+    last = np.empty((m, many))
     for k in range(m):
         partial[0, k] = weight[k]
-    least = np.empty(parts)
-    cells = 1.0
-    for j in range(parts):
-        cells *= ends[j + 1] - ends[j]
-        least[j] = FAINT / cells
-    total = 0.0
+        for i in range(many):
+            last[k, i] = density[start + i, k]
+    mixed = np.empty(many)
+    total = _known_part(weight[:m], ends, share, density)
     depth = 0
     while depth >= 0:
-        if at[depth] >= ends[depth + 1] - ends[depth]:
-            at[depth] = 0
-            depth -= 1
-            if depth >= 0:
-                at[depth] += 1
-            continue
-        row = int(ends[depth]) + at[depth]
-        reached = 0.0
-        step = length[depth] * share[row]
-        for k in range(m):
-            p = partial[depth, k] * density[row, k]
-            partial[depth + 1, k] = p
-            reached += p
-        length[depth + 1] = step
-        if reached * step < least[depth]:
+        if depth == parts - 1:
+            for i in range(many):
+                mixed[i] = 1e-300
+            for k in range(m):
+                p = partial[depth, k]
+                row = pointer(last, k * many)
+                for i in range(many):
+                    mixed[i] += p * row[i]
+            inner = 0.0
+            for i in range(many):
+                inner += share[start + i] * mixed[i] * log(mixed[i])
+            total -= length[depth] * inner
+        elif at[depth] < ends[depth + 1] - ends[depth]:
+            place = int(ends[depth]) + at[depth]
             at[depth] += 1
-            continue
-        if depth < parts - 1:
+            for k in range(m):
+                partial[depth + 1, k] = partial[depth, k] * density[place, k]
+            length[depth + 1] = length[depth] * share[place]
             depth += 1
+            at[depth] = 0
             continue
-        inner = 0.0
-        for k in range(m):
-            p = partial[depth + 1, k] + 1e-300
-            inner += p * log(p / weight[k])
-        total += step * (inner - reached * log(reached))
-        at[depth] += 1
+        depth -= 1
     return max(total, 0.0)
 
 
 @kernel
+def drawn_rows(share: Array, density: Array, u: Array, source: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of a table at the quantile of each point, under the hypothesis that the point is drawn from."""
+    n = share.size
+    out = np.empty(source.size, dtype=np.int64)
+    below = np.empty(n)
+    for i in range(source.size):
+        k = source[i]
+        if i == 0 or k != source[i - 1]:
+            total = 0.0
+            for j in range(n):
+                total += share[j] * density[j, k]
+                below[j] = total
+        out[i] = min(np.searchsorted(below, u[i] * below[n - 1]), n - 1)
+    return out
+
+
+@kernel
 def sampled_information(weight: Array, drawn: Array, logs: Array) -> float:
-    """I(r; x) from the log density of points, (points, K), of which drawn[k] are from hypothesis k.
+    """I(r; x) from the log density of points, (K, points), of which drawn[k] are from hypothesis k.
 
     A point has weight p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have produced it.
     """
-    points, size = logs.shape
+    size, points = logs.shape
+    top = np.full(points, -1e308)
+    mixed = np.zeros(points)
+    inner = np.zeros(points)
+    other = np.zeros(points)
+    for k in range(size):
+        row = logs[k]
+        for i in range(points):
+            top[i] = max(top[i], row[i])
+    for k in range(size):
+        row, w, many = logs[k], weight[k], drawn[k]
+        for i in range(points):
+            d = max(row[i] - top[i], -700.0)
+            p = exp(d)
+            mixed[i] += w * p
+            inner[i] += w * p * d
+            other[i] += many * p
     total = 0.0
     mass = 0.0
     for i in range(points):
-        top = logs[i, 0]
-        for k in range(size):
-            top = max(top, logs[i, k])
-        mixed = 0.0
-        inner = 0.0
-        other = 0.0
-        for k in range(size):
-            d = logs[i, k] - top
-            p = exp(max(d, -700.0))
-            mixed += weight[k] * p
-            inner += weight[k] * p * d
-            other += drawn[k] * p
-        share = mixed / other
+        share = mixed[i] / other[i]
         mass += share
-        total += share * (inner / mixed - log(mixed))
+        total += share * (inner[i] / mixed[i] - log(mixed[i]))
     return max(total / mass, 0.0)

@@ -166,16 +166,22 @@ def _slow_gains(belief: Filter, zeta: Array, gain: Gain) -> Array:
     model, levels = belief.model, zeta.tolist()
     weight, stats = belief.predicted()
     if gain == "variance":
-        return np.array([max(float(weight @ model.variance_gain(stats, z)), 0.0) for z in levels])
+        heavy, kept = _heavy(weight, stats, 1e-15)
+        return np.array([max(float(heavy @ model.variance_gain(kept, z)), 0.0) for z in levels])
     if gain == "change":
         q = change_weight(belief, weight)
         if q > 0.0 and belief.setup[layout.AT_LEAST] > 0.0:
             return np.asarray(zeta * q)
-        return zeta * q + [max(float(weight @ model.quick_parameter_gain(stats, z)), 0.0) for z in levels]
-    gains: Array = np.array([model.run_length_gain(weight, stats, z) for z in levels])
-    if gain == "joint":
-        gains += [float(weight @ model.parameter_gain(stats, z)) for z in levels]
-    return gains
+        heavy, kept = _heavy(weight, stats, 1e-12)
+        return zeta * q + [max(float(heavy @ model.quick_parameter_gain(kept, z)), 0.0) for z in levels]
+    value = model.joint_gain if gain == "joint" else model.run_length_gain
+    return np.array([value(weight, stats, z) for z in levels])
+
+
+def _heavy(weight: Array, stats: Array, least: float) -> tuple[Array, Array]:
+    """Leave out the hypotheses whose weight is too small to matter."""
+    kept = weight > least
+    return (weight, stats) if kept.all() else (weight[kept], stats[:, kept])
 
 
 def change_weight(belief: Filter, weight: Array) -> float:

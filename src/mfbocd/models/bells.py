@@ -15,6 +15,8 @@ from .family import Array
 
 _FEW = 20_000  # probabilities in the cells of a product: more are merged and summed in part
 
+_RARE = 3e-6  # their information is at most a few 1e-5 nats
+
 
 class Table(NamedTuple):
     """The next reading under each of K hypotheses, as probabilities of values or densities at nodes.
@@ -32,6 +34,13 @@ class Table(NamedTuple):
     x: Array
     share: Array
     density: Array
+
+    def likely(self, weight: Array) -> Table:
+        """Return the table without the least likely nodes, which together have a probability of `_RARE`."""
+        mass = self.share * (self.density @ weight)
+        order = np.argsort(mass)
+        kept = np.sort(order[np.cumsum(mass[order]) > _RARE])
+        return Table(self.x[kept], self.share[kept], self.density[kept])
 
     def information(self, weight: Array) -> float:
         """Return I(r; x) in nats."""
@@ -134,7 +143,8 @@ def product_gain(weight: Array, tables: Sequence[Table]) -> float:
             share = (share[:, None] * table.share).ravel()
             density = (density[:, None] * table.density).reshape(share.size, -1)
         return float(table_information(weight, share, density))
-    ends = np.cumsum([0, *(table.x.size for table in tables)])
-    share = np.concatenate([table.share for table in tables])
-    density = np.concatenate([table.density for table in tables])
+    likely = sorted((table.likely(weight) for table in tables), key=lambda table: table.share.size)
+    ends = np.cumsum([0, *(table.share.size for table in likely)])
+    share = np.concatenate([table.share for table in likely])
+    density = np.concatenate([table.density for table in likely])
     return float(product_information(np.array(weight), ends, share, density))

@@ -155,6 +155,8 @@ _sums = bind(sums, **_FORMULAS)
 @scalar
 def _variance_gain(a: float, b: float, trials: float, zeta: float, x: Array, share: Array) -> float:
     """Var(theta) less its expectation after a reading at zeta."""
+    if zeta == 1.0:
+        return trials * a * b / ((a + b) * (a + b) * (a + b + 1.0) * (a + b + trials))
     _, mean, var, _ = _sums(a, b, trials, zeta, trials, False, x, share)
     n = a + b
     m = n + zeta * trials
@@ -365,6 +367,9 @@ class Binomial(Model):
         if zeta == 0.0:
             return np.zeros_like(stats[0])
         a, b = stats
+        if zeta == 1.0:
+            n = a + b
+            return np.asarray(self.trials * a * b / (n * n * (n + 1.0) * (n + self.trials)))
         mean, var = self.predictive(stats, zeta)
         m = a + b + zeta * self.trials
         after = (a + zeta * mean) * (b + zeta * (self.trials - mean)) - zeta * zeta * var

@@ -79,10 +79,10 @@ class GaussianUnknown(UnknownNoise):
     >>> stats = model.update(model.prior(), x=3.0, zeta=0.5)
     >>> theta, var = model.parameter(stats)
     >>> round(float(theta), 4), round(float(var), 4)
-    (1.0, 1.8667)
+    (1.0, 1.5556)
     >>> mean, variance = model.predictive(stats)
     >>> round(float(variance), 4)
-    4.6667
+    3.8889
     """
 
     columns = 4

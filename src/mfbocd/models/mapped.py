@@ -471,6 +471,10 @@ class Mapped(Model):
         """Return that of the innermost model."""
         return self.base.parameter_gain(self._own(stats), zeta)
 
+    def joint_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """Return that of the innermost model."""
+        return self.base.joint_gain(weight, self._own(stats), zeta)
+
     def quick_parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return that of the innermost model."""
         return self.base.quick_parameter_gain(self._own(stats), zeta)

@@ -248,7 +248,7 @@ class Mixture(Composed):
         """Return the tables of the families over the same values if all of them list values."""
         found: list[Table] = []
         for part, own in self._each(stats):
-            table = None if continuous(part) else part.tabulate(own, zeta)
+            table = None if part.dimension > 1 or continuous(part) else part.tabulate(own, zeta)
             if table is None or (table.share != 1.0).any():
                 return None
             found.append(table)
@@ -301,6 +301,20 @@ class Mixture(Composed):
         if self.dimension == 1:
             gain = gain + self._family_gain(rows, p, zeta)
         return gain.reshape(stats.shape[1:])
+
+    def joint_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """Return the sum of both gains, of counts from one table of every family."""
+        if zeta == 0.0:
+            return 0.0
+        tables = self._tables(stats, zeta)
+        if tables is None:
+            return super().joint_gain(weight, stats, zeta)
+        p = np.exp(stats[-len(self.parts) :])
+        densities = [table.density for table in tables]
+        learned = _averaged(p, [part.parameter_gain(own, zeta) for part, own in self._each(stats)])
+        learned = learned + table_family_gains(densities, p)
+        both = tables[0]._replace(density=_averaged(p, densities))
+        return both.information(weight) + float(weight @ learned)
 
     def _family_gain(self, rows: Array, p: Array, zeta: float) -> Array:
         """Return I(k; x | r) of the family for each hypothesis."""

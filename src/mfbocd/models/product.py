@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._kernels.tables import drawn_rows
 from .base import Array, Model
-from .bells import Table, product_gain
+from .bells import product_gain
 from .composed import Composed, parts_of, stacked
-from .elliptical import Elliptical, log_densities
+from .elliptical import Elliptical, canonical, log_densities
 from .sampling import heavy, sampled_information, sources, uniform
 from .table import table_of
 
-_CELLS = 100_000  # combinations of values that are summed; more are sampled
+_CELLS = 200_000  # combinations of values that are summed; more are sampled
 
 
 class Product(Composed):
@@ -167,17 +168,18 @@ class Product(Composed):
         if len(tables) == len(own) and math.prod(table.x.size for table in tables) <= _CELLS:
             return product_gain(w, tables)
         source = sources(w)
-        logs = np.zeros((source.size, w.size))
+        logs = np.zeros((w.size, source.size))
         column = 0
         for part, rows in own:
             if isinstance(part, Elliptical):
-                logs += log_densities(w, part.components(rows, zeta), source, column)
+                logs += log_densities(canonical(w, part.components(rows, zeta)), source, column)
                 column += part.dimension + 1
             else:
                 table = table_of(part, rows, zeta)
                 u = uniform(source.size, column + 1)[:, column]
+                drawn = drawn_rows(table.share, np.ascontiguousarray(table.density), u, source)
                 with np.errstate(divide="ignore"):
-                    logs += np.log(table.density[_drawn(table, u, source)])
+                    logs += np.log(table.density.T)[:, drawn]
                 column += 1
         return sampled_information(w, logs, source)
 
@@ -204,13 +206,3 @@ class Product(Composed):
 
 def _own(part: Model, x: Array) -> Any:
     return float(x[0]) if part.dimension == 1 else x
-
-
-def _drawn(table: Table, u: Array, source: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the row of the table at each point's quantile, under the hypothesis that the point is drawn from."""
-    below = np.cumsum(table.share[:, None] * table.density, axis=0)
-    out = np.empty(source.size, dtype=np.int64)
-    for k in np.unique(source).tolist():
-        at = source == k
-        out[at] = np.searchsorted(below[:, k], u[at] * below[-1, k])
-    return np.minimum(out, len(table.x) - 1)

@@ -9,9 +9,9 @@ hypotheses by weight, by the square root of the weight (an unlikely hypothesis c
 most of them to the hypothesis of a change now, which differs most from the others. A point counts for every
 hypothesis that could have produced it.
 
-Measured with 1024 points on 120 states of detectors in 2, 3 and 10 dimensions, each at two fidelities, against 60 000
-points: the median error is below 1 % of the gain, the largest 6 % (0.012 nats). In 50 dimensions, on 12 states
-against 8192 points, the median is 2 % with known and 0.4 % with unknown covariance.
+Measured with 1536 points and merged hypotheses on 72 states of detectors in 2, 3 and 10 dimensions, each at two
+fidelities, against 16 384 points and all hypotheses: the median error is 0.7 % of the gain, 90 % are below 1.8 %, and
+the largest is 2.9 % (0.009 nats).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import tables as kernels
+from .._kernels.components import chi_square_quantiles
 from .base import Array
 
 Sources = NDArray[np.int64]
 
-POINTS = 1024
+POINTS = 1536
 LIGHT = 1e-9  # hypotheses below this weight are dropped: a thousand of them are worth 2e-5 nats
 SAMPLED = 1e-6  # the same for sums over sample points: a hundred of them carry at most 1.4e-3 nats
 
@@ -109,7 +110,7 @@ def sources(weight: Array, points: int = POINTS) -> Sources:
 
 
 def sampled_information(weight: Array, logs: Array, source: Sources) -> float:
-    """Return I(r; x) from the log density of each sampled point under each hypothesis, shape (points, K).
+    """Return I(r; x) from the log density of each sampled point under each hypothesis, shape (K, points).
 
     A point has weight p(x) / sum_l n_l p_l(x): it counts for every hypothesis that could have produced it.
     """
@@ -140,16 +141,4 @@ def chi_square(u: Array, degrees: Array) -> Array:
     >>> chi_square(np.array([0.5, 0.95]), np.array([3.0, 3.0])).round(2)
     array([2.37, 7.82])
     """
-    known, which = np.unique(degrees, return_inverse=True)
-    df = known[:, None]
-    low = np.log(df) - 40.0 / df - 9.2 / np.sqrt(df)
-    high = np.log(df + 40.0 + 9.0 * np.sqrt(df))
-    # few degrees have a long lower tail: finer towards the upper end
-    s = high - (high - low) * np.linspace(1.0, 0.0, 513) ** 2
-    density = np.exp(0.5 * df * (s - np.log(df)) - 0.5 * (np.exp(s) - df))
-    below = np.cumsum((density[:, 1:] + density[:, :-1]) * np.diff(s, axis=1), axis=1)
-    out = np.empty_like(u)
-    for k in range(known.size):
-        at = which == k
-        out[at] = np.exp(np.interp(u[at], np.append(0.0, below[k] / below[k, -1]), s[k]))
-    return out
+    return np.asarray(chi_square_quantiles(np.ascontiguousarray(u), np.ascontiguousarray(degrees)))

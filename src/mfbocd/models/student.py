@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.beta import beta_cdfs
-from .._kernels.lattice import WIDE, coarse_weights, convolve, stencil
+from .._kernels.lattice import WIDE, coarse_moments, coarse_weights, convolve, stencil
 from .._kernels.tables import table_entropies
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
@@ -21,7 +21,7 @@ _FAR = 1e140  # noise scales from the prior mean; squares of readings further of
 _REACH = 8.0  # prior standard deviations on either side that the grid covers
 _MOST = 4001  # points of the grid
 _EDGES = np.concatenate([-np.exp2(np.arange(60.0, -2.0, -1.0)), [0.0], np.exp2(np.arange(-1.0, 61.0))])
-_STEP = 0.5  # noise scales between the points of the coarse lattice
+_STEP = 0.38  # noise scales between the points of the coarse lattice
 _STRIDE = 2  # of these between the nodes of a gain
 _PAD = 12.0  # noise scales that the nodes of the lattice go beyond its ends
 
@@ -35,8 +35,8 @@ class _Convolution(NamedTuple):
     """The points of the coarse lattice."""
     noise: Array
     """Density of the noise at differences of points, `lattice.convolve`."""
-    pad: int
-    """Points of the coarse lattice before its start where the nodes begin."""
+    start: int
+    """The place in it of the difference of the first node and the first point."""
     x: Array
     """The nodes: those on the lattice, then those in the tails."""
     share: Array
@@ -58,8 +58,11 @@ class _Convolution(NamedTuple):
         pad = math.ceil(_PAD * width / step)
         inner = (size + 2 * pad) // stride + 1
         x = place[0] + step * (stride * np.arange(inner) - pad)
-        reach = size + pad + stride
-        noise = np.exp(model._log_density(step * np.arange(-reach - size, reach + size + 1.0), zeta))
+        # rows of every stride-th difference; node 0 is `pad` steps below point 0, which is `size` above the last
+        length = math.ceil((size + pad) / stride) + inner + 1
+        start = size + stride
+        differences = np.arange(stride)[:, None] + stride * np.arange(length) - (start + pad)
+        noise = np.exp(model._log_density(step * differences, zeta))
         share = np.full(inner, stride * step)
         share[[0, -1]] *= 0.5
         # a tail beyond R scales holds about R^-degrees
@@ -69,22 +72,22 @@ class _Convolution(NamedTuple):
         right, lengths = panels(half * further)
         nodes = np.concatenate([x, centre - right[::-1], centre + right])
         shares = np.concatenate([share, lengths[::-1], lengths])
-        return cls(stencil(ratio), place, noise, pad, nodes, shares, inner, zeta)
+        return cls(stencil(ratio), place, noise, start, nodes, shares, inner, zeta)
 
-    def density(self, model: StudentT, coarse: Array, centre: Array | None = None) -> Array:
-        """Return the density at the nodes; with `centre`, that times E(theta | x) - centre."""
-        stride = round((self.x[1] - self.x[0]) / (self.place[1] - self.place[0]))
-        mean = coarse @ self.place
-        apart = self.place - mean[:, None]
-        sd = np.sqrt(np.maximum((coarse * apart**2).sum(axis=1), 0.0))
+    def densities(self, model: StudentT, stats: Array, with_moved: bool) -> tuple[Array, Array]:
+        """Return the density at the nodes, and that times E(theta | x) - E(theta), or nothing."""
+        coarse = coarse_weights(np.ascontiguousarray(stats.reshape(model.columns, -1)), self.stencil)
+        mean, sd = coarse_moments(coarse, self.place)
+        density = np.empty((self.x.size, mean.size))
+        moved = np.empty((self.x.size if with_moved else 0, mean.size))
+        convolve(coarse, self.place, mean, self.noise, self.start, self.inner, density, moved)
         tail = self.x[self.inner :, None]
         low = np.exp(model._log_density(tail - (mean - sd), self.zeta))
         high = np.exp(model._log_density(tail - (mean + sd), self.zeta))
-        if centre is None:
-            inner = convolve(coarse, self.noise, stride, self.pad, self.inner, True)
-            return np.concatenate([inner, 0.5 * (low + high)])
-        inner = convolve(coarse * apart, self.noise, stride, self.pad, self.inner, False)
-        return np.concatenate([inner, 0.5 * sd * (high - low)])
+        density[self.inner :] = 0.5 * (low + high)
+        if with_moved:
+            moved[self.inner :] = 0.5 * sd * (high - low)
+        return density, moved
 
 
 class StudentT(Lattice):
@@ -224,27 +227,31 @@ class StudentT(Lattice):
     def tabulate(self, stats: Array, zeta: float) -> Table:
         """Return the convolution of the posterior with the noise, in units of the noise."""
         grid = self._convolution(zeta)
-        coarse = coarse_weights(np.ascontiguousarray(stats), grid.stencil)
-        return Table(grid.x, grid.share, grid.density(self, coarse))
+        return Table(grid.x, grid.share, grid.densities(self, stats, False)[0])
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return I(theta; x), the entropy of x minus that of the noise."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        table = self.tabulate(stats.reshape(self.columns, -1), zeta)
-        entropy = table_entropies(table.share, table.density)
+        return self._learned(self.tabulate(stats, zeta), zeta).reshape(stats.shape[1:])
+
+    def _learned(self, table: Table, zeta: float) -> Array:
         noise = self._entropy - 0.5 * math.log(zeta)
-        return np.maximum(entropy - noise, 0.0).reshape(stats.shape[1:])
+        return np.maximum(table_entropies(table.share, table.density) - noise, 0.0)
+
+    def joint_gain(self, weight: Array, stats: Array, zeta: float) -> float:
+        """Return both gains, from one table."""
+        if zeta == 0.0:
+            return 0.0
+        table = self.tabulate(stats, zeta)
+        return table.information(weight) + float(weight @ self._learned(table, zeta))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:
         """Return Var(theta) - E_x Var(theta | x) in units of `noise_var`, as for `Gaussian`."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
         grid = self._convolution(zeta)
-        coarse = coarse_weights(np.ascontiguousarray(stats.reshape(self.columns, -1)), grid.stencil)
-        each = grid.density(self, coarse)
-        centre = coarse @ grid.place
-        moved = grid.density(self, coarse, centre)
+        each, moved = grid.densities(self, stats, True)
         gain = grid.share @ (moved**2 / np.where(each > 0.0, each, 1.0))
         return np.asarray(gain).reshape(stats.shape[1:])
 

@@ -81,6 +81,7 @@ def _guess(structure: Structure, count: int) -> Guess:
     reasons: dict[str, str] = {}
     path, part = "", spec
     while True:
+        part.pop("weighting", None)  # it matters only where readings have several fidelities
         of_kind = {name: f"{part['kind']}.{name}" for name in part}
         why = {**_REASONS, **known}
         reasons |= {path + name: why[key] for name, key in of_kind.items() if key in why}
