@@ -43,7 +43,11 @@ def test_double(family: str, policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("family", "gain"),
-    [(family, gain) for family in FAMILIES for gain in GAINS[type(make_model(np.random.default_rng(0), family))]],
+    [
+        (family, gain)
+        for family in FAMILIES
+        for gain in GAINS[type(make_model(np.random.default_rng(0), family).core)]
+    ],
 )
 def test_gains(family: str, gain: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(len(family))
@@ -56,7 +60,7 @@ def test_gains(family: str, gain: str, tmp_path: Path) -> None:
         assert_same(firmware.run(part), run_python(detector, part))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES[:-1])  # a logit leaves small changes, which drop little
 def test_the_gain_of_a_change_after_pruning(family: str, tmp_path: Path) -> None:
     """The hypotheses that pruning dropped are kept, saved and loaded."""
     rng = np.random.default_rng(2)
@@ -67,7 +71,8 @@ def test_the_gain_of_a_change_after_pruning(family: str, tmp_path: Path) -> None
     firmware = Firmware(detector, tmp_path)
     zeta = np.array([f.zeta for f in detector.fidelities])
     kept = []
-    for part in np.split(make_table(rng, detector, 400), 20):
+    halves = np.split(np.sort(make_table(rng, detector, 400), axis=0), 2)  # small readings, then large ones
+    for part in np.split(np.concatenate([rng.permuted(half, axis=0) for half in halves]), 20):
         expected = expected_gains(detector._filter, zeta, "change")
         assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
         assert_same(firmware.run(part), run_python(detector, part))
@@ -118,12 +123,12 @@ def test_impossible_readings_are_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(14))
 def test_long_streams(seed: int, tmp_path: Path) -> None:
     """10^5 ticks in all. In float, each choice is compared at the same history."""
     rng = np.random.default_rng([100, seed])
-    family = ("gaussian", "gaussian", "unknown", "bernoulli", "poisson")[seed % 5]
-    detector = make_detector(rng, family, POLICIES[seed % 3], None if seed < 5 else "variance")
+    family = FAMILIES[seed % 7]
+    detector = make_detector(rng, family, POLICIES[seed % 3], None if seed < 7 else "variance")
     table = make_table(rng, detector, 1_000 if family == "poisson" else 11_000)
     firmware, single = Firmware(detector, tmp_path / "d"), Firmware(detector, tmp_path / "f", real="float")
     python = run_python(detector, table)
