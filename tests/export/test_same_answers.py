@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from mfbocd._kernels import layout
 from mfbocd.belief.gains import expected_gains
 from mfbocd.export.check import GAINS
 
+from ..cli.program import mfbocd
 from .build import Firmware, Ticks, run_python
 from .configurations import FAMILIES, POLICIES, make_detector, make_model, make_table
 
@@ -171,3 +174,45 @@ def test_corrected_readings(tmp_path: Path) -> None:
     assert mf.Detector.from_bytes(firmware.save()).fidelities == detector.fidelities
     with pytest.raises(ValueError, match="scale of 'low' = 1e-20 cannot be exported in single precision"):
         mf.export.c(detector.with_fidelities([mf.Fidelity("low", 1, 1, scale=1e-20)], mf.Always("low")), tmp_path)
+
+
+def test_seasons(tmp_path: Path) -> None:
+    """Ticks at which a piece begins or a season ends belong to the same side as in Python, also after many."""
+    pieces = [(0.0, 3.0, 0.1), (3.0, -1.0, 0.0), (6.0, 0.5, -0.2)]
+    curves: list[dict[str, Any]] = [
+        {"period": 7.0, "pieces": pieces},
+        {"period": 7.3, "pieces": pieces[1:], "start": 10**9},
+        {"period": 9.0, "cosine": [1.0, 0.5, 2.0], "sine": [0.3, -0.4, 0.1], "pieces": pieces, "start": 4},
+        {"period": 0.7, "cosine": [2.0], "sine": [1.0]},
+    ]
+    x = np.random.default_rng(4).normal(size=(3000, 1))
+    for i, curve in enumerate(curves):
+        detector = mf.Detector(mf.FixedSeason(mf.Gaussian(0, 9, 1), **curve), hazard=0.01, prune=mf.TopK(4))
+        firmware = Firmware(detector, tmp_path / str(i))
+        assert_same(firmware.run(x), run_python(detector, x), 1e-11)
+
+
+def test_structures_of_the_automatic_detector(tmp_path: Path) -> None:
+    """A season and a logarithm: the configuration that `init` draws up raises the same alarms in C."""
+    rng = np.random.default_rng(1)
+    tick = np.arange(700)
+    level = np.repeat([4.0, 4.6, 3.8], [300, 200, 200])
+    x = np.round(np.exp(level + 0.4 * np.sin(2 * np.pi * tick / 24) + 0.1 * rng.normal(size=700)), 1)
+    (tmp_path / "x.csv").write_text("x\n" + "\n".join(map(str, x.tolist())))
+    for command in (
+        ("init", "--from", "x.csv", "--out", "mf.toml"),
+        ("export", "c", "-c", "mf.toml", "--out", "float"),
+        ("export", "c", "-c", "mf.toml", "--out", "double", "--real", "double"),
+        ("detect", "x.csv", "-c", "mf.toml", "--out", "steps.jsonl"),
+    ):
+        done = mfbocd(*command, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    text = (tmp_path / "mf.toml").read_text()
+    assert [f'kind = "{kind}"' in text for kind in ("transformed", "fixed_season", "robust_trend")] == [True] * 3
+    steps = [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()]
+    expected = [(s["tick"], s["changed_at"]) for s in steps if s.get("alarm")]
+    assert len(expected) == 2
+    for real in ("float", "double"):
+        out = Firmware.exported(tmp_path / real, 1).run(x[:, None]).out
+        alarms = np.flatnonzero(out[:, ALARM])
+        assert list(zip(alarms.tolist(), out[alarms, 4].tolist(), strict=True)) == expected

@@ -15,6 +15,24 @@ MAPS: tuple[type[Mapped], ...] = (Transformed, FixedSeason, Scaled, Rounded)
 _FURTHEST = 1e30  # an end of a domain that is further out is none
 
 
+def structure(model: Model) -> str:
+    """Return the names of a model and of the maps before it.
+
+    Parameters
+    ----------
+    model : Model
+        Any model.
+
+    Returns
+    -------
+    str
+        Such as ``"Transformed(FixedSeason(RobustTrend))"``.
+    """
+    if isinstance(model, Mapped):
+        return f"{type(model).__name__}({structure(model.model)})"
+    return type(model).__name__
+
+
 def map_lines(model: Model) -> Lines:
     """Return the C functions that map readings to what the innermost model describes, and means back.
 

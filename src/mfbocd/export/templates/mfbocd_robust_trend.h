@@ -17,7 +17,7 @@
 #define MFBOCD_WIDEST 1e150     /* spread of a forecast in units of the noise variance */
 #define MFBOCD_NARROWEST 1e-290 /* scale of the noise variance */
 #define MFBOCD_LARGEST 1e300
-#define MFBOCD_LEAST 1e-12      /* least probability of the level and of the line, so that either can return */
+#define MFBOCD_MOST (1 - 1e-12)
 #else
 #define MFBOCD_FAR 1e12f
 #define MFBOCD_FARTHEST 1e16f
@@ -25,8 +25,9 @@
 #define MFBOCD_WIDEST 1e30f
 #define MFBOCD_NARROWEST 1e-20f
 #define MFBOCD_LARGEST 1e37f
-#define MFBOCD_LEAST 1e-7f
+#define MFBOCD_MOST (1 - 6e-8f) /* the largest float below 1 */
 #endif
+#define MFBOCD_LEAST MFBOCD_R(1e-12) /* P(line) stays between LEAST and MOST, so that level and line can return */
 
 /* The statistics: the Cholesky factor and, rotated with it, the readings; the shape of the noise; its scale given a
  * level and given a line; P(line); ticks; number of lags; P(the last reading was an outlier); lags; and, unless
@@ -159,7 +160,7 @@ static inline mfbocd_real mfbocd_weigh(const mfbocd_stats_t *s, const mfbocd_for
     f1 = (1 - MFBOCD_OUTLIERS) * p * mfbocd_exp(line - most);
     total = f0 + f1 + odd;
     *trust = (f0 + f1) / total;
-    *sloped = mfbocd_clamp((f1 + p * odd) / total, MFBOCD_LEAST, 1 - MFBOCD_LEAST);
+    *sloped = mfbocd_clamp((f1 + p * odd) / total, MFBOCD_LEAST, MFBOCD_MOST);
     return most + mfbocd_log(total);
 }
 
@@ -313,7 +314,7 @@ static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_
 static inline void mfbocd_tidy(mfbocd_stats_t *s)
 {
 #if !MFBOCD_DOUBLE
-    s->v[MFBOCD_SLOPED] = mfbocd_clamp(s->v[MFBOCD_SLOPED], MFBOCD_LEAST, 1 - MFBOCD_LEAST);
+    s->v[MFBOCD_SLOPED] = mfbocd_clamp(s->v[MFBOCD_SLOPED], MFBOCD_LEAST, MFBOCD_MOST);
 #endif
     s->v[MFBOCD_LEVEL] = mfbocd_max(s->v[MFBOCD_LEVEL], MFBOCD_NARROWEST);
     s->v[MFBOCD_LINE] = mfbocd_max(s->v[MFBOCD_LINE], MFBOCD_NARROWEST);
