@@ -29,7 +29,7 @@ def make_model(rng: np.random.Generator, family: str) -> Any:
         # the structure of the automatic detector: steps, a logarithm and a season before a trend
         curve = {"cosine": rng.normal(size=2), "sine": rng.normal(size=2)} if rng.random() < 0.7 else {}
         pieces = [] if curve else [(2.0, 1.0, 0.2), (7.0, -1.0, 0.0), (10.5, 0.0, -0.3)]
-        season = mf.FixedSeason(make_trend(rng, 1), rng.uniform(8, 30), **curve, pieces=pieces, start=5)
+        season = mf.FixedSeason(make_trend(rng, 1), rng.uniform(11, 30), **curve, pieces=pieces, start=5)
         return mf.Rounded(mf.Transformed(mf.Scaled(season, 0.5, 0.1), "log", offset=0.5), step=0.25, start=3)
     if family == "share":
         function = rng.choice(["sqrt", "logit"])

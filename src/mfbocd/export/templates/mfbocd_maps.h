@@ -7,7 +7,14 @@
 
 #include "mfbocd_math.h"
 
-#define MFBOCD_LARGEST_EXP (MFBOCD_DOUBLE ? MFBOCD_R(700.0) : MFBOCD_R(86.0))
+/* Means further out are mapped back as these: their exponential or square would overflow. */
+#if MFBOCD_DOUBLE
+#define MFBOCD_LARGEST_EXP 700.0
+#define MFBOCD_LARGEST_ROOT 1e154
+#else
+#define MFBOCD_LARGEST_EXP 86.0f
+#define MFBOCD_LARGEST_ROOT 1e18f
+#endif
 
 /* log(x + offset) */
 static inline mfbocd_real mfbocd_to_log(mfbocd_real x, mfbocd_real offset, mfbocd_real *slope)
@@ -36,7 +43,7 @@ static inline mfbocd_real mfbocd_to_sqrt(mfbocd_real x, mfbocd_real offset, mfbo
 
 static inline mfbocd_real mfbocd_from_sqrt(mfbocd_real y, mfbocd_real offset)
 {
-    const mfbocd_real half = MFBOCD_R(0.5) * mfbocd_clamp(y, 0, MFBOCD_DOUBLE ? MFBOCD_R(1e154) : MFBOCD_R(1e18));
+    const mfbocd_real half = MFBOCD_R(0.5) * mfbocd_clamp(y, 0, MFBOCD_LARGEST_ROOT);
     return half * half - offset;
 }
 
