@@ -10,6 +10,8 @@ import mfbocd as mf
 from mfbocd.export.check import GAINS
 
 FAMILIES = ("gaussian", "unknown", "bernoulli", "poisson", "trend", "season", "share")
+TOLERANCE = dict.fromkeys(FAMILIES, 1e-12) | {"trend": 1e-8, "season": 1e-8}
+"""How close numbers are. Python keeps P(line), so of a P(level) of 1e-8 the last bits are rounding."""
 POLICIES = ("net", "budget", "cap", "always")
 
 

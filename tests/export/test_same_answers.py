@@ -16,7 +16,7 @@ from mfbocd.export.check import GAINS
 
 from ..cli.program import mfbocd
 from .build import Firmware, Ticks, run_python
-from .configurations import FAMILIES, POLICIES, make_detector, make_model, make_table
+from .configurations import FAMILIES, POLICIES, TOLERANCE, make_detector, make_model, make_table
 
 ALARM = 3
 
@@ -35,12 +35,13 @@ def test_double(family: str, policy: str, tmp_path: Path) -> None:
     table = make_table(rng, detector, 400)
     firmware = Firmware(detector, tmp_path)
     python = run_python(detector, table)
-    assert_same(firmware.run(table), python)
+    near = TOLERANCE[family]
+    assert_same(firmware.run(table), python, near)
     assert python.out[:, 2].max() > 0.05  # the readings have changes
     assert firmware.c.spent() == pytest.approx(detector.spent, rel=1e-12)
-    assert firmware.c.log_evidence() == pytest.approx(detector.log_evidence, rel=1e-12)
+    assert firmware.c.log_evidence() == pytest.approx(detector.log_evidence, rel=near)
     weight = detector.run_length.weight[::-1]
-    assert [firmware.c.p_of_row(i) for i in range(weight.size)] == pytest.approx(weight.tolist(), abs=1e-12)
+    assert [firmware.c.p_of_row(i) for i in range(weight.size)] == pytest.approx(weight.tolist(), abs=near)
     assert firmware.c.p_of_row(weight.size) == -1.0
 
 
@@ -56,11 +57,11 @@ def test_gains(family: str, gain: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(len(family))
     detector = make_detector(rng, family, "budget", gain)
     firmware = Firmware(detector, tmp_path)
-    zeta = np.array([f.zeta for f in detector.fidelities])
+    zeta, near = np.array([f.zeta for f in detector.fidelities]), TOLERANCE[family]
     for part in np.split(make_table(rng, detector, 300), 30):
         expected = expected_gains(detector._filter, zeta, gain)
-        assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
-        assert_same(firmware.run(part), run_python(detector, part))
+        assert firmware.gains() == pytest.approx(expected, rel=10 * near, abs=0.1 * near)
+        assert_same(firmware.run(part), run_python(detector, part), near)
 
 
 @pytest.mark.parametrize("family", FAMILIES[:-1])  # a logit leaves small changes, which drop little
@@ -72,13 +73,13 @@ def test_the_gain_of_a_change_after_pruning(family: str, tmp_path: Path) -> None
         drawn.model, drawn.fidelities, 0.02, policy=drawn.policy, prune=mf.TopK(12), alarm=None, missing="skip"
     )
     firmware = Firmware(detector, tmp_path)
-    zeta = np.array([f.zeta for f in detector.fidelities])
+    zeta, near = np.array([f.zeta for f in detector.fidelities]), TOLERANCE[family]
     kept = []
     halves = np.split(np.sort(make_table(rng, detector, 400), axis=0), 2)  # small readings, then large ones
     for part in np.split(np.concatenate([rng.permuted(half, axis=0) for half in halves]), 20):
         expected = expected_gains(detector._filter, zeta, "change")
-        assert firmware.gains() == pytest.approx(expected, rel=1e-11, abs=1e-13)
-        assert_same(firmware.run(part), run_python(detector, part))
+        assert firmware.gains() == pytest.approx(expected, rel=10 * near, abs=0.1 * near)
+        assert_same(firmware.run(part), run_python(detector, part), near)
         kept.append(detector._filter.state[layout.DROPPED])
         assert firmware.load(detector.to_bytes()) == 0
         detector = mf.Detector.from_bytes(firmware.save())
@@ -114,6 +115,9 @@ def test_impossible_readings_are_missing(tmp_path: Path) -> None:
             (mf.Bernoulli(), 0.5),
             (mf.Poisson(), -1.0),
             (mf.Poisson(), 2.5),
+            (mf.Transformed(mf.Gaussian(), "log", offset=-0.5), 0.5),
+            (mf.Rounded(mf.Transformed(mf.RobustTrend(), "sqrt"), step=0.5), 0.25),
+            (mf.Transformed(mf.Gaussian(), "logit", offset=-0.25), 1.25),
         ]
     ):
         detector = mf.Detector(model, hazard=0.01, prune=mf.TopK(8), missing="skip")
@@ -135,7 +139,7 @@ def test_long_streams(seed: int, tmp_path: Path) -> None:
     table = make_table(rng, detector, 1_000 if family == "poisson" else 11_000)
     firmware, single = Firmware(detector, tmp_path / "d"), Firmware(detector, tmp_path / "f", real="float")
     python = run_python(detector, table)
-    assert_same(firmware.run(table), python)
+    assert_same(firmware.run(table), python, TOLERANCE[family])
     followed = single.run(table, python.choice.tolist())
     assert np.mean(followed.choice == python.choice) >= 0.999
     assert np.mean(followed.out[:, ALARM] == python.out[:, ALARM]) >= 0.999

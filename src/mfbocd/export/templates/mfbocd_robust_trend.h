@@ -17,7 +17,6 @@
 #define MFBOCD_WIDEST 1e150     /* spread of a forecast in units of the noise variance */
 #define MFBOCD_NARROWEST 1e-290 /* scale of the noise variance */
 #define MFBOCD_LARGEST 1e300
-#define MFBOCD_MOST (1 - 1e-12)
 #else
 #define MFBOCD_FAR 1e12f
 #define MFBOCD_FARTHEST 1e16f
@@ -25,9 +24,8 @@
 #define MFBOCD_WIDEST 1e30f
 #define MFBOCD_NARROWEST 1e-20f
 #define MFBOCD_LARGEST 1e37f
-#define MFBOCD_MOST (1 - 6e-8f) /* the largest float below 1 */
 #endif
-#define MFBOCD_LEAST MFBOCD_R(1e-12) /* P(line) stays between LEAST and MOST, so that level and line can return */
+#define MFBOCD_LEAST MFBOCD_R(1e-12) /* least probability of the level and of the line, so that either can return */
 
 /* The statistics: the Cholesky factor and, rotated with it, the readings; the shape of the noise; its scale given a
  * level and given a line; P(line); ticks; number of lags; P(the last reading was an outlier); lags; and, unless
@@ -63,6 +61,29 @@ typedef struct {
     mfbocd_real flat_spread, line_spread; /* their variances, in units of the noise variance */
 } mfbocd_forecast_t;
 
+/* P(line) as it is stored. A float cannot be close to 1, so the smaller probability is: that of the level with a minus. */
+static inline mfbocd_real mfbocd_stored(mfbocd_real line, mfbocd_real level)
+{
+#if MFBOCD_DOUBLE
+    (void)level;
+    return mfbocd_clamp(line, MFBOCD_LEAST, 1 - MFBOCD_LEAST);
+#else
+    return line <= level ? mfbocd_max(line, MFBOCD_LEAST) : -mfbocd_max(level, MFBOCD_LEAST);
+#endif
+}
+
+static inline mfbocd_real mfbocd_p_line(const mfbocd_stats_t *s)
+{
+    const mfbocd_real p = s->v[MFBOCD_SLOPED];
+    return p < 0 ? 1 + p : p;
+}
+
+static inline mfbocd_real mfbocd_p_level(const mfbocd_stats_t *s)
+{
+    const mfbocd_real p = s->v[MFBOCD_SLOPED];
+    return p < 0 ? -p : 1 - p;
+}
+
 static inline mfbocd_stats_t mfbocd_prior(void)
 {
     mfbocd_stats_t s;
@@ -74,7 +95,9 @@ static inline mfbocd_stats_t mfbocd_prior(void)
     s.v[MFBOCD_SHAPE] = MFBOCD_PRIOR_SHAPE;
     s.v[MFBOCD_LEVEL] = 1;
     s.v[MFBOCD_LINE] = 1;
-    s.v[MFBOCD_SLOPED] = MFBOCD_PRIOR_SLOPED;
+    s.v[MFBOCD_SLOPED] = MFBOCD_DOUBLE || MFBOCD_PRIOR_SLOPED <= 1 - MFBOCD_PRIOR_SLOPED
+                             ? MFBOCD_PRIOR_SLOPED
+                             : MFBOCD_PRIOR_SLOPED - 1;
     return s;
 }
 
@@ -143,12 +166,12 @@ static inline mfbocd_real mfbocd_outlier(mfbocd_real y, mfbocd_real zeta)
                           mfbocd_deviations(zeta));
 }
 
-/* The log predictive of y. Sets P(y is no outlier) and P(line) after it; `outlier` is an outlier's log density. */
+/* The log predictive of y. Sets P(y is no outlier) and P(line) after it, as it is stored; `outlier` is an outlier's log density. */
 static inline mfbocd_real mfbocd_weigh(const mfbocd_stats_t *s, const mfbocd_forecast_t *f, mfbocd_real y,
                                        mfbocd_real zeta, mfbocd_real outlier, mfbocd_real *trust, mfbocd_real *sloped)
 {
     const mfbocd_real q = 1 / zeta - 1 + f->variance, rest = y - f->lagged, deviations = mfbocd_deviations(zeta);
-    const mfbocd_real shape = s->v[MFBOCD_SHAPE], p = s->v[MFBOCD_SLOPED];
+    const mfbocd_real shape = s->v[MFBOCD_SHAPE], p = mfbocd_p_line(s), p_level = mfbocd_p_level(s);
     const mfbocd_real level = mfbocd_student(rest - f->flat, q + f->flat_spread, shape, s->v[MFBOCD_LEVEL], deviations);
     const mfbocd_real line = mfbocd_student(rest - f->line, q + f->line_spread, shape, s->v[MFBOCD_LINE], deviations);
     mfbocd_real most = mfbocd_max(level, line), odd = 0, f0, f1, total;
@@ -156,11 +179,11 @@ static inline mfbocd_real mfbocd_weigh(const mfbocd_stats_t *s, const mfbocd_for
         most = mfbocd_max(most, outlier);
         odd = MFBOCD_OUTLIERS * mfbocd_exp(outlier - most);
     }
-    f0 = (1 - MFBOCD_OUTLIERS) * (1 - p) * mfbocd_exp(level - most);
+    f0 = (1 - MFBOCD_OUTLIERS) * p_level * mfbocd_exp(level - most);
     f1 = (1 - MFBOCD_OUTLIERS) * p * mfbocd_exp(line - most);
     total = f0 + f1 + odd;
     *trust = (f0 + f1) / total;
-    *sloped = mfbocd_clamp((f1 + p * odd) / total, MFBOCD_LEAST, MFBOCD_MOST);
+    *sloped = mfbocd_stored((f1 + p * odd) / total, (f0 + p_level * odd) / total);
     return most + mfbocd_log(total);
 }
 
@@ -202,7 +225,7 @@ static inline void mfbocd_add_reading(mfbocd_stats_t *s, const mfbocd_forecast_t
     {
         /* Where later readings are predicted from it, a noisy reading is replaced by what forecast and reading give
          * together, and an outlier by its forecast. */
-        const mfbocd_real noise = MFBOCD_TEMPERED ? 0 : mfbocd_max(deviations / zeta - 1, 0), p = s->v[MFBOCD_SLOPED];
+        const mfbocd_real noise = MFBOCD_TEMPERED ? 0 : mfbocd_max(deviations / zeta - 1, 0), p = mfbocd_p_line(s);
         const mfbocd_real off = rest - f->flat - p * (f->line - f->flat);
         const mfbocd_real expected = f->variance + f->flat_spread + p * (f->line_spread - f->flat_spread);
         const mfbocd_real gain = expected / (expected + noise);
@@ -270,14 +293,14 @@ static inline mfbocd_real mfbocd_log_unit(mfbocd_real zeta)
 static inline mfbocd_real mfbocd_level(const mfbocd_stats_t *s)
 {
     const mfbocd_forecast_t f = mfbocd_forecast(s);
-    return (1 - MFBOCD_OUTLIERS) * (f.lagged + f.flat + s->v[MFBOCD_SLOPED] * (f.line - f.flat));
+    return (1 - MFBOCD_OUTLIERS) * (f.lagged + f.flat + mfbocd_p_line(s) * (f.line - f.flat));
 }
 
 /* The variance of a full reading, standardized; mfbocd_level is its mean. */
 static inline mfbocd_real mfbocd_full_variance(const mfbocd_stats_t *s)
 {
     const mfbocd_forecast_t f = mfbocd_forecast(s);
-    const mfbocd_real beyond = s->v[MFBOCD_SHAPE] - 1, p = s->v[MFBOCD_SLOPED], u = 1 / MFBOCD_PRIOR_L00;
+    const mfbocd_real beyond = s->v[MFBOCD_SHAPE] - 1, p = mfbocd_p_line(s), u = 1 / MFBOCD_PRIOR_L00;
     const mfbocd_real flat = f.lagged + f.flat, line = f.lagged + f.line, mean = mfbocd_level(s);
     mfbocd_real sum;
     if (!(beyond > 0) || (MFBOCD_OUTLIERS > 0 && !(MFBOCD_PRIOR_SHAPE > 1)))
@@ -294,7 +317,7 @@ static inline mfbocd_real mfbocd_full_variance(const mfbocd_stats_t *s)
 static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
     const mfbocd_forecast_t f = mfbocd_forecast(s);
-    const mfbocd_real q = 1 / zeta - 1 + f.variance, p = s->v[MFBOCD_SLOPED];
+    const mfbocd_real q = 1 / zeta - 1 + f.variance, p = mfbocd_p_line(s);
     return (1 - MFBOCD_OUTLIERS) * ((1 - p) * f.flat_spread * (f.flat_spread / (q + f.flat_spread)) +
                                     p * f.line_spread * (f.line_spread / (q + f.line_spread)));
 }
@@ -303,19 +326,16 @@ static inline mfbocd_real mfbocd_variance_gain(const mfbocd_stats_t *s, mfbocd_r
 static inline mfbocd_real mfbocd_parameter_gain(const mfbocd_stats_t *s, mfbocd_real zeta)
 {
     const mfbocd_forecast_t f = mfbocd_forecast(s);
-    const mfbocd_real q = 1 / zeta - 1 + f.variance, p = s->v[MFBOCD_SLOPED];
+    const mfbocd_real q = 1 / zeta - 1 + f.variance, p = mfbocd_p_line(s);
     const mfbocd_real known =
         MFBOCD_R(0.5) * ((1 - p) * mfbocd_log1p(f.flat_spread / q) + p * mfbocd_log1p(f.line_spread / q));
     return (1 - MFBOCD_OUTLIERS) *
            (known + mfbocd_scale_gain(s->v[MFBOCD_SHAPE], MFBOCD_R(0.5) * mfbocd_deviations(zeta)));
 }
 
-/* Keep loaded probabilities and scales away from 0 and 1, which they may round to. */
+/* Keep loaded scales away from 0, which they may round to. */
 static inline void mfbocd_tidy(mfbocd_stats_t *s)
 {
-#if !MFBOCD_DOUBLE
-    s->v[MFBOCD_SLOPED] = mfbocd_clamp(s->v[MFBOCD_SLOPED], MFBOCD_LEAST, MFBOCD_MOST);
-#endif
     s->v[MFBOCD_LEVEL] = mfbocd_max(s->v[MFBOCD_LEVEL], MFBOCD_NARROWEST);
     s->v[MFBOCD_LINE] = mfbocd_max(s->v[MFBOCD_LINE], MFBOCD_NARROWEST);
 }
@@ -342,7 +362,8 @@ static inline int mfbocd_sound_trend(const mfbocd_stats_t *s)
            mfbocd_between(v[MFBOCD_Z1], -most * MFBOCD_FAR, most * MFBOCD_FAR) &&
            mfbocd_between(v[MFBOCD_SHAPE], least * MFBOCD_PRIOR_SHAPE, most) &&
            mfbocd_between(v[MFBOCD_LEVEL], 0, MFBOCD_HUGE_STAT) && mfbocd_between(v[MFBOCD_LINE], 0, MFBOCD_HUGE_STAT) &&
-           mfbocd_between(v[MFBOCD_SLOPED], 0, 1) && mfbocd_between(v[MFBOCD_OUTLIER], 0, 1) &&
+           v[MFBOCD_SLOPED] > (MFBOCD_DOUBLE ? 0 : -1) && v[MFBOCD_SLOPED] < 1 && v[MFBOCD_SLOPED] != 0 &&
+           mfbocd_between(v[MFBOCD_OUTLIER], 0, 1) &&
            mfbocd_counts(v[MFBOCD_AGE], MFBOCD_R(9007199254740992.0)) && mfbocd_counts(v[MFBOCD_SEEN], MFBOCD_AR);
 }
 

@@ -108,6 +108,11 @@ static inline void mfbocd_put_stat(mfbocd_bytes_t *b, mfbocd_stats_t s, int colu
 #endif
     if (*mfbocd_stat(&s, column) == *mfbocd_stat(&prior, column))
         mfbocd_put_bits(b, MFBOCD_PRIOR_BITS[column]);
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND && !MFBOCD_DOUBLE
+    else if (column == MFBOCD_SLOPED && s.v[MFBOCD_SLOPED] < 0) /* 1 - P(level), a whole number of 2^-53 */
+        mfbocd_put_bits(b, mfbocd_bits_of_whole((INT64_C(1) << 53) + (int64_t)(s.v[MFBOCD_SLOPED] * 9007199254740992.0f)) -
+                               (UINT64_C(53) << 52));
+#endif
     else
         mfbocd_put_real(b, *mfbocd_stat(&s, column));
 }
@@ -234,6 +239,21 @@ static inline int mfbocd_sound(mfbocd_stats_t s)
 #endif
 }
 
+/* Read what mfbocd_put_stat writes. */
+static inline mfbocd_real mfbocd_get_stat(mfbocd_bytes_t *b, int column)
+{
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND && !MFBOCD_DOUBLE
+    if (column == MFBOCD_SLOPED) {
+        const uint64_t bits = mfbocd_get_bits(b), half = UINT64_C(1022) << 52; /* of 1/2 */
+        if (bits > half && bits - half < UINT64_C(1) << 52) /* between 1/2 and 1 */
+            return -(float)(int64_t)((UINT64_C(1) << 52) - (bits - half)) / 9007199254740992.0f;
+        b->at -= b->failed ? 0 : 8;
+    }
+#endif
+    (void)column;
+    return mfbocd_get_real(b, 0);
+}
+
 /* Where to read the i-th hypothesis to: one that was dropped is of no use for other gains than "change". */
 static inline mfbocd_row_t *mfbocd_loaded_row(mfbocd_t *d, uint16_t i, uint16_t kept, mfbocd_row_t *unused)
 {
@@ -339,7 +359,7 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     for (column = 0; column < MFBOCD_STATS; column++) {
         for (i = 0; i < kept + rows; i++) {
             mfbocd_row_t *row = mfbocd_loaded_row(d, i, (uint16_t)kept, &unused);
-            const mfbocd_real value = mfbocd_get_real(b, 0);
+            const mfbocd_real value = mfbocd_get_stat(b, column);
             if (MFBOCD_FAMILY != MFBOCD_BERNOULLI || column < 2) /* 1 / (a + b) is computed when it is needed */
                 *mfbocd_stat(&row->stats, column) = value;
         }
