@@ -40,6 +40,8 @@ static mfbocd_real reading(void)
     return (mfbocd_real)(noise >> 31);
 #elif MFBOCD_FAMILY == MFBOCD_POISSON
     return (mfbocd_real)(noise >> 29);
+#elif MFBOCD_MAPPED /* of a logarithm, so positive */
+    return (mfbocd_real)(noise >> 8) * MFBOCD_R(1.0 / 4194304) + MFBOCD_R(0.5);
 #else
     return (mfbocd_real)(noise >> 8) * MFBOCD_R(1.0 / 4194304) - 2;
 #endif

@@ -20,6 +20,9 @@ import mfbocd as mf
 
 SOURCE = Path(__file__).with_suffix(".c")
 SENSORS = [mf.Fidelity("low", zeta=0.1, cost=1), mf.Fidelity("high", zeta=1.0, cost=40)]
+SEASON = mf.Transformed(
+    mf.FixedSeason(mf.RobustTrend(count=(0.1, 100.0), ar=[0.3], outliers=0.001), 24.0, [0.3], [0.4]), "log"
+)
 FULL = [mf.Fidelity("low", zeta=1.0, cost=1), mf.Fidelity("high", zeta=1.0, cost=40)]
 
 
@@ -107,6 +110,8 @@ def detector_of(family: str, k: int, gain: str) -> mf.Detector:
         "GaussianUnknown": mf.GaussianUnknown(0, 0.1, 1, 1),
         "Bernoulli": mf.Bernoulli(1, 1),
         "Poisson": mf.Poisson(2, 1),
+        "RobustTrend": mf.RobustTrend(count=(0.1, 100.0), outliers=0.001),
+        "Transformed(FixedSeason(RobustTrend))": SEASON,
     }
     sensors = FULL if family == "Poisson" else SENSORS
     return mf.Detector(models[family], sensors, policy=mf.Budget(8.0, gain=gain), prune=mf.TopK(k))
@@ -123,6 +128,9 @@ ROWS = [
     ("Bernoulli", "joint", (32,)),
     ("Poisson", "variance", (16, 32, 64)),
     ("Poisson", "change", (32,)),
+    ("RobustTrend", "variance", (16, 32, 64)),
+    ("RobustTrend", "change", (32,)),
+    ("Transformed(FixedSeason(RobustTrend))", "variance", (32,)),
 ]
 
 

@@ -36,13 +36,23 @@ class Firmware:
         self, detector: mf.Detector, folder: Path, *, real: str = "double", flags: Sequence[str] = ()
     ) -> None:
         mf.export.c(detector, folder, real=real)
+        self._compile(folder, len(detector.fidelities), flags)
+
+    @classmethod
+    def exported(cls, folder: Path, fidelities: int) -> Firmware:
+        """Compile a folder that was exported before."""
+        firmware = cls.__new__(cls)
+        firmware._compile(folder, fidelities)
+        return firmware
+
+    def _compile(self, folder: Path, fidelities: int, flags: Sequence[str] = ()) -> None:
         library = folder / "detector.so"
         options = [*STRICT, "-O0", "-shared", "-fPIC", "-DMFBOCD_SAVE=1", f"-I{folder / 'src'}", *flags]
         compiled(needed("gcc"), *options, HERE / "driver.c", "-o", library, "-lm")
         self.c = ctypes.CDLL(str(library))
         for name in ("spent", "log_evidence", "p_of_row"):
             getattr(self.c, name).restype = ctypes.c_double
-        self.fidelities = len(detector.fidelities)
+        self.fidelities = fidelities
         self.c.start()
 
     def run(self, table: np.ndarray, given: Sequence[int] | None = None) -> Ticks:

@@ -74,4 +74,5 @@ def test_the_folder_is_a_library(tmp_path: Path) -> None:
     assert not [name for name, text in texts.items() if "@VERSION@" in text]
     included = {found for text in texts.values() for found in re.findall(r'#include "(\w+\.h)"', text)}
     others = {"mfbocd_gaussian.h", "mfbocd_gaussian_unknown.h", "mfbocd_bernoulli.h", "mfbocd_mixture.h"}
+    others |= {"mfbocd_robust_trend.h", "mfbocd_unknown_noise.h"}
     assert {f"src/{name}" for name in included - others} == {name for name in files if name.startswith("src/")}

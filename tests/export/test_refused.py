@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mfbocd as mf
@@ -21,6 +22,7 @@ PLAIN: dict[str, Any] = {
     ("change", "message"),
     [
         ({"model": mf.Trend()}, "Trend cannot be exported; models that can: Gaussian, GaussianUnknown, Bernoulli"),
+        ({"model": mf.Scaled(mf.Trend())}, "Trend cannot be exported"),
         ({"hazard": mf.Learned()}, "Learned"),
         ({"hazard": [0.1, 0.2]}, "hazard by run length"),
         ({"prune": None}, "without pruning cannot be exported"),
@@ -29,6 +31,7 @@ PLAIN: dict[str, Any] = {
         ({"policy": mf.InformationRate()}, "InformationRate cannot be exported; policies that can: Net, Budget"),
         ({"policy": mf.Net(0.1, gain="run_length")}, "gain 'run_length' of Gaussian"),
         ({"model": mf.Poisson(), "policy": mf.Net(0.1, gain="joint")}, "gain 'joint' of Poisson"),
+        ({"model": mf.RobustTrend(), "policy": mf.Net(0.1, gain="joint")}, "gain 'joint' of RobustTrend"),
         ({"fidelities": [mf.Fidelity("f", 1.0, lambda raw: 2.0)], "policy": mf.Always()}, "cost that is a function"),
         ({"policy": mf.Budget(share=0.3, cap=(1e9, 100_000), gain="variance")}, "cap over 100000 ticks"),
         ({"on_error": "fallback"}, "on_error='fallback'"),
@@ -40,6 +43,14 @@ PLAIN: dict[str, Any] = {
         ({"policy": mf.Budget(reads=1, gain="variance")}, "Budget.reads cannot be exported"),
         ({"model": mf.Gaussian(0, 1e20, 1)}, "Gaussian.var = 1e\\+20 cannot be exported in single precision"),
         ({"hazard": 1e-20}, "hazard = 1e-20"),
+        ({"model": mf.Transformed(mf.Gaussian(0, 9, 1e-20), "log")}, "Gaussian.noise_var = 1e-20 cannot be exported"),
+        ({"model": mf.FixedSeason(mf.Gaussian(), 8, [1.0, 1e20], [0, 0])}, r"FixedSeason.cosine\[1\] = 1e\+20"),
+        (
+            {"model": mf.RobustTrend(count=(1.0, 1e17))},
+            r"RobustTrend.count\[1\] = 1e\+17 cannot be exported",
+        ),
+        ({"model": mf.RobustTrend(line=1 - 1e-9)}, "RobustTrend.line this close to 1"),
+        ({"model": mf.RobustTrend(ar=-np.poly([0.8] * 16)[1:])}, "RobustTrend.ar has coefficients too large for"),
         ({"hazard": 1 - 1e-9}, "hazard this close to 1"),
     ],
 )

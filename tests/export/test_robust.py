@@ -26,7 +26,12 @@ def small(family: str, gain: str = "variance") -> mf.Detector:
         "unknown": mf.GaussianUnknown(0, 0.5, 0.6, 2),
         "bernoulli": mf.Bernoulli(0.5, 2),
         "poisson": mf.Poisson(2, 0.5),
+        "trend": mf.RobustTrend(0, (0.5, 10), 0.6, 2, ar=(0.5, -0.2), outliers=0.02, forget=0.98),
+        "share": mf.Transformed(mf.Gaussian(0, 9, 1), "logit"),
     }
+    harmonics, pieces = ((1.0, -0.5), (0.3, 2.0)), ((0.0, 0.5, 0.0), (4.5, -0.5, 0.1))
+    season = mf.FixedSeason(mf.RobustTrend(weighting="tempered"), 7.3, *harmonics, pieces)
+    models["season"] = mf.Rounded(mf.Transformed(mf.Scaled(season, 2.0), "sqrt", offset=1.0), step=0.5)
     policy = mf.Budget(3.0, cap=(40, 8), gain=gain)
     return mf.Detector(models[family], sensors, 0.02, policy=policy, prune=mf.Resample(6, slack=1), missing="skip")
 
@@ -65,7 +70,7 @@ def test_both_compilers_and_cpp(family: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("real", ["float", "double"])
-@pytest.mark.parametrize("family", ["gaussian", "unknown"])
+@pytest.mark.parametrize("family", ["gaussian", "unknown", "trend"])
 def test_extreme_readings(family: str, real: str, tmp_path: Path) -> None:
     """Readings of 1e30, constant readings (no variance at all) and both together: every number stays finite."""
     detector = small(family, "change")

@@ -11,9 +11,10 @@ import pytest
 
 import mfbocd as mf
 from mfbocd._kernels import layout
+from mfbocd._kernels.robust_trend import LINE, SLOPED
 
 from .build import Firmware, run_python
-from .configurations import FAMILIES, POLICIES, make_detector, make_table
+from .configurations import FAMILIES, POLICIES, TOLERANCE, make_detector, make_table
 from .test_same_answers import assert_same
 
 DAMAGED, OTHER, IMPOSSIBLE = -1, -2, -3
@@ -27,21 +28,20 @@ def sealed(data: bytes) -> bytes:
 def test_there_and_back(family: str, tmp_path: Path) -> None:
     """Python, C, Python, C: the same as without moving; also within the first ticks of a cap's window."""
     rng = np.random.default_rng(FAMILIES.index(family))
-    detector = make_detector(rng, family, POLICIES[FAMILIES.index(family)])
+    detector = make_detector(rng, family, POLICIES[FAMILIES.index(family) % 4])
     firmware = Firmware(detector, tmp_path)
     assert mf.Detector.from_bytes(firmware.save()).choose() == detector.choose()  # before the first tick
-    table = make_table(rng, detector, 260)
+    table, near = make_table(rng, detector, 260), TOLERANCE[family]
     for low, high in ((0, 7), (7, 60), (60, 260)):
         assert firmware.load(detector.to_bytes()) == 0
         c = firmware.run(table[low:high])
         restored = mf.Detector.from_bytes(firmware.save())
-        assert_same(c, run_python(detector, table[low:high]))
+        assert_same(c, run_python(detector, table[low:high]), near)
         assert restored.ticks == detector.ticks
         assert restored.spent == pytest.approx(detector.spent, rel=1e-12)
-        np.testing.assert_allclose(restored._filter.stats, detector._filter.stats, rtol=1e-11, atol=1e-12)
-        assert_same(
-            run_python(restored, table[:20]), run_python(mf.Detector.from_bytes(detector.to_bytes()), table[:20])
-        )
+        np.testing.assert_allclose(restored._filter.stats, detector._filter.stats, rtol=10 * near, atol=near)
+        again = mf.Detector.from_bytes(detector.to_bytes())
+        assert_same(run_python(restored, table[:20]), run_python(again, table[:20]), near)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -128,3 +128,21 @@ def test_little_room(tmp_path: Path) -> None:
     buffer = ctypes.create_string_buffer(len(data))
     assert firmware.c.save(buffer, len(data) - 1) == 0
     assert firmware.c.save(buffer, len(data)) == len(data)
+
+
+def test_nearly_certain_lines_in_float(tmp_path: Path) -> None:
+    """P(line) may be closer to 1 than any float, and a scale that was forgotten below every float."""
+    detector = mf.Detector(mf.RobustTrend(forget=0.9), hazard=0.01, prune=mf.TopK(4), missing="skip")
+    run_python(detector, np.arange(60.0)[:, None] ** 1.5)
+    state = detector._filter.state
+    cap, count = int(state[layout.CAP]), int(state[layout.COUNT])
+    start = layout.HEAD + cap * (layout.STATS + SLOPED)
+    state[start : start + count] = [1.0 - 1e-12, 1e-12, 0.5, 0.75][:count]
+    state[layout.HEAD + cap * (layout.STATS + LINE)] = 1e-60
+    firmware = Firmware(detector, tmp_path, real="float")
+    assert firmware.load(detector.to_bytes()) == 0
+    saved = mf.Detector.from_bytes(firmware.save())._filter.stats[SLOPED]
+    p = detector._filter.stats[SLOPED]
+    np.testing.assert_allclose(np.minimum(saved, 1.0 - saved), np.minimum(p, 1.0 - p), rtol=1e-3)
+    np.testing.assert_allclose(saved, p, rtol=1e-6)
+    assert np.isfinite(firmware.run(np.full((20, 1), 3.0)).out).all()

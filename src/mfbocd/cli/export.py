@@ -44,6 +44,10 @@ def c(
 
     The folder is also a PlatformIO and Arduino library and a Zephyr module. Its README.md says how to use it.
 
+    Models: Gaussian, GaussianUnknown, Bernoulli, Poisson and RobustTrend, and the maps before one (Transformed,
+    FixedSeason, Scaled, Rounded), so also the structures that `mfbocd init --from` finds. What cannot be exported is
+    named in the error.
+
     \b
     Examples:
       mfbocd export c -c mf.toml --out firmware
@@ -51,6 +55,7 @@ def c(
     """
     with handle_errors():
         from .. import export as exporters
+        from ..export.maps import structure
         from ..io.config import Config, ConfigError
 
         if (out / "src" / "mfbocd_model.h").exists() and not force:
@@ -65,7 +70,7 @@ def c(
             raise ConfigError(f"{path}: {error}") from None
         sensors = ", ".join(f.name for f in detector.fidelities)
         size = f"{detector.pruning.most} hypotheses"
-        status(f"{out}: {type(detector.model).__name__} over {sensors}, {size}, {real}", quiet=quiet)
+        status(f"{out}: {structure(detector.model)} over {sensors}, {size}, {real}", quiet=quiet)
 
 
 def _pruning(config: Any, hypotheses: int | None) -> dict[str, Any]:

@@ -5,23 +5,30 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..belief.hazard import Learned
 from ..detector.detector import Detector
-from ..models import Bernoulli, Gaussian, GaussianUnknown, Model, Poisson
+from ..models import Bernoulli, Gaussian, GaussianUnknown, Model, Poisson, RobustTrend
+from ..models.mapped import Mapped
+from ..models.stationary import partial_predictors
 from ..policy import Always, Budget, Net
+from .maps import MAPS
 
-FAMILIES: tuple[type[Model], ...] = (Gaussian, GaussianUnknown, Bernoulli, Poisson)
+FAMILIES: tuple[type[Model], ...] = (Gaussian, GaussianUnknown, Bernoulli, Poisson, RobustTrend)
 POLICIES = (Net, Budget, Always)
 GAINS: dict[type[Model], tuple[str, ...]] = {
     Gaussian: ("variance", "change", "joint"),
     GaussianUnknown: ("variance", "change"),
     Bernoulli: ("variance", "change", "joint"),
     Poisson: ("variance", "change"),
+    RobustTrend: ("variance", "change"),
 }
 """The gains that the C code computes, by family. Others are integrals that take a microcontroller seconds."""
 
 _MOST_HYPOTHESES = 65_534  # counted in 16 bits
 _MOST_FIDELITIES = 254  # stored in 8 bits
+_DOUBLE = "use real='double'"
 _FLOAT = (1e-15, 1e15)  # squares of parameters must be floats as well
 
 
@@ -59,8 +66,11 @@ def _names(kinds: Any) -> str:
 
 def _refuse_belief(detector: Detector) -> None:
     model, hazard, pruning = detector.model, detector.hazard, detector.pruning
-    if type(model) not in FAMILIES:
-        raise ValueError(f"{type(model).__name__} cannot be exported; models that can: {_names(FAMILIES)}")
+    for each in model._maps if isinstance(model, Mapped) else ():
+        if type(each) not in MAPS:
+            raise ValueError(f"{type(each).__name__} cannot be exported; maps that can: {_names(MAPS)}")
+    if type(model.core) not in FAMILIES:
+        raise ValueError(f"{type(model.core).__name__} cannot be exported; models that can: {_names(FAMILIES)}")
     if isinstance(hazard, Learned):
         raise ValueError("a learned hazard (Learned) cannot be exported; give a constant such as hazard=1/250")
     if hazard.table.size != 1:
@@ -74,7 +84,7 @@ def _refuse_belief(detector: Detector) -> None:
 
 
 def _refuse_policy(detector: Detector) -> None:
-    policy, model = detector.policy, type(detector.model)
+    policy, model = detector.policy, type(detector.model.core)
     if type(policy) not in POLICIES:
         raise ValueError(f"{type(policy).__name__} cannot be exported; policies that can: {_names(POLICIES)}")
     if policy.gain is not None and policy.gain not in GAINS[model]:
@@ -109,7 +119,15 @@ def _refuse_options(detector: Detector) -> None:
 def _refuse_range(detector: Detector) -> None:
     """Refuse parameters that a float cannot hold with their squares."""
     low, high = _FLOAT
-    values = {f"{type(detector.model).__name__}.{name}": value for name, value in detector.model.spec().items()}
+    model = detector.model
+    values: dict[str, Any] = {}
+    for each in (*(model._maps if isinstance(model, Mapped) else ()), model.core):
+        for name, value in each.spec().items():
+            field = f"{type(each).__name__}.{name}"
+            if isinstance(value, float):
+                values[field] = value
+            elif isinstance(value, list):
+                values |= {f"{field}[{i}]": number for i, number in enumerate(np.ravel(value).tolist())}
     for fidelity in detector.fidelities:
         values[f"zeta of {fidelity.name!r}"] = fidelity.zeta
         values[f"cost of {fidelity.name!r}"] = fidelity.cost
@@ -121,3 +139,14 @@ def _refuse_range(detector: Detector) -> None:
             raise ValueError(f"{name} = {value:g} cannot be exported in single precision; use real='double'")
     if detector.hazard.table[0] > 1.0 - 1e-6:
         raise ValueError("a hazard this close to 1 cannot be exported in single precision; use real='double'")
+    if isinstance(model.core, RobustTrend):
+        _refuse_trend(model.core)
+
+
+def _refuse_trend(model: RobustTrend) -> None:
+    """Refuse probabilities that a float rounds to 1, and lags whose sums lose its digits."""
+    for name, value in (("line", model.line), ("outliers", model.outliers)):
+        if value > 1.0 - 1e-6:
+            raise ValueError(f"RobustTrend.{name} this close to 1 cannot be exported in single precision; {_DOUBLE}")
+    if np.abs(partial_predictors(model.ar)[0]).sum() > 1e3:
+        raise ValueError(f"RobustTrend.ar has coefficients too large for single precision; {_DOUBLE}")

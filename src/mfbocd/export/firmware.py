@@ -10,7 +10,7 @@ from typing import Literal
 
 from .. import __version__
 from ..detector.detector import Detector
-from ..models import Bernoulli, Gaussian, GaussianUnknown, Model, Poisson
+from ..models import Bernoulli, Gaussian, GaussianUnknown, Model, Poisson, RobustTrend
 from .check import refuse
 from .parameters import model_header
 
@@ -27,9 +27,10 @@ _COMMON = (
 )
 _OF_FAMILY: dict[type[Model], tuple[str, ...]] = {
     Gaussian: ("mfbocd_gaussian.h", "mfbocd_mixture.h"),
-    GaussianUnknown: ("mfbocd_gamma.h", "mfbocd_gaussian_unknown.h"),
+    GaussianUnknown: ("mfbocd_gamma.h", "mfbocd_unknown_noise.h", "mfbocd_gaussian_unknown.h"),
     Bernoulli: ("mfbocd_gamma.h", "mfbocd_bernoulli.h"),
     Poisson: ("mfbocd_gamma.h", "mfbocd_poisson.h"),
+    RobustTrend: ("mfbocd_gamma.h", "mfbocd_unknown_noise.h", "mfbocd_robust_trend.h"),
 }
 
 
@@ -86,7 +87,8 @@ def c(detector: Detector, out: str | Path, *, real: Literal["float", "double"] =
 
 def _project(detector: Detector) -> dict[str, str]:
     """Return all files that do not depend on parameters, by their path in the folder."""
-    headers = (*_COMMON, *_OF_FAMILY[type(detector.model)])
+    model = detector.model
+    headers = (*_COMMON, *_OF_FAMILY[type(model.core)], *(() if model.core is model else ("mfbocd_maps.h",)))
     found = {f"src/{name}": (_TEMPLATES / name).read_text("utf-8") for name in headers}
     found |= {name: text.replace("@VERSION@", __version__) for name, text in _tree(_TEMPLATES / "project").items()}
     return found | {"library.json": _platformio()}

@@ -53,7 +53,7 @@ static inline void mfbocd_init(mfbocd_t *d)
     d->limit = MFBOCD_K;
     d->since_alarm = MFBOCD_NEVER;
     d->seed = MFBOCD_SEED;
-    d->mean = MFBOCD_OFFSET + MFBOCD_UNIT * mfbocd_level(&prior);
+    d->mean = mfbocd_outward(MFBOCD_OFFSET + MFBOCD_UNIT * mfbocd_level(&prior), 0);
 }
 
 /* The fidelity to read at the coming tick: an index, MFBOCD_FIDELITY_... Until the next update it stays the same. */
@@ -66,11 +66,22 @@ static inline mfbocd_step_t mfbocd_update(mfbocd_t *d, mfbocd_real x, int fideli
     const int asked = fidelity >= 0 && fidelity < MFBOCD_FIDELITIES;
     const mfbocd_real cost = asked ? MFBOCD_COST[fidelity] : 0;
     mfbocd_step_t step;
+#if MFBOCD_MAPPED
+    mfbocd_real slope = 0; /* of the maps, as a logarithm */
+#endif
 #ifdef MFBOCD_CORRECTS
     if (asked)
         x = (x - MFBOCD_READING_OFFSET[fidelity]) / MFBOCD_READING_SCALE[fidelity];
 #endif
+#if MFBOCD_MAPPED
+    if (asked)
+        x = mfbocd_inward(x, d->ticks, &slope);
+#endif
     step.missing = !(asked && mfbocd_possible(x));
+#if MFBOCD_MAPPED
+    if (!step.missing && MFBOCD_ZETA[fidelity] > 0)
+        mfbocd_add(&d->log_evidence, slope);
+#endif
     mfbocd_tick(d, step.missing ? 0 : x, step.missing ? 0 : MFBOCD_ZETA[fidelity]);
     mfbocd_add(&d->spent, cost);
 #if MFBOCD_POLICY == MFBOCD_BUDGET

@@ -10,8 +10,14 @@
 #include "mfbocd_gaussian_unknown.h"
 #elif MFBOCD_FAMILY == MFBOCD_BERNOULLI
 #include "mfbocd_bernoulli.h"
+#elif MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+#include "mfbocd_robust_trend.h"
 #else
 #include "mfbocd_poisson.h"
+#endif
+
+#if !MFBOCD_MAPPED
+#define mfbocd_outward(y, tick) (y)
 #endif
 
 #define MFBOCD_ROWS (MFBOCD_K + 1) /* a tick adds one hypothesis before it prunes */
@@ -243,15 +249,24 @@ static inline mfbocd_real mfbocd_begin(mfbocd_t *d)
 /* Multiply the predicted weights by the predictive of a reading, and update the statistics. */
 static inline void mfbocd_reweigh(mfbocd_t *d, mfbocd_real scale, mfbocd_real y, mfbocd_real zeta)
 {
-    mfbocd_real exponent[MFBOCD_ROWS], factor, shift = 0, total = 0;
+    mfbocd_real exponent[MFBOCD_ROWS], shift = 0, total = 0;
     const uint16_t probes[2] = {(uint16_t)(d->rows - 1), d->best};
     int plain = 0;
     uint16_t i;
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+    const mfbocd_real outlier = mfbocd_outlier(y, zeta);
     for (i = 0; i < d->rows; i++) {
+        exponent[i] = mfbocd_learn(&d->row[i].stats, y, zeta, outlier);
+        d->row[i].weight *= scale;
+    }
+#else
+    for (i = 0; i < d->rows; i++) {
+        mfbocd_real factor;
         exponent[i] = mfbocd_predictive(&d->row[i].stats, y, zeta, &factor);
         d->row[i].weight *= scale * factor;
         mfbocd_absorb(&d->row[i].stats, y, zeta);
     }
+#endif
     /* If one term of the sum is representable the sum is. Otherwise divide by the largest, found by logarithms. */
     for (i = 0; i < 2; i++)
         plain |= d->row[probes[i]].weight > MFBOCD_SAFE_WEIGHT && exponent[probes[i]] > MFBOCD_SAFE_LOG;
@@ -342,8 +357,14 @@ static inline void mfbocd_tick(mfbocd_t *d, mfbocd_real x, mfbocd_real zeta)
 #if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
     if (d->kept > 0 && mfbocd_is_old(d, d->row[0].age, MFBOCD_WITHIN - 1)) /* as after an alarm */
         d->kept = 0;
-    for (i = 0; i < d->kept && zeta > 0; i++)
-        mfbocd_absorb(&d->dropped[i].stats, mfbocd_standard(x), zeta);
+    for (i = 0; i < d->kept; i++) {
+        if (zeta > 0)
+            mfbocd_absorb(&d->dropped[i].stats, mfbocd_standard(x), zeta);
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+        else
+            mfbocd_skip(&d->dropped[i].stats);
+#endif
+    }
 #endif
     scale = mfbocd_begin(d);
     if (zeta > 0) {
@@ -353,6 +374,9 @@ static inline void mfbocd_tick(mfbocd_t *d, mfbocd_real x, mfbocd_real zeta)
         for (i = 0; i < d->rows; i++) {
             d->row[i].weight *= scale;
             d->total += d->row[i].weight;
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+            mfbocd_skip(&d->row[i].stats);
+#endif
         }
     }
     if (d->rows > d->limit)
@@ -360,7 +384,7 @@ static inline void mfbocd_tick(mfbocd_t *d, mfbocd_real x, mfbocd_real zeta)
     else
         mfbocd_find_best(d);
     mfbocd_decide_alarm(d);
-    d->mean = MFBOCD_OFFSET + MFBOCD_UNIT * mfbocd_expect(d, mfbocd_level);
+    d->mean = mfbocd_outward(MFBOCD_OFFSET + MFBOCD_UNIT * mfbocd_expect(d, mfbocd_level), d->ticks);
 }
 
 #endif

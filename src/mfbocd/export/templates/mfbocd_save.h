@@ -33,11 +33,13 @@ enum {
 
 #define MFBOCD_HEAD_USED 16 /* the rest of the head is about alarms with options, which are not exported */
 #define MFBOCD_ARMED 18     /* constant 1 without such an alarm */
+#define MFBOCD_SLOPES 20  /* log of the slopes of maps, which mfbocd_t.log_evidence includes */
+#define MFBOCD_COLUMNS (2 + MFBOCD_STATS + MFBOCD_CLOCKED) /* if a map depends on it, the tick is the last one */
 #define MFBOCD_DROPPED 19   /* number of dropped hypotheses, which come before the others; kept for the gain "change" */
 
 /* A buffer of this size is large enough for mfbocd_save. */
 #define MFBOCD_SAVED_BYTES \
-    (sizeof(MFBOCD_PREFIX) + 16 + 8 * (MFBOCD_NUMBERS + MFBOCD_HEAD + (2 + MFBOCD_STATS) * (uint32_t)(MFBOCD_K + MFBOCD_KEPT)) + 4)
+    (sizeof(MFBOCD_PREFIX) + 16 + 8 * (MFBOCD_NUMBERS + MFBOCD_HEAD + MFBOCD_COLUMNS * (uint32_t)(MFBOCD_K + MFBOCD_KEPT)) + 4)
 
 /* --- the prefix ----------------------------------------------------------------------------------------------- */
 
@@ -81,6 +83,8 @@ static inline mfbocd_real *mfbocd_stat(mfbocd_stats_t *s, int column)
 {
 #if MFBOCD_FAMILY == MFBOCD_GAUSSIAN
     return column == 0 ? &s->count : &s->mean;
+#elif MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+    return &s->v[column];
 #elif MFBOCD_FAMILY == MFBOCD_GAUSSIAN_UNKNOWN
     return column == 0 ? &s->count : column == 1 ? &s->mean : column == 2 ? &s->shape : &s->scale;
 #else
@@ -104,6 +108,11 @@ static inline void mfbocd_put_stat(mfbocd_bytes_t *b, mfbocd_stats_t s, int colu
 #endif
     if (*mfbocd_stat(&s, column) == *mfbocd_stat(&prior, column))
         mfbocd_put_bits(b, MFBOCD_PRIOR_BITS[column]);
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND && !MFBOCD_DOUBLE
+    else if (column == MFBOCD_SLOPED && s.v[MFBOCD_SLOPED] < 0) /* 1 - P(level), a whole number of 2^-53 */
+        mfbocd_put_bits(b, mfbocd_bits_of_whole((INT64_C(1) << 53) + (int64_t)(s.v[MFBOCD_SLOPED] * 9007199254740992.0f)) -
+                               (UINT64_C(53) << 52));
+#endif
     else
         mfbocd_put_real(b, *mfbocd_stat(&s, column));
 }
@@ -170,7 +179,7 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     mfbocd_put_whole(&b, d->alarm);
     mfbocd_put_whole(&b, (int64_t)d->changed_at - 1);
     mfbocd_put_real(&b, d->confidence);
-    mfbocd_put_whole(&b, 2 + MFBOCD_STATS);
+    mfbocd_put_whole(&b, MFBOCD_COLUMNS);
     for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++)
         mfbocd_put_whole(&b, i == MFBOCD_DROPPED ? kept : i == MFBOCD_ARMED);
     for (i = 0; i < kept + d->rows; i++)
@@ -183,6 +192,8 @@ static inline uint32_t mfbocd_save(const mfbocd_t *d, uint8_t *out, uint32_t roo
     for (column = 0; column < MFBOCD_STATS; column++)
         for (i = 0; i < kept + d->rows; i++)
             mfbocd_put_stat(&b, mfbocd_saved_row(d, i)->stats, column);
+    for (i = 0; MFBOCD_CLOCKED && i < kept + d->rows; i++)
+        mfbocd_put_whole(&b, tick + 1);
     check = b.crc ^ 0xFFFFFFFFu;
     mfbocd_put_u32(&b, check);
     return b.failed ? 0 : b.at;
@@ -207,6 +218,9 @@ static inline uint8_t mfbocd_fidelity_of(mfbocd_bytes_t *b, mfbocd_real cost)
 /* Whether statistics can belong to a hypothesis: what is positive in the prior only grows, the rest are means. */
 static inline int mfbocd_sound(mfbocd_stats_t s)
 {
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+    return mfbocd_sound_trend(&s);
+#else
     mfbocd_stats_t prior = mfbocd_prior();
     int column;
     for (column = 0; column < (MFBOCD_FAMILY == MFBOCD_BERNOULLI ? 2 : MFBOCD_STATS); column++) {
@@ -222,6 +236,22 @@ static inline int mfbocd_sound(mfbocd_stats_t s)
 #else
     return mfbocd_abs(s.mean) <= MFBOCD_R(1.001) * MFBOCD_FAR;
 #endif
+#endif
+}
+
+/* Read what mfbocd_put_stat writes. */
+static inline mfbocd_real mfbocd_get_stat(mfbocd_bytes_t *b, int column)
+{
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND && !MFBOCD_DOUBLE
+    if (column == MFBOCD_SLOPED) {
+        const uint64_t bits = mfbocd_get_bits(b), half = UINT64_C(1022) << 52; /* of 1/2 */
+        if (bits > half && bits - half < UINT64_C(1) << 52) /* between 1/2 and 1 */
+            return -(float)(int64_t)((UINT64_C(1) << 52) - (bits - half)) / 9007199254740992.0f;
+        b->at -= b->failed ? 0 : 8;
+    }
+#endif
+    (void)column;
+    return mfbocd_get_real(b, 0);
 }
 
 /* Where to read the i-th hypothesis to: one that was dropped is of no use for other gains than "change". */
@@ -277,9 +307,14 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     alarm = mfbocd_get_whole(b);
     changed_at = mfbocd_get_whole(b);
     d->confidence = mfbocd_get_real(b, 0);
-    b->failed |= mfbocd_get_whole(b) != 2 + MFBOCD_STATS;
+    b->failed |= mfbocd_get_whole(b) != MFBOCD_COLUMNS;
     for (i = MFBOCD_HEAD_USED; i < MFBOCD_HEAD; i++) {
-        const int64_t value = mfbocd_get_whole(b);
+        int64_t value;
+        if (MFBOCD_MAPPED && i == MFBOCD_SLOPES) {
+            mfbocd_add(&d->log_evidence, mfbocd_get_real(b, 0));
+            continue;
+        }
+        value = mfbocd_get_whole(b);
         if (i == MFBOCD_DROPPED)
             kept = value;
         else
@@ -290,7 +325,7 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     b->failed |= limit > MFBOCD_K || best < 0 || (best > 0 && best >= rows) || fired > tick || changed_at > tick;
     b->failed |= run < 0 || run > (tick > 0 ? tick : 0) || alarm < 0 || alarm > 1 || d->seed >> 53;
     b->failed |= !(d->p_change >= 0 && d->p_change <= 1 && d->confidence >= 0 && d->confidence <= 1);
-    if (b->failed || b->size - b->at != 8 * (2 + MFBOCD_STATS) * (uint32_t)(rows + kept)) {
+    if (b->failed || b->size - b->at != 8 * MFBOCD_COLUMNS * (uint32_t)(rows + kept)) {
         b->failed = 1;
         return;
     }
@@ -324,11 +359,21 @@ static inline void mfbocd_read_state(mfbocd_t *d, mfbocd_bytes_t *b, uint32_t re
     for (column = 0; column < MFBOCD_STATS; column++) {
         for (i = 0; i < kept + rows; i++) {
             mfbocd_row_t *row = mfbocd_loaded_row(d, i, (uint16_t)kept, &unused);
-            const mfbocd_real value = mfbocd_get_real(b, 0);
+            const mfbocd_real value = mfbocd_get_stat(b, column);
             if (MFBOCD_FAMILY != MFBOCD_BERNOULLI || column < 2) /* 1 / (a + b) is computed when it is needed */
                 *mfbocd_stat(&row->stats, column) = value;
         }
     }
+    for (i = 0; MFBOCD_CLOCKED && i < kept + rows; i++)
+        b->failed |= mfbocd_get_whole(b) != tick + 1;
+#if MFBOCD_FAMILY == MFBOCD_ROBUST_TREND
+    for (i = 0; i < d->rows; i++)
+        mfbocd_tidy(&d->row[i].stats);
+#if MFBOCD_GAIN == MFBOCD_GAIN_CHANGE
+    for (i = 0; i < d->kept; i++)
+        mfbocd_tidy(&d->dropped[i].stats);
+#endif
+#endif
     for (i = 0; i < mfbocd_kept(d) + d->rows; i++)
         b->failed |= !mfbocd_sound(mfbocd_saved_row(d, i)->stats);
 }
