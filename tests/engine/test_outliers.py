@@ -104,14 +104,7 @@ def test_a_doubtful_reading_counts_in_part_for_each_hypothesis(case: Case) -> No
             read = np.exp(model.update(one, x, 0.5))
             expected = trust[k] * read + (1 - trust[k]) * np.exp(one)
             np.testing.assert_allclose(np.exp(got[:, k]), expected, rtol=1e-12, atol=1e-300)
-<<<<<<< HEAD
         elif not isinstance(core, (UnknownNoise, mf.Mixture)) or getattr(core, "weighting", "") == "tempered":
-=======
-        elif (
-            not isinstance(model.core, (UnknownNoise, mf.Mixture))
-            or getattr(model.core, "weighting", "") == "tempered"
-        ):
->>>>>>> 966ca6e52ec8463205eaa3a419c81fee41ae31ad
             expected = model.update(one, x, max(0.5 * trust[k], 1e-300))
             np.testing.assert_allclose(got[:, k], expected, rtol=1e-13, atol=1e-13)
         np.testing.assert_allclose(got[:, k], model.update_doubtful(one, x, 0.5, trust[k]), rtol=1e-13, atol=1e-13)
