@@ -284,7 +284,7 @@ def test_the_config_of_one_column_is_the_chosen_structure() -> None:
     model = dict(config.model)
     assert model.pop("kind") == "robust_trend"
     spec = detector.structure.model().spec()
-    assert spec.pop("weighting") == "precision"  # the default, which is not written
+    assert spec.pop("weighting") == model.pop("weighting") == "precision"  # the default, which has no reason
     assert set(model) == set(spec)
     for name, value in spec.items():
         assert model[name] == pytest.approx(value, rel=1e-3), name

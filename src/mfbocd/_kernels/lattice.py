@@ -20,11 +20,15 @@ _FAINT = 1e-11
 _BLOCK = 16
 
 
-def stencil(ratio: int) -> Array:
-    """Weights of the points 0 .. ratio - 1 between two coarse points at their six neighbours, (ratio, 6)."""
-    at = np.arange(ratio)[:, None] / ratio
+def stencil(ratio: int, most: int) -> Array:
+    """Weights of the points 0 .. ratio - 1 between two coarse points at their six neighbours, (ratio, 6).
+
+    There are no more than `most` points: with a narrow prior, all of them lie between two coarse ones.
+    """
+    count = min(ratio, most)
+    at = np.arange(count)[:, None] / ratio
     place = np.arange(WIDE) - 2.0
-    out = np.ones((ratio, WIDE))
+    out = np.ones((count, WIDE))
     for j in range(WIDE):
         for k in range(WIDE):
             if k != j:

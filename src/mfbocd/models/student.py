@@ -72,7 +72,7 @@ class _Convolution(NamedTuple):
         right, lengths = panels(half * further)
         nodes = np.concatenate([x, centre - right[::-1], centre + right])
         shares = np.concatenate([share, lengths[::-1], lengths])
-        return cls(stencil(ratio), place, noise, start, nodes, shares, inner, zeta)
+        return cls(stencil(ratio, model._z.size), place, noise, start, nodes, shares, inner, zeta)
 
     def densities(self, model: StudentT, stats: Array, with_moved: bool) -> tuple[Array, Array]:
         """Return the density at the nodes, and that times E(theta | x) - E(theta), or nothing."""
