@@ -86,7 +86,8 @@ def convolve(
     """Fill in the density at every stride-th point of the lattice, (nodes, hypotheses).
 
     noise[r, q] is the density of the noise at q stride + r steps from the first difference, and `start` is the place
-    of the difference of node 0 and point 0. Fill in also the density times E(theta | x) - centre, if `moved` has rows.
+    of the difference of node 0 and point 0. Fill in also the density times E(theta | x) - centre, if `moved` is not
+    empty.
     """
     n, size = coarse.shape
     stride = noise.shape[0]

@@ -236,9 +236,11 @@ class ExponentialFamily(Model):
         # each hypothesis at the points of every one: (hypotheses, owners of points, points)
         each = self._log_tempered(rows, np.ascontiguousarray(x).ravel(), zeta).reshape(w.size, *x.shape)
         each = each - norm[:, None, None]
-        own = np.einsum("kkn->kn", each)
-        mixed = np.logaddexp.reduce(each + np.log(w)[:, None, None], axis=0)
-        return max(float(w @ np.where(mass > 0.0, mass * (own - mixed), 0.0).sum(axis=1)), 0.0)
+        own = np.einsum("kkn->kn", each).copy()
+        each -= own
+        # the mixture in units of the owner's density; a point without mass does not count
+        ratio = np.tensordot(w, np.exp(np.clip(np.nan_to_num(each, nan=-700.0), -700.0, 700.0)), axes=1)
+        return max(-float(w @ (mass * np.log(ratio)).sum(axis=1)), 0.0)
 
     def _merged(self, weight: Array, stats: Array, zeta: float) -> tuple[Array, Array]:
         """Leave out and merge hypotheses, because user functions are slow.

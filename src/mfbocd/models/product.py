@@ -49,8 +49,8 @@ class Product(Composed):
     Of a family with several numbers, all must be present or all missing.
 
     The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
-    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of
-    the families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
+    run-length gain is not a sum, because the columns may carry the same information. Up to 200 000 combinations of
+    the families' values (nodes where they are continuous) are summed; beyond that it uses 1536 fixed points
     (`models.sampling`). Gains assume that nothing will be missing.
 
     Examples
@@ -168,20 +168,20 @@ class Product(Composed):
         if len(tables) == len(own) and math.prod(table.x.size for table in tables) <= _CELLS:
             return product_gain(w, tables)
         source = sources(w)
-        logs = np.zeros((w.size, source.size))
+        logs = np.zeros((source.size, w.size))
         column = 0
         for part, rows in own:
             if isinstance(part, Elliptical):
-                logs += log_densities(canonical(w, part.components(rows, zeta)), source, column)
+                logs += log_densities(canonical(w, part.components(rows, zeta)), source, column).T
                 column += part.dimension + 1
             else:
                 table = table_of(part, rows, zeta)
                 u = uniform(source.size, column + 1)[:, column]
                 drawn = drawn_rows(table.share, np.ascontiguousarray(table.density), u, source)
                 with np.errstate(divide="ignore"):
-                    logs += np.log(table.density.T)[:, drawn]
+                    logs += np.log(table.density)[drawn]
                 column += 1
-        return sampled_information(w, logs, source)
+        return sampled_information(w, logs.T, source)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return the sum over the families, which are independent given the regime."""
