@@ -168,20 +168,20 @@ class Product(Composed):
         if len(tables) == len(own) and math.prod(table.x.size for table in tables) <= _CELLS:
             return product_gain(w, tables)
         source = sources(w)
-        logs = np.zeros((source.size, w.size))
+        logs = np.zeros((w.size, source.size))
         column = 0
         for part, rows in own:
             if isinstance(part, Elliptical):
-                logs += log_densities(canonical(w, part.components(rows, zeta)), source, column).T
+                logs += log_densities(canonical(w, part.components(rows, zeta)), source, column)
                 column += part.dimension + 1
             else:
                 table = table_of(part, rows, zeta)
                 u = uniform(source.size, column + 1)[:, column]
                 drawn = drawn_rows(table.share, np.ascontiguousarray(table.density), u, source)
                 with np.errstate(divide="ignore"):
-                    logs += np.log(table.density)[drawn]
+                    logs += np.take(np.log(table.density.T), drawn, axis=1)
                 column += 1
-        return sampled_information(w, logs.T, source)
+        return sampled_information(w, logs, source)
 
     def parameter_gain(self, stats: Array, zeta: float) -> Array:
         """Return the sum over the families, which are independent given the regime."""
