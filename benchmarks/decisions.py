@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 import mfbocd as mf
 from mfbocd.belief.gains import GAINS
@@ -33,10 +34,34 @@ def pair(rng: np.random.Generator) -> np.ndarray:
     return rng.normal(size=2)
 
 
+def normal() -> mf.Model:
+    return mf.ExponentialFamily(
+        a2=lambda chi, nu: 0.5 * chi**2 / nu - 0.5 * np.log(nu),
+        u=lambda x: x,
+        log_h1=lambda x: -0.5 * x**2 - 0.5 * np.log(2.0 * np.pi),
+        chi=0.0,
+        nu=0.1,
+        x_moments=lambda chi, nu: (chi / nu, 1.0 + 1.0 / nu),
+    )
+
+
+def poisson() -> mf.Model:
+    return mf.ExponentialFamily(
+        a2=lambda chi, nu: special.gammaln(chi) - chi * np.log(nu),
+        u=lambda x: x,
+        log_h1=lambda x: -special.gammaln(x + 1.0),
+        chi=2.0,
+        nu=0.5,
+        support="counts",
+        x_moments=lambda chi, nu: (chi / nu, chi / nu * (1.0 + 1.0 / nu)),
+    )
+
+
 FAMILIES: dict[str, tuple[Callable[[], mf.Model], Draw]] = {
     "Gaussian": (lambda: mf.Gaussian(0, 9, 1), level),
     "GaussianUnknown": (mf.GaussianUnknown, level),
     "StudentT": (lambda: mf.StudentT(0, 9, 1), level),
+    "StudentT, vague": (lambda: mf.StudentT(0, 900, 1), level),
     "StudentTUnknown": (mf.StudentTUnknown, level),
     "RobustTrend": (mf.RobustTrend, level),
     "Trend": (mf.Trend, level),
@@ -47,6 +72,7 @@ FAMILIES: dict[str, tuple[Callable[[], mf.Model], Draw]] = {
     "Exponential": (mf.Exponential, lambda rng: float(rng.exponential())),
     "Poisson": (lambda: mf.Poisson(2, 0.5), count),
     "Binomial": (lambda: mf.Binomial(20, 1, 1), lambda rng: float(rng.binomial(20, 0.3))),
+    "Binomial, 20,000 trials": (lambda: mf.Binomial(20_000, 1, 1), lambda rng: float(rng.binomial(20_000, 0.3))),
     "Bernoulli": (lambda: mf.Bernoulli(1, 1), bit),
     "Categorical": (lambda: mf.Categorical([1] * 5), lambda rng: float(rng.integers(5))),
     "Confusion": (lambda: mf.Confusion({0.1: [[0.7, 0.3], [0.2, 0.8]]}), bit),
@@ -54,6 +80,7 @@ FAMILIES: dict[str, tuple[Callable[[], mf.Model], Draw]] = {
     "Outliers(GaussianUnknown)": (lambda: mf.Outliers(mf.GaussianUnknown()), level),
     "Outliers(StudentT)": (lambda: mf.Outliers(mf.StudentT(0, 9, 1)), level),
     "Outliers(Poisson)": (lambda: mf.Outliers(mf.Poisson(2, 0.5)), count),
+    "Outliers(MultivariateGaussian)": (lambda: mf.Outliers(mf.MultivariateGaussian([0, 0], 9, 1)), pair),
     "Mixture(Gaussian, Trend)": (lambda: mf.Mixture(mf.Gaussian(0, 9, 1), mf.Trend()), level),
     "Mixture(Poisson, Binomial)": (lambda: mf.Mixture(mf.Poisson(2, 0.5), mf.Binomial(20, 1, 1)), count),
     "Product(Gaussian, Gaussian)": (
@@ -64,9 +91,19 @@ FAMILIES: dict[str, tuple[Callable[[], mf.Model], Draw]] = {
         lambda: mf.Product(mf.Gaussian(0, 9, 1), mf.Bernoulli(1, 1)),
         lambda rng: np.array([level(rng), bit(rng)]),
     ),
+    "Product(GaussianUnknown, Poisson, Bernoulli)": (
+        lambda: mf.Product(mf.GaussianUnknown(), mf.Poisson(2, 0.5), mf.Bernoulli(1, 1)),
+        lambda rng: np.array([level(rng), count(rng), bit(rng)]),
+    ),
+    "Product(Gaussian, Categorical, MultivariateGaussian)": (
+        lambda: mf.Product(mf.Gaussian(0, 9, 1), mf.Categorical([1] * 3), mf.MultivariateGaussian([0, 0], 9, 1)),
+        lambda rng: np.array([level(rng), rng.integers(3), *pair(rng)]),
+    ),
     "MultivariateGaussian": (lambda: mf.MultivariateGaussian([0, 0], 9, 1), pair),
     "MultivariateGaussianUnknown": (lambda: mf.MultivariateGaussianUnknown([0, 0]), pair),
     "VectorAutoregressive": (lambda: mf.VectorAutoregressive(1, [0, 0]), pair),
+    "ExponentialFamily, real numbers": (normal, level),
+    "ExponentialFamily, counts": (poisson, count),
 }
 
 
@@ -101,10 +138,10 @@ def row(make: Callable[[], mf.Model], draw: Draw, ticks: int = 150, repeats: int
 
 def main() -> None:
     """Print the table."""
-    print(f"{'ms, 64 hypotheses':30s}{'update':>9s}" + "".join(f"{gain:>12s}" for gain in GAINS))
+    print(f"{'ms, 64 hypotheses':54s}{'update':>9s}" + "".join(f"{gain:>12s}" for gain in GAINS))
     for name, (make, draw) in FAMILIES.items():
         update, *choices = row(make, draw)
-        print(f"{name:30s}{update:9.3f}" + "".join(f"{value:12.3f}" for value in choices), flush=True)
+        print(f"{name:54s}{update:9.3f}" + "".join(f"{value:12.3f}" for value in choices), flush=True)
 
 
 if __name__ == "__main__":

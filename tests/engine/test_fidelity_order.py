@@ -133,7 +133,8 @@ PRIORS: dict[str, Any] = {
 def test_no_gain_falls_as_zeta_rises_with_any_prior(name: str) -> None:
     make, draw = PRIORS[name]
     raised = 0
-    for seed in range(STATES):
+    rarely = name == "unknown-precise"
+    for seed in range(5 * STATES if rarely else STATES):
         rng = np.random.default_rng([seed, 11])
         belief = Filter(make(rng), Hazard(0.05), Pruning.of(None))
         for _ in range(int(rng.integers(0, 8))):

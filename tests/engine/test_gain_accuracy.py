@@ -153,6 +153,77 @@ def test_the_gain_of_a_product_equals_dense_integration() -> None:
         assert gain == pytest.approx(expected, rel=0.01, abs=1e-4)
 
 
+def counted_bits(rng: np.random.Generator) -> Array:
+    return np.array([rng.normal(1.5, 1.0), rng.poisson(4.0), rng.random() < 0.3])
+
+
+def test_the_gain_of_three_families_equals_a_plain_sum() -> None:
+    """Merged hypotheses and unlikely values that are left out cost less than 1e-4 nats."""
+    model = mf.Product(mf.GaussianUnknown(), mf.Poisson(2, 0.5), mf.Bernoulli(1, 1))
+    belief = detector(model, counted_bits, 0, 60)._filter
+    weight, stats = belief.predicted()
+    s = np.linspace(-12.0, 12.0, 301)
+    nodes = 1.5 + 0.3 * np.sinh(s)
+    steps = (0.3 * (s[1] - s[0]) * np.cosh(s), np.ones(80), np.ones(2))
+    for zeta in LEVELS.tolist():
+        tables = []
+        for (part, own), x, step in zip(
+            model._each(stats), (nodes, np.arange(80.0), np.arange(2.0)), steps, strict=True
+        ):
+            density = np.exp(part.log_predictives(own, x, zeta))
+            tables.append(density / (step @ density))
+        expected = 0.0
+        for p, length in zip(tables[0], steps[0].tolist(), strict=True):
+            density = (p * tables[1])[:, None] * tables[2] + 1e-300
+            mixed = density @ weight
+            inner = (density * np.log(density)) @ weight
+            expected += length * float((inner - mixed * np.log(mixed)).sum())
+        gain = expected_gains(belief, np.array([zeta]), "run_length")[0]
+        assert gain == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("family", [mf.MultivariateGaussian, mf.MultivariateGaussianUnknown])
+def test_the_gain_of_pairs_equals_dense_integration(family: Callable[..., Any]) -> None:
+    """To the error of the fixed points, which `models.sampling` gives; merging hardly adds to it."""
+    model = family([0.0, 0.0])
+    for seed in range(2):
+        belief = detector(model, lambda rng: rng.normal(0.5, 1.0, size=2), seed, 20 + 20 * seed)._filter
+        weight, stats = belief.predicted()
+        s = np.linspace(-7.0, 7.0, 61)
+        x, step = 0.5 + 0.3 * np.sinh(s), 0.3 * (s[1] - s[0]) * np.cosh(s)
+        for zeta in LEVELS.tolist():
+            expected = 0.0
+            for first, length in zip(x.tolist(), step.tolist(), strict=True):
+                logs = np.array([model.log_predictive(stats, np.array([first, v]), zeta) for v in x.tolist()])
+                density = np.exp(logs) + 1e-300
+                mixed = density @ weight
+                inner = (density * np.log(density)) @ weight - mixed * np.log(mixed)
+                expected += length * float(step @ inner)
+            gain = expected_gains(belief, np.array([zeta]), "run_length")[0]
+            assert gain == pytest.approx(expected, rel=0.05)
+
+
+def test_user_functions_of_merged_hypotheses_have_the_gains_of_the_family() -> None:
+    model = next(case for case in CASES if case.name == "family-poisson").model()
+    closed = mf.Poisson(*model.prior().tolist())
+    weight, stats = detector(closed, counted, 4, 60)._filter.predicted()
+    for zeta in LEVELS.tolist():
+        assert model._merged(weight, stats, zeta)[0].size < weight.size
+        expected = closed.run_length_gain(weight, stats, zeta), closed.joint_gain(weight, stats, zeta)
+        assert model.run_length_gain(weight, stats, zeta) == pytest.approx(expected[0], abs=5e-5)
+        assert model.joint_gain(weight, stats, zeta) == pytest.approx(expected[1], abs=5e-5)
+
+
+@pytest.mark.parametrize("name", ["student-vague", "mixture-counts-many", "family-poisson"])
+def test_the_joint_gain_is_the_sum_of_its_parts(name: str) -> None:
+    make, draw = ROWS[name]
+    model = make()
+    weight, stats = detector(model, draw, 2, 12)._filter.predicted()
+    for zeta in (0.0, *LEVELS.tolist()):
+        expected = model.run_length_gain(weight, stats, zeta) + weight @ model.parameter_gain(stats, zeta)
+        assert model.joint_gain(weight, stats, zeta) == pytest.approx(float(expected), rel=1e-9)
+
+
 @pytest.mark.parametrize("name", ["outliers-unknown", "mixture-three", "student-unknown-many", "outliers-student"])
 def test_gains_do_not_depend_on_the_units(name: str) -> None:
     make, draw = COMPOSED[name]

@@ -23,7 +23,7 @@ from .scalar import exp, log
 
 LIGHT = 1e-9  # lighter hypotheses are left out: a thousand of them are worth 2e-5 nats
 FAINT = 1e-8  # the same for a bell, times the weight of its hypothesis
-MERGED = 1e-5  # nats
+MERGED = 3e-5  # nats
 LOST = 18.0  # as in `heavy_tails`, where it is 30
 COARSE = 1.5  # panels are longer than those of `heavy_tails` by this factor
 TABLE = 2.5  # the same for tables, of which products are formed

@@ -236,9 +236,11 @@ class ExponentialFamily(Model):
         # each hypothesis at the points of every one: (hypotheses, owners of points, points)
         each = self._log_tempered(rows, np.ascontiguousarray(x).ravel(), zeta).reshape(w.size, *x.shape)
         each = each - norm[:, None, None]
-        own = np.einsum("kkn->kn", each)
-        mixed = np.logaddexp.reduce(each + np.log(w)[:, None, None], axis=0)
-        return max(float(w @ np.where(mass > 0.0, mass * (own - mixed), 0.0).sum(axis=1)), 0.0)
+        own = np.einsum("kkn->kn", each).copy()
+        each -= own
+        # the mixture in units of the owner's density; a point without mass does not count
+        ratio = np.tensordot(w, np.exp(np.clip(np.nan_to_num(each, nan=-700.0), -700.0, 700.0)), axes=1)
+        return max(-float(w @ (mass * np.log(ratio)).sum(axis=1)), 0.0)
 
     def _merged(self, weight: Array, stats: Array, zeta: float) -> tuple[Array, Array]:
         """Leave out and merge hypotheses, because user functions are slow.
@@ -311,16 +313,18 @@ class ExponentialFamily(Model):
 
     def _log_tempered(self, rows: Array, x: Array, zeta: float) -> Array:
         """The unnormalized log predictive at N values (or N a hypothesis: shape (K, N)), shape (K, N)."""
-        k = rows.shape[1]
-        grid = np.broadcast_to(x, (k, x.shape[-1]))
-        flat = np.ascontiguousarray(grid).ravel()
-        value = zeta * np.asarray(self.log_h1(flat), dtype=float) + self._a2(self._updated(rows, grid, zeta))
-        return np.asarray(value.reshape(k, -1) - self._a2(rows)[:, None])
+        base = np.asarray(self.log_h1(np.ascontiguousarray(x).ravel()), dtype=float)
+        base = zeta * np.broadcast_to(base, x.size).reshape(x.shape)
+        value = base + self._a2(self._updated(rows, x, zeta)).reshape(rows.shape[1], -1)
+        return np.asarray(value - self._a2(rows)[:, None])
 
     def _updated(self, rows: Array, x: Array, s: float) -> Array:
-        """Statistics after each x of the (K, N) grid is read at fidelity s, shape (columns, K N)."""
-        flat = np.ascontiguousarray(x).ravel()
-        return np.repeat(rows, x.shape[1], axis=1) + s * np.vstack([self._u(flat), np.ones(flat.size)])
+        """Statistics after each x, of shape (N,) or (K, N), is read at fidelity s, shape (columns, K N)."""
+        u = self._u(np.ascontiguousarray(x).ravel()).reshape(-1, *x.shape)
+        out = np.empty((self.columns, rows.shape[1], x.shape[-1]))
+        out[:-1] = rows[:-1, :, None] + s * (u[:, None] if x.ndim == 1 else u)
+        out[-1] = rows[-1][:, None] + s
+        return out.reshape(self.columns, -1)
 
     def _cells(self, rows: Array, zeta: float) -> tuple[Array, Array, Array]:
         """Points and the probability of each under each hypothesis, both (K, N), and the log normalizers, (K,)."""

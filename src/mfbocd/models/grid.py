@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
-from .lattice import NEVER, Lattice, Nodes, panels
+from .bells import Table
+from .lattice import KEPT, NEVER, Lattice, panels
 from .regression import MOST
 
 if TYPE_CHECKING:
@@ -20,6 +21,55 @@ Likelihood = Callable[..., Any]
 
 ROUNDING = 1e-6
 """Tolerated difference of a likelihood's sum over x from 1."""
+
+
+class Nodes(NamedTuple):
+    """The values of x at one fidelity, or the nodes of a quadrature over them.
+
+    Attributes
+    ----------
+    x : ndarray
+        Shape (N,).
+    share : ndarray
+        1 for a value, the weight of a node in an integral; shape (N,).
+    density : ndarray
+        Probability or density of x for each parameter, shape (N, G).
+    sharpness : ndarray
+        Sum of share * density * log density, shape (G,).
+    """
+
+    x: Array
+    """(N,)"""
+    share: Array
+    """(N,): 1 for a value, the length a node stands for in an integral."""
+    density: Array
+    """(N, G): the probability or density of x for each parameter."""
+    sharpness: Array
+    """(G,): sum of share * density * log density."""
+
+    @classmethod
+    def of(cls, x: Array, share: Array, density: Array) -> Nodes:
+        """Build the nodes and compute their `sharpness`.
+
+        Parameters
+        ----------
+        x : ndarray
+            Shape (N,).
+        share : ndarray
+            Shape (N,).
+        density : ndarray
+            Shape (N, G).
+
+        Returns
+        -------
+        Nodes
+            The nodes.
+        """
+        return cls(x, share, density, share @ _xlogx(density))
+
+
+def _xlogx(p: Array) -> Array:
+    return p * np.log(np.where(p > 0.0, p, 1.0))
 
 
 class Grid(Lattice):
@@ -102,6 +152,7 @@ class Grid(Lattice):
         if self.atoms.size and (self.discrete or not self._inside(self.atoms).all()):
             raise ValueError(f"{owner}.atoms must lie in support = (low, high), not {atoms!r}")
         self._start(values, _log_prior(owner, prior, values.size))
+        self._known: dict[float, Nodes] = {}
         for zeta in list(self._ways) or [1.0]:
             self._nodes(zeta)
 
@@ -189,6 +240,15 @@ class Grid(Lattice):
         logs = self._logs(stats) + np.maximum(zeta * self._log_likelihood(value, 1.0), NEVER)[:, None]
         return (logs - np.logaddexp.reduce(logs, axis=0)).reshape(stats.shape)
 
+    def _nodes(self, zeta: float) -> Nodes:
+        known = self._known.get(zeta)
+        if known is None:
+            known = self._make_nodes(zeta)
+            if len(self._known) >= KEPT:
+                self._known.pop(next(iter(self._known)))
+            self._known[zeta] = known
+        return known
+
     def _make_nodes(self, zeta: float) -> Nodes:
         if self.discrete:
             x, share = self.support, np.ones(self.support.size)
@@ -204,6 +264,32 @@ class Grid(Lattice):
                 f"1 over the support, not to {total[worst]:.9g}"
             )
         return nodes
+
+    def _table(self, stats: Array, zeta: float) -> Table:
+        """Return the weighted sums of the densities of all theta."""
+        nodes = self._nodes(zeta)
+        return Table(nodes.x, nodes.share, nodes.density @ np.exp(stats))
+
+    def parameter_gain(self, stats: Array, zeta: float) -> Array:
+        """Return I(theta; x), the entropy of x minus its entropy given theta."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        nodes = self._nodes(zeta)
+        weight = np.exp(self._logs(stats))
+        gain = nodes.sharpness @ weight - nodes.share @ _xlogx(nodes.density @ weight)
+        return np.maximum(gain, 0.0).reshape(stats.shape[1:])
+
+    def variance_gain(self, stats: Array, zeta: float) -> Array:
+        """Return Var(theta) - E_x Var(theta | x) = Var_x E(theta | x)."""
+        if zeta == 0.0:
+            return np.zeros(stats.shape[1:])
+        nodes = self._nodes(zeta)
+        weight = np.exp(self._logs(stats))
+        centre = self.theta @ weight
+        each = nodes.density @ weight
+        moved = (nodes.density * self.theta) @ weight - each * centre
+        gain = nodes.share @ (moved**2 / np.where(each > 0.0, each, 1.0))
+        return np.asarray(gain).reshape(stats.shape[1:])
 
     def _moments(self, zeta: float) -> tuple[Array, Array]:
         nodes = self._nodes(zeta)

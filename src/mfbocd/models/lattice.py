@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +14,8 @@ from .bells import Table
 
 NEVER = -1e290
 """Replaces the log of a zero probability, so that sums stay finite."""
-_KEPT = 16  # fidelities whose nodes are cached; a policy uses the same few at every tick
+KEPT = 16
+"""Fidelities whose nodes are cached; a policy uses the same few at every tick."""
 
 
 @kernel
@@ -64,55 +64,6 @@ def _averages(logs: Array, values: Array) -> Array:
     return out
 
 
-class Nodes(NamedTuple):
-    """The values of x at one fidelity, or the nodes of a quadrature over them.
-
-    Attributes
-    ----------
-    x : ndarray
-        Shape (N,).
-    share : ndarray
-        1 for a value, the weight of a node in an integral; shape (N,).
-    density : ndarray
-        Probability or density of x for each parameter, shape (N, G).
-    sharpness : ndarray
-        Sum of share * density * log density, shape (G,).
-    """
-
-    x: Array
-    """(N,)"""
-    share: Array
-    """(N,): 1 for a value, the length a node stands for in an integral."""
-    density: Array
-    """(N, G): the probability or density of x for each parameter."""
-    sharpness: Array
-    """(G,): sum of share * density * log density."""
-
-    @classmethod
-    def of(cls, x: Array, share: Array, density: Array) -> Nodes:
-        """Build the nodes and compute their `sharpness`.
-
-        Parameters
-        ----------
-        x : ndarray
-            Shape (N,).
-        share : ndarray
-            Shape (N,).
-        density : ndarray
-            Shape (N, G).
-
-        Returns
-        -------
-        Nodes
-            The nodes.
-        """
-        return cls(x, share, density, share @ _xlogx(density))
-
-
-def _xlogx(p: Array) -> Array:
-    return p * np.log(np.where(p > 0.0, p, 1.0))
-
-
 class Lattice(Model):
     """Base class of the models whose parameter takes one of G values, with any likelihood for each fidelity.
 
@@ -131,16 +82,16 @@ class Lattice(Model):
         """Return log p(x | theta, zeta) of each theta, shape (G,)."""
 
     @abstractmethod
-    def _make_nodes(self, zeta: float) -> Nodes:
-        """Return the possible values of x at zeta, or quadrature nodes."""
-
-    @abstractmethod
     def _moments(self, zeta: float) -> tuple[Array, Array]:
         """Return the mean and variance of x for each theta, shape (G,) each."""
 
     @abstractmethod
     def _below(self, x: float, zeta: float) -> Array:
         """Return P(x' <= x | theta), shape (G,)."""
+
+    @abstractmethod
+    def _table(self, stats: Array, zeta: float) -> Table:
+        """Return the weighted sums of the densities of all theta."""
 
     def _log_tails(self, x: float, zeta: float) -> tuple[Array, Array]:
         """Return log P(x' <= x | theta) and log P(x' >= x | theta), shape (G,) each; the latter down to 1e-16."""
@@ -152,16 +103,6 @@ class Lattice(Model):
         self.theta = theta
         self.columns = theta.size
         self._log_prior = np.maximum(log_prior - np.logaddexp.reduce(log_prior), NEVER)
-        self._known: dict[float, Nodes] = {}
-
-    def _nodes(self, zeta: float) -> Nodes:
-        known = self._known.get(zeta)
-        if known is None:
-            known = self._make_nodes(zeta)
-            if len(self._known) >= _KEPT:
-                self._known.pop(next(iter(self._known)))
-            self._known[zeta] = known
-        return known
 
     def _logs(self, stats: Array) -> Array:
         return np.ascontiguousarray(stats.reshape(self.columns, -1))
@@ -227,37 +168,15 @@ class Lattice(Model):
         lower, upper = (np.where(tail < 0.1 * NEVER, -np.inf, np.minimum(tail, 0.0)) for tail in found)
         return lower.reshape(stats.shape[1:]), upper.reshape(stats.shape[1:])
 
-    def tabulate(self, stats: Array, zeta: float) -> Table:
-        """Return the weighted sums of the densities of all theta."""
-        nodes = self._nodes(zeta)
-        return Table(nodes.x, nodes.share, nodes.density @ np.exp(stats))
-
     def run_length_gain(self, weight: Array, stats: Array, zeta: float) -> float:
         """Return sum_l w_l sum_x p_l log(p_l / p), over the values of x or the nodes of its quadrature."""
         if zeta == 0.0:
             return 0.0
-        return self.tabulate(stats, zeta).information(weight)
+        return self._table(stats, zeta).information(weight)
 
-    def parameter_gain(self, stats: Array, zeta: float) -> Array:
-        """Return I(theta; x), the entropy of x minus its entropy given theta."""
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
-        nodes = self._nodes(zeta)
-        weight = np.exp(self._logs(stats))
-        gain = nodes.sharpness @ weight - nodes.share @ _xlogx(nodes.density @ weight)
-        return np.maximum(gain, 0.0).reshape(stats.shape[1:])
-
-    def variance_gain(self, stats: Array, zeta: float) -> Array:
-        """Return Var(theta) - E_x Var(theta | x) = Var_x E(theta | x)."""
-        if zeta == 0.0:
-            return np.zeros(stats.shape[1:])
-        nodes = self._nodes(zeta)
-        weight = np.exp(self._logs(stats))
-        centre = self.theta @ weight
-        each = nodes.density @ weight
-        moved = (nodes.density * self.theta) @ weight - each * centre
-        gain = nodes.share @ (moved**2 / np.where(each > 0.0, each, 1.0))
-        return np.asarray(gain).reshape(stats.shape[1:])
+    def tabulate(self, stats: Array, zeta: float) -> Table:
+        """Return the weighted sums of the densities of all theta."""
+        return self._table(stats, zeta)
 
 
 def panels(edges: Array) -> tuple[Array, Array]:

@@ -49,8 +49,8 @@ class Product(Composed):
     Of a family with several numbers, all must be present or all missing.
 
     The parameter gain and the variance gain are sums over the families, the latter each in its own unit. The
-    run-length gain is not a sum, because the columns may carry the same information. Up to 100 000 combinations of
-    the families' values (nodes where they are continuous) are summed; beyond that it uses 1024 fixed points
+    run-length gain is not a sum, because the columns may carry the same information. Up to 200 000 combinations of
+    the families' values (nodes where they are continuous) are summed; beyond that it uses 1536 fixed points
     (`models.sampling`). Gains assume that nothing will be missing.
 
     Examples
@@ -179,7 +179,7 @@ class Product(Composed):
                 u = uniform(source.size, column + 1)[:, column]
                 drawn = drawn_rows(table.share, np.ascontiguousarray(table.density), u, source)
                 with np.errstate(divide="ignore"):
-                    logs += np.log(table.density.T)[:, drawn]
+                    logs += np.take(np.log(table.density.T), drawn, axis=1)
                 column += 1
         return sampled_information(w, logs, source)
 

@@ -13,7 +13,7 @@ from .._kernels.tables import table_entropies
 from ..inputs.arguments import finite, positive, whole
 from .base import Array
 from .bells import Table
-from .lattice import _KEPT, Lattice, Nodes, panels
+from .lattice import KEPT, Lattice, panels
 from .regression import MOST
 from .tails import student_tails
 
@@ -211,20 +211,17 @@ class StudentT(Lattice):
         z = self._distance(x)
         return student_tails(z, zeta * z * z / self.degrees, np.full(z.size, self.degrees))
 
-    def _make_nodes(self, zeta: float) -> Nodes:
-        raise NotImplementedError("gains are computed on another grid")
-
     def _convolution(self, zeta: float) -> _Convolution:
         """Return the grids of the gains at zeta; a policy uses the same few at every tick."""
         known = self._grids.get(zeta)
         if known is None:
             known = _Convolution.of(self, zeta)
-            if len(self._grids) >= _KEPT:
+            if len(self._grids) >= KEPT:
                 self._grids.pop(next(iter(self._grids)))
             self._grids[zeta] = known
         return known
 
-    def tabulate(self, stats: Array, zeta: float) -> Table:
+    def _table(self, stats: Array, zeta: float) -> Table:
         """Return the convolution of the posterior with the noise, in units of the noise."""
         grid = self._convolution(zeta)
         return Table(grid.x, grid.share, grid.densities(self, stats, False)[0])
@@ -233,7 +230,7 @@ class StudentT(Lattice):
         """Return I(theta; x), the entropy of x minus that of the noise."""
         if zeta == 0.0:
             return np.zeros(stats.shape[1:])
-        return self._learned(self.tabulate(stats, zeta), zeta).reshape(stats.shape[1:])
+        return self._learned(self._table(stats, zeta), zeta).reshape(stats.shape[1:])
 
     def _learned(self, table: Table, zeta: float) -> Array:
         noise = self._entropy - 0.5 * math.log(zeta)
@@ -243,7 +240,7 @@ class StudentT(Lattice):
         """Return both gains, from one table."""
         if zeta == 0.0:
             return 0.0
-        table = self.tabulate(stats, zeta)
+        table = self._table(stats, zeta)
         return table.information(weight) + float(weight @ self._learned(table, zeta))
 
     def variance_gain(self, stats: Array, zeta: float) -> Array:

@@ -300,14 +300,17 @@ class Interval(Support):
         """Return a coarser rule than `cells`, of which peak and width are found in few evaluations."""
         unbounded = math.isinf(self.low) and math.isinf(self.high)
         reach = np.sinh(np.linspace(0.0, 33.0, 200)) if unbounded else np.linspace(0.0, 60.0, 200)
-        z = np.broadcast_to(np.concatenate([-reach[:0:-1], reach]), (k, 399))
+        coarse = np.concatenate([-reach[:0:-1], reach])
+        values = self._along(log_density, coarse)
+        z = np.broadcast_to(coarse, values.shape)
         share = np.linspace(0.0, 1.0, 33)
         for _ in range(9):
-            at = np.clip(self._along(log_density, z).argmax(axis=1), 1, z.shape[1] - 2)[:, None]
+            at = np.clip(values.argmax(axis=1), 1, z.shape[1] - 2)[:, None]
             left, peak, right = (np.take_along_axis(z, at + step, axis=1) for step in (-1, 0, 1))
             if (right - left <= 1e-13 * np.maximum(1.0, np.abs(peak))).all():
                 break
             z = left + share * (right - left)
+            values = self._along(log_density, z)
         powers = 1e-12 * np.maximum(1.0, np.abs(peak)) * np.exp2(np.arange(70.0))
         values = self._along(log_density, np.concatenate([peak, peak - powers, peak + powers], axis=1))
         drop = values[:, :1] - np.maximum(values[:, 1:71], values[:, 71:])
