@@ -3,7 +3,8 @@
 ``python -m benchmarks.levels [design|judged] [series]``. A series has a regime of other readings and then the regime
 whose level is asked for, five standard deviations higher; the interval is computed at the true change. Widths are
 relative to the interval of the mean that knows the autocorrelation and estimates only the scale. The choices of
-`mfbocd.trace.intervals` were made on other seeds than those that are judged, which is the default.
+`mfbocd.trace.intervals` were made on other seeds than those that are judged, which is the default. A second table has
+the intervals that `mfbocd.detect` returns: of the change that it finds, at the position that it estimates.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import mfbocd as mf
 from mfbocd.calibrate.auto.season import fit_season
 from mfbocd.trace.intervals import student_quantile
 from mfbocd.trace.levels import Level
@@ -29,6 +31,11 @@ PERIOD = 12
 HARMONICS = 3
 STEP = 5.0
 RULE = LevelRule((1.0,), line=True)
+FOUND = {"white": (60, 20), "AR(.8)": (60, 20)}
+"""Kinds of series for `mfbocd.detect`, with the readings before the change and after it."""
+FOUND_STEP = 4.0
+NEAR = 10
+"""A change that is found at most so many readings from the true one is that change."""
 
 
 class Kind(NamedTuple):
@@ -108,6 +115,54 @@ def results(kind: Kind, before: int, after: int, seed: int, count: int) -> Itera
         yield Result(level.low < truth < level.high, half / known, level.trusted, level.median is not None)
 
 
+class Found(NamedTuple):
+    """The interval after a change that was found, and the one at the true position."""
+
+    late: int
+    """Readings by which the estimated position is later than the true one."""
+    level: Level
+    known: Level
+
+
+def found(kind: Kind, before: int, after: int, seed: int, count: int) -> Iterator[Found | None]:
+    """Yield what `mfbocd.detect` finds in series of noise with a change of `FOUND_STEP`; None if it finds none."""
+    rng = np.random.default_rng([seed, KINDS.index(kind), before, after, 1])
+    for _ in range(count):
+        x = noise(rng, kind.rho, before + after)
+        x[before:] += FOUND_STEP
+        near = [change for change in mf.detect(x).changes if abs(change.tick - before) <= NEAR]
+        if not near:
+            yield None
+            continue
+        nearest = min(near, key=lambda change: abs(change.tick - before))
+        ((_, known),) = levels_around(x, [before], RULE)
+        assert isinstance(known, Level)
+        yield Found(nearest.tick - before, nearest.after, known)
+
+
+def found_row(kind: Kind, got: list[Found | None]) -> str:
+    """Return the row of a kind of series in the second table."""
+    there = [one for one in got if one is not None]
+
+    def coverage(levels: list[Level]) -> str:
+        if not levels:
+            return "-"
+        return f"{np.mean([level.low < FOUND_STEP < level.high for level in levels]):.3f}".lstrip("0")
+
+    late = np.array([one.late for one in there])
+    shares = [len(there) / len(got), *(float(part.mean()) for part in (late == 0, late < 0, late > 0))]
+    off = [one.level for one in there if one.late != 0]
+    doubt = float(np.mean([not one.level.trusted for one in there]))
+    cells = [
+        *(f"{share:.1%}" for share in shares),
+        coverage([one.level for one in there]),
+        coverage([one.known for one in there]),
+        f"{coverage(off)} of {len(off)}",
+        f"{doubt:.0%}",
+    ]
+    return f"| {kind.name}, {' / '.join(map(str, FOUND[kind.name]))} | {' | '.join(cells)} |"
+
+
 def cell(got: list[Result], kind: Kind) -> str:
     """Return coverage, median width, or the share of medians for skewed readings, and the share not trusted."""
     covers, trusted, medians = (
@@ -120,7 +175,7 @@ def cell(got: list[Result], kind: Kind) -> str:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     which = sys.argv[1] if len(sys.argv) > 1 else "judged"
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     print(f"| readings | {' | '.join(f'{before} / {after}' for before, after in SIZES)} |")
@@ -128,6 +183,19 @@ def main() -> None:
     for kind in KINDS:
         cells = [cell(list(results(kind, *size, SEEDS[which], count)), kind) for size in SIZES]
         print(f"| {' | '.join([kind.name, *cells])} |", flush=True)
+    print()
+    print_found(SEEDS[which], count)
+
+
+def print_found(seed: int, count: int) -> None:
+    """Print the second table."""
+    titles = ["readings", "found", "at its place", "too early", "too late", "coverage"]
+    titles += ["at the true place", "where wrong", "not trusted"]
+    print(f"| {' | '.join(titles)} |")
+    print("|---" * len(titles) + "|")
+    for kind in KINDS:
+        if kind.name in FOUND:
+            print(found_row(kind, list(found(kind, *FOUND[kind.name], seed, count))), flush=True)
 
 
 if __name__ == "__main__":

@@ -182,9 +182,12 @@ def test_keep_bounds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return sum(file.stat().st_size for file in tmp_path.iterdir())
 
     store = SqliteStore(path, keep=KEEP)
-    usual = max(sizes(store, 12, size)[4:])
-    for name in NAMES:
-        store.remove_stream(name)
+    found: list[int] = []
+    for _ in range(2):  # the second time in the space that deleted streams left
+        found += sizes(store, 12, size)[4:]
+        for name in NAMES:
+            store.remove_stream(name)
+    usual = max(found)
     with store.snapshot() as reader:
         reader.count_streams()
         during = sizes(store, 4, size)[-1]

@@ -16,7 +16,6 @@ from mfbocd.calibrate.auto import Season, Structure
 from mfbocd.io.config import Config
 from mfbocd.io.config.kinds import plain
 from mfbocd.models.nested import named_spec
-from mfbocd.service import schemas
 from mfbocd.service.store.sqlite import SqliteStore
 
 from .service import CONFIG, reading, replayed, serving
@@ -59,11 +58,6 @@ def test_a_stream_is_made_shown_listed_and_deleted(shared: httpx.Client) -> None
     assert [s["id"] for s in found["streams"]] == ["walk"]
     assert found["total"] == 1
     assert shared.get("/streams", params={"search": "%"}).json()["total"] == 0
-    brief = shared.get("/streams", params={"search": "a wal", "brief": True}).json()
-    (whole,), (part,) = found["streams"], brief.pop("streams")
-    assert brief == {name: found[name] for name in ("total", "noted")}
-    assert set(part) == set(schemas.BriefStream.model_fields)
-    assert {name: whole[name] for name in part} == part
     assert shared.delete("/streams/walk").status_code == 204
     assert shared.get("/streams/walk").status_code == 404
     assert shared.delete("/streams/walk").status_code == 404
@@ -97,11 +91,7 @@ def test_steps_are_those_of_a_detector_in_process(shared: httpx.Client, tmp_path
         assert all(w == round(likely[length], 4) for length, w in step["posterior"])
         assert sum(w for _, w in step["posterior"]) > 0.7
     assert limits["forbidden"] > 10
-    brief = shared.get("/streams", params={"search": "same", "brief": True}).json()["streams"][0]
-    assert brief["last"] == {"mean": step["mean"]}
     shown = shared.get("/streams/same").json()
-    assert brief["last_alarm"] == {name: shown["last_alarm"][name] for name in brief["last_alarm"]}
-    assert set(brief["last_alarm"]) == set(schemas.LastAlarm.model_fields)
     assert shown["alarms"] >= 2  # it jumps at 40 and 80
     assert shown["last_alarm"]["alarm"] is True
     assert shown["last"]["tick"] == 89

@@ -46,7 +46,11 @@ class Counted(SqliteStore):
         return super().totals(*args, **options)
 
 
-def test_requests_for_totals_may_follow_each_other_at_any_moment(tmp_path: Path) -> None:
+def test_requests_for_totals_may_follow_each_other_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "TOTALS_TIMEOUT", PATIENCE)
+
     async def several_times(running: Service) -> list[Totals | None]:
         return [await running.totals() for _ in range(3)]
 
@@ -70,11 +74,14 @@ def test_metrics_are_computed_once_for_all_scrapers(tmp_path: Path, monkeypatch:
         assert store.counts == 2
 
 
-def test_one_thread_serves_long_reads_and_clients_take_turns(tmp_path: Path) -> None:
+def test_one_thread_serves_long_reads_and_clients_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "READ_TIMEOUT", PATIENCE)
     order: list[str] = []
+    threads: set[int] = set()
     begun, go = threading.Event(), threading.Event()
 
     def read(name: str) -> None:
+        threads.add(threading.get_ident())
         begun.set()
         assert go.wait(PATIENCE)
         order.append(name)
@@ -89,6 +96,7 @@ def test_one_thread_serves_long_reads_and_clients_take_turns(tmp_path: Path) -> 
         await asyncio.gather(*calls)
 
     run(SqliteStore(tmp_path / "mfbocd.db"), use)
+    assert len(threads) == 1
     assert order == ["a0", "b", "a1", "a2"]
 
 

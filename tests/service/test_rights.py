@@ -25,7 +25,12 @@ ANYBODY = {
 }
 READER = {
     *(("GET", "/streams"), ("GET", "/streams/{stream}"), ("GET", "/streams/{stream}/trace")),
-    *(("GET", "/streams/{stream}/changes"), ("GET", "/streams/{stream}/notes"), ("GET", "/recent")),
+    *(
+        ("GET", "/streams/{stream}/changes"),
+        ("GET", "/streams/{stream}/notes"),
+        ("GET", "/recent"),
+        ("GET", "/totals"),
+    ),
     *(("GET", "/streams/{stream}/events"), ("GET", "/events"), ("GET", "/groups"), ("GET", "/groups/{group}")),
     *(("POST", "/choose"), ("POST", "/streams/{stream}/choose"), ("GET", "/metrics")),
 }

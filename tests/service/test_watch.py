@@ -197,6 +197,7 @@ def test_the_openapi_document_is_complete(shared: httpx.Client) -> None:
             "/events",
             "/groups",
             "/groups/{group}",
+            "/totals",
             "/metrics",
             "/healthz",
             "/readyz",

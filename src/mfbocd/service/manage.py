@@ -185,6 +185,14 @@ def remove_group(engine: Engine, group: str) -> None:
     engine.cache.evict(groups=[group])
 
 
+def current_totals(store: Store) -> dict[str, Any]:
+    """Sums over the streams as they are now, as returned to clients."""
+    found = store.current()
+    groups = {str(one.group): {"ticks": one.ticks, "spent": one.spent} for one in found if one.group is not None}
+    names = ("streams", "in_alarm", "never_read", "spent", "budgeted", "allowed")
+    return {name: sum(getattr(one, name) for one in found) for name in names} | {"groups": groups}
+
+
 def group_records(store: Store, rows: Sequence[GroupRow]) -> list[dict[str, Any]]:
     """`group_record` of each group."""
     return [group_record(row, store.group_size(row.id)) for row in rows]

@@ -56,10 +56,10 @@ def _is_alarm(store: Store, row: StreamRow, tick: int) -> bool:
     return last is not None and last.get("tick") == tick
 
 
-def summaries(store: Store, rows: Sequence[StreamRow], *, brief: bool = False) -> list[dict[str, Any]]:
+def summaries(store: Store, rows: Sequence[StreamRow]) -> list[dict[str, Any]]:
     """Streams as they are listed, with whether their last alarm is acknowledged."""
     ticks = notes.last_acknowledged(store, [row.id for row in rows])
-    return [(row.brief if brief else row.summary)(ticks.get(row.id)) for row in rows]
+    return [row.summary(ticks.get(row.id)) for row in rows]
 
 
 def full_record(store: Store, row: StreamRow) -> dict[str, Any]:

@@ -16,10 +16,6 @@ MAX_RUN_LENGTHS = 16
 MIN_PROBABILITY = 0.01
 """Smallest probability of a run length in a step."""
 
-BRIEF = ("id", "name", "group", "tick", "spent", "budget", "alarms", "acknowledged")
-BRIEF_STEPS = {"last": ("mean",), "last_alarm": ("tick", "changed_at", "confidence", "at")}
-"""The fields of `StreamRow.brief`, and those of its steps."""
-
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY
 
@@ -110,15 +106,6 @@ class StreamRow:
             "updated": self.updated,
             "damaged": read.damaged,
         }
-
-    def brief(self, acknowledged: int | None = None) -> dict[str, Any]:
-        """What a list shows of the `summary`: a quarter of it, for those who list thousands of streams."""
-        summary = self.summary(acknowledged)
-        steps = {
-            field: summary[field] and {name: summary[field].get(name) for name in names}
-            for field, names in BRIEF_STEPS.items()
-        }
-        return {name: summary[name] for name in BRIEF} | steps
 
     def full(self, acknowledged: int | None = None) -> dict[str, Any]:
         """The summary with the configuration and the observers."""

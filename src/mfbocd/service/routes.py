@@ -77,26 +77,35 @@ async def _wait_until_left(request: Request) -> None:
         pass
 
 
-@router.get("/streams", response_model=schemas.Streams | schemas.BriefStreams)
+@router.get("/streams", response_model=schemas.Streams)
 async def all_streams(
     request: Request,
     search: Search = "",
-    sort: Literal["alarm", "name", "updated", "spent", "created"] = "created",
+    sort: Literal["alarm", "name", "updated", "spent", "created", "tick", "mean", "state"] = "created",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Offset = 0,
     group: schemas.Id | None = None,
-    brief: bool = False,
+    reverse: bool = False,
 ) -> Response:
-    """A page of streams; with `sort=alarm` those with the latest alarms come first, with `brief` only what a list
-    shows."""
+    """A page of streams; with `sort=state` those in alarm come first, with `sort=alarm` those with the latest alarms.
+
+    `alarm`, `updated`, `spent`, `tick` and `mean` are descending, the others ascending, unless `reverse` is set.
+    """
 
     def page(store: Store) -> bytes:
-        rows, total = store.streams(search, sort, limit, offset, group)
-        streams = notes.summaries(store, rows, brief=brief)
+        rows, total = store.streams(search, sort, limit, offset, group, reverse=reverse)
+        streams = notes.summaries(store, rows)
         return json_bytes({"streams": streams, "total": total, "noted": last_change(store)})
 
     service = service_of(request)
     return respond_json(await service.read_bulk(_client(request), page, service.store))
+
+
+@router.get("/totals", response_model=schemas.Totals)
+async def current_totals(request: Request) -> Response:
+    """Sums over all streams as they are now."""
+    service = service_of(request)
+    return respond(await service.read_bulk(_client(request), manage.current_totals, service.store))
 
 
 def _client(request: Request) -> str:

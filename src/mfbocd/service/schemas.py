@@ -257,42 +257,27 @@ class Streams(BaseModel):
     noted: float | None
 
 
-class LastMean(BaseModel):
-    """What a brief list shows of the last step."""
+class GroupTotals(BaseModel):
+    """Sums over the streams of a group."""
 
-    mean: float | list[float | None] | None
-
-
-class LastAlarm(BaseModel):
-    """What a brief list shows of the last alarm."""
-
-    tick: int
-    changed_at: int | None
-    confidence: float | None
-    at: float
+    ticks: int
+    spent: float | None
 
 
-class BriefStream(BaseModel):
-    """What a list shows of a stream."""
+class Totals(BaseModel):
+    """Sums over the streams as they are now, without deleted ones."""
 
-    id: str
-    name: str
-    group: str | None
-    tick: int
-    spent: float
-    budget: float | None
-    alarms: int
-    acknowledged: bool
-    last: LastMean | None
-    last_alarm: LastAlarm | None
-
-
-class BriefStreams(BaseModel):
-    """`Streams` with `brief=true`."""
-
-    streams: list[BriefStream]
-    total: int
-    noted: float | None
+    streams: int
+    in_alarm: int
+    """Streams with an alarm in their last 50 ticks that nobody has acknowledged."""
+    never_read: int
+    spent: float | None
+    budgeted: float | None
+    """What the streams with a budget of their own have spent."""
+    allowed: float | None
+    """What these budgets allowed for their ticks."""
+    groups: dict[str, GroupTotals]
+    """By id; a group without streams is absent."""
 
 
 class RecentMeans(BaseModel):

@@ -2,25 +2,16 @@
 
 import { LIMITS } from "./decision.js";
 import { spend } from "./facts.js";
-import { json } from "./net.js";
 import { element, number } from "./words.js";
 
 const COLUMNS = ["Group", "Members", "Price", "Budget per round", "Spent"];
 
-/** What is known of all groups, by id, with the sums of their streams. */
-export async function readGroups(streams, signal) {
-  const groups = new Map();
-  for (const group of (await json("/groups", signal)).groups) {
+/** All groups by id, with the sums of their streams. */
+export function withSums(groups, sums) {
+  return new Map(groups.map((group) => {
     const one = group.streams && group.budget !== null ? group.budget / group.streams : 0; // of one reading
-    groups.set(group.id, { ...group, one, spent: 0, ticks: 0 });
-  }
-  for (const stream of streams.values()) addTo(groups.get(stream.group), stream.spent, stream.tick);
-  return groups;
-}
-
-/** Adds costs and ticks to the sums of a group, if there is one. */
-export function addTo(group, spent, ticks) {
-  if (group) group.spent += spent, group.ticks += ticks;
+    return [group.id, { ...group, one, ...(sums[group.id] ?? { spent: 0, ticks: 0 }) }];
+  }));
 }
 
 /** The spend of a group as a part of what it was allowed so far. */

@@ -1,31 +1,26 @@
-// All streams: alarms first, searched, sorted, a page at a time, live by one connection.
+// All streams, a page at a time: the service sorts, searches and counts; what is shown is live by one connection.
 
 import { advanced, allowed, badge, lastChange, spend, state } from "./facts.js";
-import { addTo, drawGroups, groupSpend, readGroups } from "./groups.js";
+import { drawGroups, groupSpend, withSums } from "./groups.js";
 import { json, watch } from "./net.js";
 import { sparkline, trends } from "./sparkline.js";
 import { copied, element, number, paced, say } from "./words.js";
 
 const ROWS = 50; // on one page
-const ASKED = 1000; // streams in one answer
 const PAUSE = 300; // ms between two drawings
 const CHOOSING = 4000; // ms after a movement or a key in the list
-const LOOK = 10_000; // ms between two looks for streams that came or went: no event tells of them
+const RENEW = 2000; // least ms between two questions because of events
+const SHARE = 10; // and as many times as long as the answer took
+const LOOK = 10_000; // ms between two questions without events: none tells of streams that came or went
 
-const GROUPS = 2000; // ms between two questions for the prices of groups
-
-const ORDER = { alarm: 0, acknowledged: 1, quiet: 2, "never read": 3 };
-const mean = (stream) => [stream.last?.mean ?? -Infinity].flat()[0];
-const latest = (stream) => stream.last_alarm?.at ?? -1;
-
-/** The columns: how each is sorted first (1 is upwards), by what, and what its cell shows. */
+/** The columns: the order the service sorts by, whether that is upwards (1), and what a cell shows. */
 const COLUMNS = {
-  name: { title: "Stream", up: 1, key: (s) => s.name.toLowerCase(), cell: (s, groups) => named(s, groups) },
-  state: { title: "State", up: 1, key: (s) => ORDER[state(s)], cell: (s) => badge(state(s)) },
-  mean: { title: "Mean", up: -1, key: mean, cell: (s, groups, means) => sparkline(s, means.get(s.id)) },
-  change: { title: "Last change", up: -1, key: latest, cell: lastChange },
-  tick: { title: "Tick", up: -1, key: (s) => s.tick, cell: (s) => number(s.tick) },
-  spent: { title: "Spent", up: -1, key: (s) => s.spent, cell: (s, groups) => spent(s, groups) },
+  name: { title: "Stream", sort: "name", up: 1, cell: (s, groups) => named(s, groups) },
+  state: { title: "State", sort: "state", up: 1, cell: (s) => badge(state(s)) },
+  mean: { title: "Mean", sort: "mean", up: -1, cell: (s, groups, means) => sparkline(s, means.get(s.id)) },
+  change: { title: "Last change", sort: "alarm", up: -1, cell: lastChange },
+  tick: { title: "Tick", sort: "tick", up: -1, cell: (s) => number(s.tick) },
+  spent: { title: "Spent", sort: "spent", up: -1, cell: (s, groups) => spent(s, groups) },
 };
 
 // Kept from one visit of the list to the next.
@@ -35,80 +30,96 @@ const view = { search: "", group: null, column: "state", up: 1, page: 0 };
 export async function overview(main, page, signal) {
   main.replaceChildren(copied("overview"));
   const find = (id) => main.querySelector(`#${id}`);
-  let streams = null; // by id
+  let streams = new Map(); // those of the page, by id, in order
+  let found = 0; // streams that match
+  let totals = null;
   let groups = new Map();
-  let order = []; // ids as they were last sorted
+  let question = 0; // the latest; answers to those before come too late
   const rows = new Map();
   let touched = -Infinity;
-  let noted = null; // when the latest note was written
 
   const draw = () => {
-    if (streams === null) return;
-    drawTotals(find("totals"), streams);
-    if (!groups.has(view.group)) view.group = null;
+    if (totals === null) return;
+    drawTotals(find("totals"), totals);
     drawGroups(find("groups-panel"), groups, view.group, chooseGroup);
-    // Nothing moves away from somebody who is about to choose; but what is gone goes, and what is new comes.
-    const busy = performance.now() - touched < CHOOSING;
-    order = busy && order.length === streams.size && order.every((id) => streams.has(id)) ? order : sorted(streams);
-    drawRows();
-    page.title(inAlarm(streams));
-  };
-  const drawRows = () => {
-    const word = view.search.trim().toLowerCase();
-    const found = order.filter((id) => matches(streams.get(id), word));
-    const filtered = word !== "" || view.group !== null;
-    const pages = Math.max(1, Math.ceil(found.length / ROWS));
-    view.page = Math.min(view.page, pages - 1);
-    const shown = found.slice(view.page * ROWS, (view.page + 1) * ROWS);
-    place(find("streams").tBodies[0], rows, shown.map((id) => streams.get(id)), groups, means);
-    means.read(shown.map((id) => streams.get(id)));
-    say(find("count"), filtered ? `${found.length} of ${streams.size}` : "");
+    page.title(totals.in_alarm);
+    const shown = [...streams.values()];
+    place(find("streams").tBodies[0], rows, shown, groups, means);
+    means.read(shown);
+    const filtered = view.search.trim() !== "" || view.group !== null;
+    const pages = Math.max(1, Math.ceil(found / ROWS));
+    say(find("count"), filtered ? `${found} of ${totals.streams}` : "");
     find("pages").hidden = pages === 1;
     find("before").disabled = view.page === 0;
-    find("after").disabled = view.page === pages - 1;
+    find("after").disabled = view.page >= pages - 1;
     const first = view.page * ROWS + 1;
-    say(find("place"), `${first} to ${first + shown.length - 1} of ${found.length}`);
+    say(find("place"), `${first} to ${first + shown.length - 1} of ${found}`);
     find("empty").hidden = shown.length > 0;
     say(find("empty"), filtered ? "No stream has that in its name or id." : "No streams yet: POST /streams makes one.");
   };
-  const resort = () => {
-    order = sorted(streams ?? new Map());
-    drawHead(find("streams").tHead.rows[0], sort);
-    if (streams !== null) drawRows();
+  const soon = paced(draw, PAUSE, signal);
+  const means = trends(soon, signal);
+
+  /** Reads what is shown. */
+  const load = async (ended) => {
+    question += 1;
+    const mine = question;
+    const [listed, sums, all] = await Promise.all([some(ended), json("/totals", ended), json("/groups", ended)]);
+    if (mine !== question) return;
+    totals = sums;
+    groups = withSums(all.groups, sums.groups);
+    const last = Math.max(0, Math.ceil(listed.total / ROWS) - 1);
+    if (view.page > last || (view.group !== null && !groups.has(view.group))) {
+      view.page = Math.min(view.page, last);
+      if (!groups.has(view.group)) view.group = null;
+      await load(ended);
+      return;
+    }
+    found = listed.total;
+    const before = streams;
+    streams = new Map(listed.streams.map((stream) => [stream.id, latest(before.get(stream.id), stream)]));
+    for (const [id, stream] of streams) {
+      if (stream.alarms > (before.get(id)?.alarms ?? Infinity)) page.announce(stream, stream.last_alarm);
+    }
+    draw();
+  };
+  const loadOrWait = () => load(signal).catch(() => {}); // the watch below notices what is wrong, and says so
+  const ask = paced(loadOrWait, PAUSE, signal);
+  const renew = unhurried(async () => {
+    // nothing moves away from somebody who is about to choose
+    for (let left; (left = touched + CHOOSING - performance.now()) > 0;) await rest(left);
+    await loadOrWait();
+  }, signal);
+  const announce = async (step) => {
+    try {
+      page.announce(streams.get(step.stream) ?? await json(`/streams/${step.stream}`, signal), step);
+    } catch {
+      // it was deleted, or the watch notices what is wrong
+    }
   };
   const sort = (name) => {
     view.up = view.column === name ? -view.up : COLUMNS[name].up;
     view.column = name;
     view.page = 0;
-    resort();
+    drawHead(find("streams").tHead.rows[0], sort);
+    ask();
   };
-
   const chooseGroup = (id) => {
     view.group = view.group === id ? null : id;
     view.page = 0;
     draw();
+    ask();
   };
-
-  const soon = paced(draw, PAUSE, signal);
-  const means = trends(soon, signal);
-  const renewGroups = paced(async () => {
-    try {
-      groups = await readGroups(streams, signal);
-      soon();
-    } catch {
-      // the watch below notices what is wrong, and says so
-    }
-  }, GROUPS, signal);
   const turn = (by) => {
     view.page += by;
-    drawRows();
+    ask();
     find("streams").scrollIntoView({ block: "start" });
   };
   find("search").value = view.search;
   find("search").addEventListener("input", (event) => {
     view.search = event.target.value;
     view.page = 0;
-    if (streams !== null) drawRows();
+    ask();
   });
   find("before").addEventListener("click", () => turn(-1));
   find("after").addEventListener("click", () => turn(1));
@@ -116,113 +127,83 @@ export async function overview(main, page, signal) {
     find("streams").addEventListener(kind, () => (touched = performance.now()));
   }
   listenKeys(main, find("search"), signal);
-  resort();
-
-  const load = async (ended) => {
-    if (streams === null) await begin(ended);
-    const found = await everything(ended);
-    const before = streams;
-    streams = found.streams;
-    groups = found.groups;
-    noted = found.noted;
-    means.expire();
-    for (const stream of streams.values()) {
-      const known = before?.get(stream.id);
-      if (known && stream.alarms > known.alarms) page.announce(stream, stream.last_alarm);
-    }
-    soon();
-  };
-  /** Shows those with the latest alarms while the others are on their way. */
-  const begin = async (ended) => {
-    const first = await some(ended, ROWS, 0, "alarm");
-    if (first.total <= ROWS) return;
-    place(find("streams").tBodies[0], rows, first.streams, groups, means);
-    say(find("place"), `${ROWS} of ${first.total}`);
-  };
-  const look = setInterval(async () => {
+  drawHead(find("streams").tHead.rows[0], sort);
+  const look = setInterval(() => {
     soon(); // "3 min ago" becomes "4 min ago"
-    try {
-      const now = streams === null ? null : await some(signal, 1, 0, "created");
-      if (now !== null && (now.total !== streams.size || now.noted !== noted)) await load(signal);
-    } catch {
-      // the watch below notices what is wrong, and says so
-    }
+    renew();
   }, LOOK);
   signal.addEventListener("abort", () => clearInterval(look));
 
   await watch({
     where: async () => ({ path: "/events", last: null }),
     // The events go on from a place that is fixed before the list is read: whatever is in both has an old tick.
-    opened: load,
+    opened: async (ended) => {
+      means.expire();
+      await load(ended);
+    },
     events: (steps) => {
-      let strangers = false;
+      let alarm = null;
       for (const step of steps) {
         const known = streams.get(step.stream);
-        strangers ||= known === undefined;
-        if (known === undefined || step.tick < known.tick) continue;
-        streams.set(step.stream, advanced(known, step));
-        addTo(groups.get(known.group), step.cost, 1);
-        if (known.group !== null) renewGroups();
+        if (known !== undefined && step.tick < known.tick) continue;
+        if (known !== undefined) streams.set(step.stream, advanced(known, step));
         means.add(step);
-        if (step.alarm) page.announce(known, step);
+        if (step.alarm) alarm = step;
       }
-      if (strangers) load(signal).catch(() => {});
+      if (alarm !== null) announce(alarm);
       soon();
+      renew();
     },
     state: page.connection,
   }, signal);
 }
 
-/** A page of streams, as far as the list shows them. */
-const some = (signal, limit, offset, sort) =>
-  json(`/streams?brief=true&limit=${limit}&offset=${offset}&sort=${sort}`, signal);
-
-/** All streams, in as many answers as it takes, their groups, and when the latest note was written. */
-async function everything(signal) {
-  const streams = new Map();
-  let noted = null;
-  for (let total = 1; streams.size < total;) {
-    const found = await some(signal, ASKED, streams.size, "created");
-    for (const stream of found.streams) streams.set(stream.id, stream);
-    noted = found.noted;
-    if (found.streams.length === 0) break;
-    total = found.total;
-  }
-  return { streams, groups: await readGroups(streams, signal), noted };
+/** The page of streams that is wanted. */
+function some(signal) {
+  const { sort, up } = COLUMNS[view.column];
+  const asked = { sort, reverse: view.up !== up, limit: ROWS, offset: view.page * ROWS, search: view.search.trim() };
+  const query = new URLSearchParams(view.group === null ? asked : { ...asked, group: view.group });
+  return json(`/streams?${query}`, signal);
 }
 
-/** Ids in the wanted order; among equals those that changed last come first, then by name. */
-function sorted(streams) {
-  const { key } = COLUMNS[view.column];
-  const keyed = [...streams.values()].map((stream) => [key(stream), stream]);
-  keyed.sort(([a, s], [b, t]) => {
-    if (a !== b) return (a < b ? -1 : 1) * view.up;
-    return latest(t) - latest(s) || s.name.localeCompare(t.name) || (s.id < t.id ? -1 : 1);
-  });
-  return keyed.map(([, stream]) => stream.id);
+/** A stream as it was read, or as it is known if an event came while the answer was on its way. */
+function latest(known, stream) {
+  const newer = known !== undefined && known.created === stream.created && known.tick > stream.tick;
+  return newer ? known : stream;
 }
 
-const matches = (stream, word) => (view.group === null || stream.group === view.group) &&
-  (stream.name.toLowerCase().includes(word) || stream.id.toLowerCase().includes(word));
+const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-const inAlarm = (streams) => [...streams.values()].filter((stream) => state(stream) === "alarm").length;
+/** Runs `ask` when it is called, and again after a pause if it was called meanwhile; the pause follows its time. */
+function unhurried(ask, signal) {
+  let wanted = false;
+  let running = false;
+  return async () => {
+    wanted = true;
+    if (running) return;
+    running = true;
+    while (wanted && !signal.aborted) {
+      wanted = false;
+      const began = performance.now();
+      await ask();
+      await rest(Math.max(RENEW, SHARE * (performance.now() - began)));
+    }
+    running = false;
+  };
+}
 
-function drawTotals(list, streams) {
-  const all = [...streams.values()];
-  const budgeted = all.filter((stream) => stream.budget !== null);
-  const sum = (some, of) => some.reduce((total, stream) => total + of(stream), 0);
-  const most = sum(budgeted, allowed);
-  const facts = [
-    ["streams", number(all.length)],
-    ["in alarm", number(inAlarm(streams))],
-    ["never read", number(all.filter((stream) => stream.tick === 0).length)],
-  ];
-  const paid = element("span", { class: "spend" }, element("span", {}, number(sum(all, (stream) => stream.spent))));
-  if (most > 0) {
-    const part = Math.round((100 * sum(budgeted, (stream) => stream.spent)) / most);
+function drawTotals(list, totals) {
+  const paid = element("span", { class: "spend" }, element("span", {}, number(totals.spent)));
+  if (totals.allowed > 0) {
+    const part = Math.round((100 * totals.budgeted) / totals.allowed);
     paid.append(element("small", {}, `${part}\u00a0% of the budgets`));
   }
-  drawFacts(list, [...facts, ["spent", paid]]);
+  drawFacts(list, [
+    ["streams", number(totals.streams)],
+    ["in alarm", number(totals.in_alarm)],
+    ["never read", number(totals.never_read)],
+    ["spent", paid],
+  ]);
 }
 
 /** Terms and numbers as cards. */

@@ -329,6 +329,12 @@ class _Snapshot(StoreReader):
     def _only_settled(self) -> str:
         return self._store._only_settled()
 
+    def _number_in(self, column: str, field: str) -> str:
+        return self._store._number_in(column, field)
+
+    def _lower(self, column: str) -> str:
+        return self._store._lower(column)
+
     def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
         return self._store._event_query(stream, tick)
 

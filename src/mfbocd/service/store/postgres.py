@@ -146,6 +146,14 @@ class PostgresStore(Store):
     def _delete_events(self, cursor: Any, stream: str) -> None:
         cursor.execute("DELETE FROM events WHERE stream = %s", (stream,))
 
+    def _number_in(self, column: str, field: str) -> str:
+        # a cast to json fails on a damaged row, and with it the whole query; quotation marks in strings are escaped
+        number = r"-{0,1}[0-9]+(\.[0-9]+){0,1}([eE][-+]{0,1}[0-9]{1,3}){0,1}"  # no question marks: see `sql`
+        return f"""CAST(substring({column} from '"{field}":\\[{{0,1}}({number})') AS numeric)"""
+
+    def _lower(self, column: str) -> str:
+        return f"lower({column})"
+
     def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
         return f"{SELECT_EVENT} WHERE stream = %s AND tick = %s", (stream, tick)
 

@@ -7,10 +7,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..records import DamagedText, Event, GroupRow, StreamRow, Token
-from .totals import SELECT_TOTALS, Totals, collect
+from .totals import RECENT, SELECT_TOTALS, Totals, collect
 
 COLUMNS = (
     "id, name, config, observers, budget, created, group_id, "
@@ -20,14 +20,49 @@ SELECT_STREAM = f"SELECT {COLUMNS}, state FROM streams"
 SELECT_GROUP = "SELECT id, name, config, created, version, state FROM stream_groups"
 SELECT_EVENT = "SELECT stream, tick, at, alarm, step, seq FROM events"
 
+
+class Order(NamedTuple):
+    """An order in which streams can be listed."""
+
+    key: str
+    descending: bool = False
+    ties: str = "name, id"
+    """The order of streams with the same key."""
+
+    def clause(self, *, reverse: bool) -> str:
+        """The ORDER BY clause. Streams without the key come last, in either direction."""
+        direction = "DESC" if self.descending != reverse else "ASC"
+        return f"{self.key} {direction} NULLS LAST, {self.ties}"
+
+
 SORTS = {
-    "alarm": "alarmed IS NULL, alarmed DESC, name, id",
-    "name": "name, id",
-    "updated": "updated DESC, id",
-    "spent": "spent DESC, id",
-    "created": "created, id",
+    "alarm": Order("alarmed", descending=True),
+    "name": Order("{name}"),
+    "updated": Order("updated", descending=True, ties="id"),
+    "spent": Order("spent", descending=True, ties="id"),
+    "created": Order("created", ties="id"),
+    "tick": Order("tick", descending=True),
+    "mean": Order("{mean}", descending=True),
+    "state": Order("{state}", ties="alarmed DESC NULLS LAST, name, id"),
 }
-"""The ORDER BY clause of each order in which streams can be listed."""
+"""The orders in which streams can be listed."""
+
+
+class Current(NamedTuple):
+    """Sums over the streams of a group as they are now, without deleted ones."""
+
+    group: str | None
+    """None for the streams without a group."""
+    streams: int
+    in_alarm: int
+    """Streams with a recent alarm that nobody has acknowledged."""
+    never_read: int
+    ticks: int
+    spent: float
+    budgeted: float
+    """What the streams with a budget of their own have spent."""
+    allowed: float
+    """What these budgets allowed for their ticks."""
 
 
 class StoreReader(ABC):
@@ -44,6 +79,27 @@ class StoreReader(ABC):
     def _only_settled(self) -> str:
         """A condition that excludes events which an event of an uncommitted transaction may still precede."""
         return ""
+
+    @abstractmethod
+    def _number_in(self, column: str, field: str) -> str:
+        """An expression for a number in a step, the first one of a list; NULL if there is none.
+
+        The column has the step as JSON, which may be damaged.
+        """
+
+    @abstractmethod
+    def _lower(self, column: str) -> str:
+        """An expression for a text in lower case."""
+
+    def _state(self) -> str:
+        """An expression for the state of a stream: 0 in alarm, 1 acknowledged, 2 quiet, 3 never read."""
+        alarm = self._number_in("last_alarm", "tick")
+        return (
+            "CASE WHEN streams.tick = 0 THEN 3 "
+            f"WHEN last_alarm IS NULL OR coalesce(streams.tick - 1 - {alarm} >= {RECENT}, true) THEN 2 "
+            "WHEN EXISTS (SELECT 1 FROM notes WHERE notes.stream = streams.id AND notes.acknowledged = 1 "
+            f"AND notes.tick = {alarm}) THEN 1 ELSE 0 END"
+        )
 
     @abstractmethod
     def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
@@ -63,7 +119,14 @@ class StoreReader(ABC):
         return None if found is None else stream_row(found)
 
     def streams(
-        self, search: str = "", sort: str = "created", limit: int = 100, offset: int = 0, group: str | None = None
+        self,
+        search: str = "",
+        sort: str = "created",
+        limit: int = 100,
+        offset: int = 0,
+        group: str | None = None,
+        *,
+        reverse: bool = False,
     ) -> tuple[list[StreamRow], int]:
         """A page of streams without their states, and the number of all that match.
 
@@ -77,20 +140,32 @@ class StoreReader(ABC):
             The page.
         group : str, optional
             Only streams of this group.
+        reverse : bool
+            List by descending instead of ascending key, or the other way round.
         """
-        escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").lower()
-        like = f"%{escaped}%"
-        where = "WHERE (lower(name) LIKE ? ESCAPE '\\' OR lower(id) LIKE ? ESCAPE '\\')"
-        values: tuple[Any, ...] = (like, like)
+        conditions, values = list[str](), list[Any]()
+        if search:
+            escaped = search.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").lower()
+            like = "LIKE ? ESCAPE '\\'"
+            conditions.append(f"({self._lower('name')} {like} OR {self._lower('id')} {like})")
+            values += [f"%{escaped}%"] * 2
         if group is not None:
-            where, values = f"{where} AND group_id = ?", (*values, group)
+            conditions.append("group_id = ?")
+            values.append(group)
+        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+        keys = {"name": self._lower("name"), "mean": self._number_in("last", "mean"), "state": self._state()}
+        order = SORTS[sort].clause(reverse=reverse).format_map(keys)
+        # the ids alone are in the indices; whole rows are long, and only those of the page are read
+        page = f"SELECT id FROM streams {where} ORDER BY {order} LIMIT ? OFFSET ?"
         with self.cursor() as cursor:
             total = cursor.execute(self.sql(f"SELECT count(*) FROM streams {where}"), values).fetchone()[0]
-            rows = cursor.execute(
-                self.sql(f"SELECT {COLUMNS} FROM streams {where} ORDER BY {SORTS[sort]} LIMIT ? OFFSET ?"),
-                (*values, limit, offset),
-            ).fetchall()
-        return [stream_row((*row, b"")) for row in rows], int(total)
+            ids = [row[0] for row in cursor.execute(self.sql(page), [*values, limit, offset]).fetchall()]
+            found = []
+            if ids:
+                columns = f"SELECT {COLUMNS} FROM streams WHERE id IN ({', '.join('?' * len(ids))})"
+                found = cursor.execute(self.sql(columns), ids).fetchall()
+        rows = {row[0]: row for row in found}
+        return [stream_row((*rows[stream], b"")) for stream in ids if stream in rows], int(total)
 
     def last_ticks(self, streams: Sequence[str]) -> dict[str, int]:
         """The tick of the last step of each stream, -1 before the first; streams that do not exist are absent."""
@@ -114,6 +189,18 @@ class StoreReader(ABC):
         with self.cursor() as cursor:
             rows = cursor.execute(SELECT_TOTALS).fetchall()
         return collect(rows, time.time(), silent, most)
+
+    def current(self) -> list[Current]:
+        """Sums over the streams as they are now, for each group."""
+        now = f"SELECT group_id, tick, spent, budget, {self._state()} AS state FROM streams"
+        query = (
+            "SELECT group_id, count(*), sum(CASE state WHEN 0 THEN 1 ELSE 0 END), "
+            "sum(CASE state WHEN 3 THEN 1 ELSE 0 END), CAST(sum(tick) AS BIGINT), coalesce(sum(spent), 0.0), "
+            "coalesce(sum(CASE WHEN budget IS NOT NULL THEN spent END), 0.0), coalesce(sum(budget * tick), 0.0) "
+            f"FROM ({now}) now GROUP BY group_id"
+        )
+        with self.cursor() as cursor:
+            return [Current(*row) for row in cursor.execute(query).fetchall()]
 
     def group(self, group: str) -> GroupRow | None:
         """A group as it is stored."""

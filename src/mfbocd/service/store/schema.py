@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 """Version of the tables, stored under the key ``version`` of the table ``meta``."""
 
+# The streams are indexed by what no tick changes: an index of anything else is written at every tick.
+#
 # `removed` has the sums of deleted streams by group, so that counters do not decrease (the module totals). `outbox`
 # has the alarms that a webhook has not received yet (the module outbox), `notes` those of people on alarms (notes).
 _TABLES = """
@@ -20,6 +22,9 @@ CREATE TABLE streams (
     owner TEXT, until REAL, state BLOB NOT NULL
 );
 CREATE INDEX streams_by_group ON streams (group_id);
+CREATE INDEX streams_by_name ON streams (name, id);
+CREATE INDEX streams_by_creation ON streams (created, id);
+CREATE INDEX streams_by_alarm ON streams (alarmed DESC, name, id);
 CREATE TABLE tokens (name TEXT PRIMARY KEY, hash TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, created REAL NOT NULL);
 CREATE TABLE removed (
     group_id TEXT PRIMARY KEY, ticks INTEGER NOT NULL, spent TEXT NOT NULL, alarms INTEGER NOT NULL
@@ -109,7 +114,7 @@ def upgrade_statements(found: int | None, kind: str) -> list[str]:
     >>> upgrade_statements(7, "sqlite")
     Traceback (most recent call last):
     ...
-    ValueError: the database has schema version 7, and this mfbocd uses version 3: open it with the mfbocd that ...
+    ValueError: the database has schema version 7, and this mfbocd uses version 4: open it with the mfbocd that ...
     """
     if found is None:
         return [*_split(_TABLES_OF[kind]), f"INSERT INTO meta (key, value) VALUES ('version', '{VERSION}')"]

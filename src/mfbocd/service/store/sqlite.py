@@ -79,6 +79,7 @@ class SqliteStore(Store):
             self.path, isolation_level=None, check_same_thread=False, timeout=10.0, cached_statements=STATEMENTS
         )
         connection.text_factory = _text
+        connection.create_function("lowered", 1, _lowered, deterministic=True)
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
@@ -186,6 +187,14 @@ class SqliteStore(Store):
     def _delete_events(self, cursor: Any, stream: str) -> None:
         sqlite_events.delete_before(cursor, [(stream, sqlite_events.MAX_TICK)])
 
+    def _number_in(self, column: str, field: str) -> str:
+        path = f"{column}, '$.{field}"
+        first = f"CASE json_type({path}') WHEN 'array' THEN json_extract({path}[0]') ELSE json_extract({path}') END"
+        return f"CASE WHEN json_valid({column}) THEN {first} END"
+
+    def _lower(self, column: str) -> str:
+        return f"lowered(CAST({column} AS BLOB))"
+
     def _event_query(self, stream: str, tick: int) -> tuple[str, Any]:
         return sqlite_events.SELECT_EVENT, {"stream": stream, "first": tick}
 
@@ -275,6 +284,11 @@ def _text(stored: bytes) -> str:
         return stored.decode()
     except UnicodeDecodeError:
         return DamagedText(stored.decode(errors="backslashreplace"))
+
+
+def _lowered(stored: bytes) -> str:
+    """A text in lower case. SQLite's own function changes only the letters of ASCII."""
+    return stored.decode(errors="replace").lower()
 
 
 def _lock(path: Path) -> IO[str]:
