@@ -216,7 +216,7 @@ def test_every_kind_has_an_example() -> None:
         ({"model": {"kind": "gaussian_process", "order": 8, "reach": 20}}, "model.order must be 1 or 2"),
         ({"model": {"kind": "gaussian_process", "order": 10**9, "reach": 20}}, "model.order must be at most"),
         ({"model": {"kind": "autoregressive", "order": 1000}}, "too much memory"),
-        ({"model": {"kind": "autoregressive", "order": 40}}, r"a state of \d+ bytes \(256 hypotheses of 984 "),
+        ({"model": {"kind": "autoregressive", "order": 40}}, r"a state of \d+ bytes \(256 hypotheses of 1064 "),
         ({"model": {"kind": "gaussian"}, "hazard": {"kind": "weibull", "shape": 2, "scale": 9, "horizon": 10**6}},
          "a state of 8"),
         ({"model": {"kind": "gaussian"}, "prune": {"top_k": 100_000}}, "a state of 3"),
