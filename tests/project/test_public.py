@@ -160,8 +160,8 @@ MODEL = (
     "elementwise from_core gains has_outliers joint_gain "
     "known_level last_outlier log_predictive log_predictives log_ratio log_tails nearest new_regime observe "
     "one_parameter ordered outside parameter parameter_gain params partial possible predictive "
-    "predictive_cdf prior quick_parameter_gain rescaled run_length_gain sample skip sound spec units update "
-    "tabulate update_doubtful variance_gain without_seasons"
+    "predictive_cdf prior quick_parameter_gain rescaled run_length_gain sample skip sound spec tabulate units update "
+    "update_doubtful variance_gain without_seasons"
 )
 MAPPED = "base clipped inverse inward is_season kind log_slope model outward to_inner to_outer uses_ticks"
 MODELS: dict[str, tuple[Callable[[], mf.Model], str]] = {
