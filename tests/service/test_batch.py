@@ -20,7 +20,7 @@ from mfbocd.io.config import Config
 from mfbocd.service import manage
 from mfbocd.service.engine import ChooseCommand, Engine, ObserveCommand
 from mfbocd.service.errors import DamagedError, RequestError
-from mfbocd.service.fleets import FleetPool
+from mfbocd.service.fleets import FleetPool, Price
 from mfbocd.service.records import StreamRow, json_text
 from mfbocd.service.store.sqlite import SqliteStore
 
@@ -147,6 +147,7 @@ def expected_choice(detector: Detector, price: float | None) -> dict[str, Any]:
         "fidelity": chosen.name,
         "gains": dict(zip(names, gains, strict=False)),
         "price": own if price is None else price,
+        "limit": (getattr(policy, "limit", "") or None) if price is None else None,
     }
 
 
@@ -175,7 +176,8 @@ def test_streams_of_random_configs_are_what_a_detector_of_each_is() -> None:
             xs = [checked(d.model, reading(rng, c, tick), "skip") for d, c in zip(alone, configs, strict=True)]
             for fleet in set(fleets):
                 some = [i for i in range(SIZE) if fleets[i] is fleet]
-                columns = ([of[i] for i in some] for of in (xs, chosen, prices))
+                learned = [None if price is None else Price(price, price, "") for price in prices]
+                columns = ([of[i] for i in some] for of in (xs, chosen, learned))
                 for i, found in zip(some, fleet.advance([f"s{i}" for i in some], *columns), strict=True):
                     step = alone[i].update(xs[i], chosen[i])
                     choice = expected_choice(alone[i], prices[i])

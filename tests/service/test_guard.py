@@ -15,6 +15,7 @@ import pytest
 
 from mfbocd.service.auth import PUBLIC, add_token, digest
 from mfbocd.service.limits import Limits
+from mfbocd.service.logs import ACCESS
 from mfbocd.service.settings import Settings
 from mfbocd.service.store.sqlite import SqliteStore
 
@@ -30,6 +31,7 @@ def bearer(secret: str) -> dict[str, str]:
 
 def test_tokens_and_their_scopes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, logger=ACCESS)  # another service of this process may have raised it
     path = tmp_path / "mfbocd.db"
     store = SqliteStore(path)
     reader, writer = add_token(store, "reader", "read"), add_token(store, "writer", "write")
