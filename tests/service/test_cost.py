@@ -389,6 +389,8 @@ def test_what_nobody_waits_for_is_dropped(checker: Checker, process: int) -> Non
     os.kill(process, signal.SIGSTOP)
     config = next(each)
     one, other = (checker.check(config, LIMITS, "a") for _ in range(2))
+    (job,) = checker._jobs.values()
+    until(lambda: job.process is not None, lambda: "no process has taken it")
     more = [checker.check(next(each), LIMITS, "a") for _ in range(91)]
     one.cancel()
     for future in more:
