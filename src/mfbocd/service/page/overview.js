@@ -145,9 +145,9 @@ export async function overview(main, page, signal) {
       let alarm = null;
       for (const step of steps) {
         const known = streams.get(step.stream);
+        means.add(step); // it may lack steps that the list has
         if (known !== undefined && step.tick < known.tick) continue;
         if (known !== undefined) streams.set(step.stream, advanced(known, step));
-        means.add(step);
         if (step.alarm) alarm = step;
       }
       if (alarm !== null) announce(alarm);

@@ -16,11 +16,22 @@ export function trends(changed, signal) {
   const found = new Map();
   const stale = new Set(); // shown until they are read again
   let reading = false;
+  let meanwhile = []; // steps that came while the answer was on its way, which may lack them
+  const add = (step) => {
+    const trend = found.get(step.stream);
+    if (trend === undefined || step.tick <= (trend.ticks.at(-1) ?? -1)) return;
+    trend.ticks.push(step.tick);
+    trend.mean.push(first(step.mean));
+    if (step.alarm) trend.changes.push(step.changed_at);
+    const over = trend.ticks.length - TICKS;
+    if (over > 0) trend.ticks.splice(0, over), trend.mean.splice(0, over);
+  };
   const read = async (streams) => {
     const wanted = streams.filter((stream) => stream.tick > 0 && (!found.has(stream.id) || stale.has(stream.id)))
       .map((stream) => stream.id);
     if (reading || wanted.length === 0) return;
     reading = true;
+    meanwhile = [];
     try {
       const query = wanted.map((id) => `stream=${id}`).join("&");
       const answer = await json(`/recent?limit=${TICKS}&${query}`, signal);
@@ -28,6 +39,7 @@ export function trends(changed, signal) {
         found.set(id, answer.streams[id] ?? { ticks: [], mean: [], changes: [] });
         stale.delete(id);
       }
+      meanwhile.forEach(add);
       changed();
     } catch {
       // the connection to the events says what is wrong
@@ -42,13 +54,8 @@ export function trends(changed, signal) {
     read,
     /** Appends a step. */
     add(step) {
-      const trend = found.get(step.stream);
-      if (trend === undefined || step.tick <= (trend.ticks.at(-1) ?? -1)) return;
-      trend.ticks.push(step.tick);
-      trend.mean.push(first(step.mean));
-      if (step.alarm) trend.changes.push(step.changed_at);
-      const over = trend.ticks.length - TICKS;
-      if (over > 0) trend.ticks.splice(0, over), trend.mean.splice(0, over);
+      if (reading) meanwhile.push(step);
+      add(step);
     },
   };
 }
