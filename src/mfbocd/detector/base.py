@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..belief.alarm import Alarm
 from ..belief.gains import GAINS, FidelityGain, Gain, Gains
 from ..belief.records import RunLength, Start
-from ..inputs.arguments import probability, whole
+from ..inputs.arguments import not_negative, probability, whole
 from ..models import Gaussian, Model
 from ..policy import Policy
 from ..policy.fidelity import Fidelity
@@ -259,6 +259,14 @@ class BaseDetector(OneThread, ABC):
         ------
         TypeError, ValueError
             If `ticks` is not a whole number of at least 1.
+
+        Examples
+        --------
+        >>> from mfbocd import Detector, Gaussian
+        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01, alarm=None)
+        >>> step = detector.update(0.3)
+        >>> detector.wait(100).tick, round(detector.p_changed(within=100), 3)  # 1 - 0.99^100
+        (100, 0.634)
         """
         for _ in range(whole("", "ticks", ticks, 1)):
             step = self.update(None)
@@ -513,3 +521,9 @@ class BaseDetector(OneThread, ABC):
         if tick == self.ticks and (raw is None or raw is asked):
             return costs[fidelity.name]
         return fidelity.cost_of(raw)
+
+    def _paid(self, fidelity: Fidelity | None, raw: Any, cost: float | None) -> float:
+        """Return what a tick costs: the actual cost if it is given, 0 if nothing was asked."""
+        if cost is not None:
+            return not_negative("", "cost", cost)
+        return 0.0 if fidelity is None else self._cost_of(fidelity, raw)

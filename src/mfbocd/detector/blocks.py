@@ -163,11 +163,7 @@ class BlockDetector(BaseDetector):
         """
         observed = self._resolve(fidelity, x)
         value = reading(ANY_NUMBER, x, "skip", observed)
-        paid = 0.0
-        if cost is not None:
-            paid = not_negative("", "cost", cost)
-        elif observed is not None:
-            paid = self._cost_of(observed, raw)
+        paid = self._paid(observed, raw, cost)
         vector = self.blocks.push(value)
         if value is not None and observed is not None:
             self._zetas.append(observed.zeta)

@@ -300,31 +300,7 @@ class Detector(BaseDetector):
 
     @exclusive
     def wait(self, ticks: int) -> Step:
-        """Let ticks pass with no reading and at no cost: a gap in irregular time.
-
-        Parameters
-        ----------
-        ticks : int
-            How many, at least 1.
-
-        Returns
-        -------
-        Step
-            The record of the last of them.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `ticks` is not a whole number of at least 1.
-
-        Examples
-        --------
-        >>> from mfbocd import Gaussian
-        >>> detector = Detector(Gaussian(0, 9, 1), hazard=0.01, alarm=None)
-        >>> step = detector.update(0.3)
-        >>> detector.wait(100).tick, round(detector.p_changed(within=100), 3)  # 1 - 0.99^100
-        (100, 0.634)
-        """
+        """Let ticks pass with no reading and at no cost: a gap in irregular time."""
         for _ in range(whole("", "ticks", ticks, 1)):
             step = self._apply(None, None, 0.0)
         return step

@@ -21,7 +21,7 @@ from ...detector.detector import Detector
 from ...detector.level_rule import LevelRule
 from ...detector.lock import exclusive
 from ...detector.step import Step, reading, seed_of
-from ...inputs.arguments import boolean, not_negative, positive, probability, whole
+from ...inputs.arguments import boolean, positive, probability, whole
 from ...inputs.display import count_text, html_facts
 from ...models import GaussianUnknown
 from ...models.unknown_noise import Weighting
@@ -260,11 +260,7 @@ class AutoDetector(BaseDetector):
         """Update the belief with a reading; an error changes nothing."""
         observed = self._resolve(fidelity, x)
         value = reading(ANY_NUMBER, x, "skip", observed)
-        paid = 0.0
-        if cost is not None:
-            paid = not_negative("", "cost", cost)
-        elif observed is not None:
-            paid = self._cost_of(observed, raw)
+        paid = self._paid(observed, raw, cost)
         value = math.nan if value is None else value
         choice = 0 if observed is None else self.fidelities.index(observed)
         surprise = self._surprise(value, choice) if self.surprise else None
