@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -162,7 +162,7 @@ class Task:
         start = 0
         while start < len(x):
             end = min(start + self._piece(recorder), len(x))
-            steps = steps_of(run(self.detector, np.array(x[start:end])))
+            steps = self._steps(x[start:end])
             for step, time in zip(steps, times[start:end], strict=True):
                 writer.write(step, time)
             if recorder is not None:
@@ -173,6 +173,11 @@ class Task:
                 writer.flush()
         if bad is not None:
             raise bad
+
+    def _steps(self, x: Sequence[float]) -> list[Step]:
+        if len(x) == 1:  # `run` copies the detector, in case that a reading is refused
+            return [self.detector.update(x[0])]
+        return steps_of(run(self.detector, np.array(x)))
 
     def _piece(self, recorder: Recorder | None) -> int:
         """Return how many readings to take at once."""
